@@ -1,0 +1,205 @@
+//! One typed column, filled field by field.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayBuilder, ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, Float64Builder, Int8Builder,
+    Int16Builder, Int32Builder, Int64Builder, StringBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
+    UInt64Builder,
+};
+use arrow::compute::kernels::cast_utils::parse_decimal;
+use arrow::datatypes::{DataType, Decimal128Type};
+
+/// How fields are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Notation {
+    /// A field with this text has no value.
+    pub(crate) null: String,
+    /// Whether an empty field of a string column is the empty string instead of no value.
+    pub(crate) empty_is_value: bool,
+    /// Whether numbers have a decimal comma.
+    pub(crate) decimal_comma: bool,
+}
+
+/// Builds one column.
+pub(crate) struct Column {
+    data_type: DataType,
+    builder: Builder,
+}
+
+enum Builder {
+    Bool(BooleanBuilder),
+    Int8(Int8Builder),
+    Int16(Int16Builder),
+    Int32(Int32Builder),
+    Int64(Int64Builder),
+    UInt8(UInt8Builder),
+    UInt16(UInt16Builder),
+    UInt32(UInt32Builder),
+    UInt64(UInt64Builder),
+    Float(Float64Builder),
+    Decimal(Decimal128Builder, u8, i8),
+    Text(StringBuilder),
+    Bytes(BinaryBuilder),
+}
+
+/// Runs the same code on whatever builder there is.
+macro_rules! on_builder {
+    ($self:expr, $builder:ident => $run:expr) => {
+        match &mut $self.builder {
+            Builder::Bool($builder) => $run,
+            Builder::Int8($builder) => $run,
+            Builder::Int16($builder) => $run,
+            Builder::Int32($builder) => $run,
+            Builder::Int64($builder) => $run,
+            Builder::UInt8($builder) => $run,
+            Builder::UInt16($builder) => $run,
+            Builder::UInt32($builder) => $run,
+            Builder::UInt64($builder) => $run,
+            Builder::Float($builder) => $run,
+            Builder::Decimal($builder, _, _) => $run,
+            Builder::Text($builder) => $run,
+            Builder::Bytes($builder) => $run,
+        }
+    };
+}
+
+impl Column {
+    /// A column of that type; `None` if text cannot be read as one.
+    pub(crate) fn new(data_type: &DataType) -> Option<Column> {
+        let builder = match data_type {
+            DataType::Boolean => Builder::Bool(Default::default()),
+            DataType::Int8 => Builder::Int8(Default::default()),
+            DataType::Int16 => Builder::Int16(Default::default()),
+            DataType::Int32 => Builder::Int32(Default::default()),
+            DataType::Int64 => Builder::Int64(Default::default()),
+            DataType::UInt8 => Builder::UInt8(Default::default()),
+            DataType::UInt16 => Builder::UInt16(Default::default()),
+            DataType::UInt32 => Builder::UInt32(Default::default()),
+            DataType::UInt64 => Builder::UInt64(Default::default()),
+            DataType::Float64 => Builder::Float(Default::default()),
+            DataType::Decimal128(precision, scale) => Builder::Decimal(
+                Decimal128Builder::new().with_data_type(data_type.clone()),
+                *precision,
+                *scale,
+            ),
+            DataType::Utf8 => Builder::Text(Default::default()),
+            DataType::Binary => Builder::Bytes(Default::default()),
+            _ => return None,
+        };
+        Some(Column { data_type: data_type.clone(), builder })
+    }
+
+    /// Appends what the field says. On an error the column is one shorter than its neighbours;
+    /// [`append_null`](Column::append_null) makes up for it.
+    pub(crate) fn append(&mut self, field: &[u8], notation: &Notation) -> Result<(), String> {
+        let is_text = matches!(self.builder, Builder::Text(_));
+        if (field.is_empty() && !(is_text && notation.empty_is_value))
+            || (!notation.null.is_empty() && field == notation.null.as_bytes())
+        {
+            self.append_null();
+            return Ok(());
+        }
+        let Ok(text) = std::str::from_utf8(field) else {
+            return Err(format!("`{}` is not UTF-8", shortened(&String::from_utf8_lossy(field))));
+        };
+        let word = text.trim_ascii();
+        let read = match &mut self.builder {
+            Builder::Bool(values) => boolean(word).map(|value| values.append_value(value)),
+            Builder::Int8(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::Int16(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::Int32(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::Int64(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::UInt8(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::UInt16(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::UInt32(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::UInt64(values) => word.parse().ok().map(|value| values.append_value(value)),
+            Builder::Float(values) => {
+                with_point(word, notation, |word| word.parse().ok()).map(|value| values.append_value(value))
+            }
+            Builder::Decimal(values, precision, scale) => {
+                let parse = |word: &str| parse_decimal::<Decimal128Type>(word, *precision, *scale).ok();
+                with_point(word, notation, parse).map(|value| values.append_value(value))
+            }
+            Builder::Text(values) => {
+                values.append_value(text);
+                Some(())
+            }
+            Builder::Bytes(values) => hexadecimal(word).map(|value| values.append_value(value)),
+        };
+        read.ok_or_else(|| self.reason(word, notation))
+    }
+
+    /// Appends no value.
+    pub(crate) fn append_null(&mut self) {
+        on_builder!(self, builder => builder.append_null());
+    }
+
+    /// How many values there are, nulls included.
+    pub(crate) fn len(&mut self) -> usize {
+        on_builder!(self, builder => builder.len())
+    }
+
+    /// The column so far; the next one starts empty.
+    pub(crate) fn finish(&mut self) -> ArrayRef {
+        on_builder!(self, builder => Arc::new(builder.finish()))
+    }
+
+    fn reason(&self, word: &str, notation: &Notation) -> String {
+        let is_number = |text: &str| text.parse::<f64>().is_ok();
+        let hint = match &self.data_type {
+            DataType::Boolean => " (write true or false)",
+            DataType::Binary => " (write pairs of hexadecimal digits)",
+            DataType::Float64 | DataType::Decimal128(..)
+                if !notation.decimal_comma && is_number(&word.replace(',', ".")) =>
+            {
+                " (a decimal comma? set `decimal=,`)"
+            }
+            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64
+                if word.starts_with('-') =>
+            {
+                " (it is negative)"
+            }
+            data_type if data_type.is_integer() && word.parse::<i128>().is_ok() => " (it is out of range)",
+            data_type if data_type.is_integer() && is_number(word) => " (it is not a whole number)",
+            _ => "",
+        };
+        format!("`{}` is not a {}{hint}", shortened(word), self.data_type)
+    }
+}
+
+fn boolean(word: &str) -> Option<bool> {
+    if word.eq_ignore_ascii_case("true") || word == "1" {
+        Some(true)
+    } else if word.eq_ignore_ascii_case("false") || word == "0" {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn with_point<T>(word: &str, notation: &Notation, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    match notation.decimal_comma {
+        true if word.contains('.') => None,
+        true => parse(&word.replace(',', ".")),
+        false => parse(word),
+    }
+}
+
+fn hexadecimal(word: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = word.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// Enough of a text to recognise it by.
+pub(crate) fn shortened(text: &str) -> String {
+    const ENOUGH: usize = 60;
+    if text.chars().nth(ENOUGH).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(ENOUGH).chain(['…']).collect()
+}

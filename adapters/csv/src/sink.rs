@@ -1,0 +1,53 @@
+//! The CSV sink for verdicts.
+
+use fairstream_core::{Cause, OptionDoc, Sink, SinkError, SinkFactory, SinkRequest, Value, VerdictBatch};
+use fairstream_files::TextSink;
+
+/// Opens CSV sinks.
+#[derive(Clone, Copy, Debug)]
+pub struct CsvSinks;
+
+impl SinkFactory for CsvSinks {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn about(&self) -> &'static str {
+        "one row a verdict: time, kind, stream, instance, value, message"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["csv"]
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[]
+    }
+
+    fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        Ok(Box::new(TextSink::open(request, "time,kind,stream,instance,value,message\n", rows)?))
+    }
+}
+
+fn rows(batch: &VerdictBatch) -> Result<Vec<u8>, Cause> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for verdict in batch.iter() {
+        let value = match verdict.value {
+            None => String::new(),
+            Some(Value::Bool(value)) => value.to_string(),
+            Some(Value::Int(value)) => value.to_string(),
+            Some(Value::UInt(value)) => value.to_string(),
+            Some(Value::Float(value)) => value.to_string(),
+            Some(Value::Text(value) | Value::Json(value)) => value.to_owned(),
+        };
+        writer.write_record([
+            verdict.time.to_string().as_str(),
+            verdict.kind.name(),
+            verdict.stream,
+            verdict.instance.unwrap_or_default(),
+            &value,
+            verdict.message.unwrap_or_default(),
+        ])?;
+    }
+    Ok(writer.into_inner()?)
+}

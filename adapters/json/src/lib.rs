@@ -1,0 +1,5 @@
+//! JSON lines: one object a line.
+
+mod sink;
+
+pub use sink::JsonSinks;

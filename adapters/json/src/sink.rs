@@ -1,0 +1,72 @@
+//! The JSON-lines sink for verdicts.
+
+use std::io::Write;
+
+use fairstream_core::{
+    Cause, OptionDoc, Sink, SinkError, SinkFactory, SinkRequest, Value, Verdict, VerdictBatch,
+};
+use fairstream_files::TextSink;
+
+/// Opens JSON-lines sinks.
+///
+/// Each verdict is an object with the keys `time` (RFC 3339, nanoseconds), `kind`, `stream`,
+/// `instance` (an array of parameters, or null), `value` and `message`, in this order. Infinite
+/// numbers, which JSON lacks, are the strings `"inf"` and `"-inf"`.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonSinks;
+
+impl SinkFactory for JsonSinks {
+    fn name(&self) -> &'static str {
+        "jsonl"
+    }
+
+    fn about(&self) -> &'static str {
+        "one JSON object a verdict: time, kind, stream, instance, value, message"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["jsonl", "ndjson", "json"]
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[]
+    }
+
+    fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        Ok(Box::new(TextSink::open(request, "", lines)?))
+    }
+}
+
+fn lines(batch: &VerdictBatch) -> Result<Vec<u8>, Cause> {
+    let mut text = Vec::with_capacity(batch.len() * 128);
+    for verdict in batch.iter() {
+        line(&mut text, &verdict)?;
+    }
+    Ok(text)
+}
+
+fn line(out: &mut Vec<u8>, verdict: &Verdict<'_>) -> std::io::Result<()> {
+    write!(out, r#"{{"time":"{}","kind":"{}","stream":"#, verdict.time, verdict.kind.name())?;
+    string(out, verdict.stream)?;
+    write!(out, r#","instance":{},"value":"#, verdict.instance.unwrap_or("null"))?;
+    match verdict.value {
+        None => write!(out, "null")?,
+        Some(Value::Bool(value)) => write!(out, "{value}")?,
+        Some(Value::Int(value)) => write!(out, "{value}")?,
+        Some(Value::UInt(value)) => write!(out, "{value}")?,
+        Some(Value::Float(value)) if value.is_finite() => serde_json::to_writer(&mut *out, &value)?,
+        Some(Value::Float(value)) => write!(out, "\"{value}\"")?,
+        Some(Value::Text(value)) => string(out, value)?,
+        Some(Value::Json(value)) => write!(out, "{value}")?,
+    }
+    write!(out, r#","message":"#)?;
+    match verdict.message {
+        None => write!(out, "null")?,
+        Some(message) => string(out, message)?,
+    }
+    writeln!(out, "}}")
+}
+
+fn string(out: &mut Vec<u8>, text: &str) -> std::io::Result<()> {
+    Ok(serde_json::to_writer(out, text)?)
+}

@@ -1,0 +1,143 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fairstream_core::{Time, TimeFormat, parse_duration};
+
+/// Watches the decisions of automated systems as a stream of events, and says while it happens
+/// whether groups of people are treated differently.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.
+
+Try:  fairstream run specs/rtlola/transactions.lola examples/transactions/transactions.csv"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Monitor events: read INPUTs, evaluate SPEC, report violations
+    Run(RunArguments),
+    /// Say what a specification monitors, and whether the inputs have what it reads
+    Check(CheckArguments),
+    /// List the kinds of inputs and outputs, with their options
+    Adapters,
+    /// Print a script that completes this command in a shell
+    #[command(after_help = "For bash, in this session:  source <(fairstream completions bash)")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+INPUT and SINK are written [KIND:]LOCATION[?OPTION=VALUE&...]. The kind is known from the file's
+ending where there is one; `fairstream adapters` lists kinds and options.
+
+Examples:
+  fairstream run hiring.lola events.csv
+      what is violated, for people
+  fairstream run hiring.lola events.csv --to verdicts.jsonl --to console
+      every trigger into a file as well
+  fairstream run hiring.lola events.csv --to '-?select=changes' | jq .
+      every change of every stream, as JSON lines
+  fairstream run hiring.lola 'applications.csv?delimiter=;' decisions.csv.gz --time date
+      two inputs, merged by the column `date`
+  zcat events.csv.gz | fairstream run hiring.lola csv:-
+      rows from a pipe, evaluated as they come
+
+Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.")]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+
+    /// Where verdicts go; may be given several times. `console` is for people, `-` is JSON lines
+    /// on standard output [default: console]
+    #[arg(long, value_name = "SINK")]
+    pub(crate) to: Vec<String>,
+
+    /// Leave out events before this; the clock of periodic streams starts here
+    /// [default: the first event, or zero for times relative to the start]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Time>,
+
+    /// Leave out events after this; after the last event the clock runs on to here
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Time>,
+
+    /// Let rows be this late, such as 10m: they wait that long to be put in order of time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
+    pub(crate) reorder: Duration,
+
+    /// What to do about a row that cannot be read: `stop` with an error, `skip` it and say so, or
+    /// skip it and list it in a CSV file with `file=PATH`
+    #[arg(long, value_name = "POLICY", default_value = "stop")]
+    pub(crate) on_bad_row: OnBadRow,
+
+    /// Whether `console` uses colour
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+
+    /// No progress and no summary on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// What to monitor: an RTLola specification (.lola)
+    pub(crate) spec: PathBuf,
+
+    /// Where events come from; several inputs are merged by time
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<String>,
+
+    /// The column that says when an event happened [default: time]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+
+    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) time_format: Option<TimeFormat>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum OnBadRow {
+    Stop,
+    Skip,
+    File(PathBuf),
+}
+
+impl std::str::FromStr for OnBadRow {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<OnBadRow, &'static str> {
+        match (text, text.strip_prefix("file=")) {
+            ("stop", _) => Ok(OnBadRow::Stop),
+            ("skip", _) => Ok(OnBadRow::Skip),
+            (_, Some(path)) if !path.is_empty() => Ok(OnBadRow::File(path.into())),
+            _ => Err("there are `stop`, `skip` and `file=PATH`"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}

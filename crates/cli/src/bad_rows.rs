@@ -1,0 +1,47 @@
+//! What becomes of bad rows: named on standard error, or listed in a file.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use fairstream_core::{BadRowPolicy, RejectedRow};
+
+use crate::args::OnBadRow;
+
+/// Bad rows that are named on standard error before the rest is only counted.
+const NAMED: usize = 10;
+
+pub(crate) fn policy(on_bad_row: &OnBadRow) -> anyhow::Result<BadRowPolicy> {
+    Ok(match on_bad_row {
+        OnBadRow::Stop => BadRowPolicy::Stop,
+        OnBadRow::Skip => {
+            let seen = Mutex::new(0);
+            BadRowPolicy::Skip(Arc::new(move |source: &str, bad: &RejectedRow| {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                *seen += 1;
+                if *seen <= NAMED {
+                    eprintln!("skipped: {source}: {bad}");
+                } else if *seen == NAMED + 1 {
+                    eprintln!(
+                        "skipped: further bad rows are only counted; `--on-bad-row file=PATH` lists them all"
+                    );
+                }
+                Ok(())
+            }))
+        }
+        OnBadRow::File(path) => {
+            let file = File::create(path).with_context(|| format!("cannot open {}", path.display()))?;
+            let mut list = csv::Writer::from_writer(file);
+            list.write_record(["input", "row", "column", "reason"])?;
+            list.flush()?;
+            let list = Mutex::new(list);
+            BadRowPolicy::Skip(Arc::new(move |source: &str, bad: &RejectedRow| {
+                let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+                let row = bad.row.to_string();
+                list.write_record([source, &row, bad.column.as_deref().unwrap_or_default(), &bad.reason])?;
+                list.flush()?;
+                Ok(())
+            }))
+        }
+    })
+}

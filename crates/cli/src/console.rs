@@ -1,0 +1,226 @@
+//! The sink for people: says when a trigger fires first, and at the end how often it did.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+use fairstream_core::{
+    Kind, OptionDoc, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, Time, Value,
+    Verdict, VerdictBatch,
+};
+
+use crate::args::Colour;
+use crate::progress::{CLEAR_LINE, grouped};
+
+/// Opens console sinks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConsoleSinks {
+    style: Style,
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Style {
+    colour: bool,
+    /// Progress may stand on the line that is written next.
+    clear: bool,
+}
+
+impl ConsoleSinks {
+    pub(crate) fn new(colour: Colour) -> ConsoleSinks {
+        let terminal = io::stdout().is_terminal();
+        let colour = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        ConsoleSinks { style: Style { colour, clear: terminal } }
+    }
+}
+
+impl SinkFactory for ConsoleSinks {
+    fn name(&self) -> &'static str {
+        "console"
+    }
+
+    fn about(&self) -> &'static str {
+        "for people: when a trigger fires first, and how often it did"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[OptionDoc { name: "show", default: "first", help: "`all` shows every time that a trigger fires" }]
+    }
+
+    fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        let show = request.options.text("show").unwrap_or("first");
+        let show_all = match show {
+            "first" => false,
+            "all" => true,
+            _ => {
+                let reason = "there are `first` and `all`".to_owned();
+                let bad = fairstream_core::BadOption::Value {
+                    key: "show".to_owned(),
+                    value: show.to_owned(),
+                    reason,
+                };
+                return Err(SinkError::Option { sink: "console".to_owned(), bad });
+            }
+        };
+        Ok(Box::new(Console { style: self.style, show_all, select: request.select, triggers: Vec::new() }))
+    }
+}
+
+struct Console {
+    style: Style,
+    show_all: bool,
+    select: Selection,
+    /// In the order in which they fired first.
+    triggers: Vec<Trigger>,
+}
+
+/// What is known of a trigger that has fired.
+struct Trigger {
+    stream: String,
+    message: String,
+    fired: u64,
+    first: Time,
+    last: Time,
+    /// Instances that have been shown.
+    shown: HashSet<Option<String>>,
+}
+
+/// Instances of one trigger that are shown; what a person still reads.
+const INSTANCES: usize = 20;
+
+impl Sink for Console {
+    fn name(&self) -> &str {
+        "standard output"
+    }
+
+    fn wants(&self) -> Selection {
+        self.select
+    }
+
+    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+        let mut text = String::new();
+        for verdict in batch.iter() {
+            if verdict.kind == Kind::Trigger {
+                self.fire(&mut text, &verdict);
+            } else {
+                self.style.change(&mut text, &verdict);
+            }
+        }
+        print(&text)
+    }
+
+    fn flush(&mut self) -> Result<Position, SinkError> {
+        Ok(Position::default())
+    }
+
+    fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
+        let mut text = String::new();
+        let so_far = if *end == RunEnd::Complete { "" } else { " so far" };
+        if self.triggers.is_empty() {
+            let _ = writeln!(text, "nothing violated{so_far}");
+        } else {
+            text.push('\n');
+        }
+        let width = self.triggers.iter().map(|trigger| trigger.stream.len()).max().unwrap_or_default();
+        for Trigger { stream, message, fired, first, last, .. } in &self.triggers {
+            let when = match fired {
+                1 => format!("once{so_far}, at {}", first.for_people()),
+                _ => format!(
+                    "{} times{so_far}, from {} to {}",
+                    grouped(*fired),
+                    first.for_people(),
+                    last.for_people()
+                ),
+            };
+            let _ =
+                writeln!(text, "{}  {when}: {message}", self.style.alarming(&format!("{stream:<width$}")));
+        }
+        match print(&self.style.cleared(&text)) {
+            // There is nobody left to tell, and nothing left to do.
+            Err(SinkError::HungUp { .. }) => Ok(()),
+            printed => printed,
+        }
+    }
+}
+
+impl Console {
+    fn fire(&mut self, text: &mut String, verdict: &Verdict<'_>) {
+        let index = self.triggers.iter().position(|trigger| trigger.stream == verdict.stream);
+        let index = index.unwrap_or_else(|| {
+            self.triggers.push(Trigger {
+                stream: verdict.stream.to_owned(),
+                message: verdict.message.unwrap_or_default().to_owned(),
+                fired: 0,
+                first: verdict.time,
+                last: verdict.time,
+                shown: HashSet::new(),
+            });
+            self.triggers.len() - 1
+        });
+        let trigger = &mut self.triggers[index];
+        trigger.fired += 1;
+        trigger.last = verdict.time;
+        let new =
+            trigger.shown.len() < INSTANCES && trigger.shown.insert(verdict.instance.map(str::to_owned));
+        if new || self.show_all {
+            let name = format!("{}{}", verdict.stream, verdict.instance.unwrap_or_default());
+            let line = format!(
+                "{:<22} {}  {}\n",
+                verdict.time.for_people(),
+                self.style.alarming(&name),
+                verdict.message.unwrap_or_default()
+            );
+            text.push_str(&self.style.cleared(&line));
+        }
+        if new && trigger.shown.len() == INSTANCES && !self.show_all {
+            let more = format!(
+                "{:<22} {}  further instances are only counted; `--to 'console?show=all'` shows all\n",
+                "", verdict.stream
+            );
+            text.push_str(&self.style.cleared(&more));
+        }
+    }
+}
+
+impl Style {
+    fn change(self, text: &mut String, verdict: &Verdict<'_>) {
+        let name = format!("{}{}", verdict.stream, verdict.instance.unwrap_or_default());
+        let what = match verdict.value {
+            None => verdict.kind.name().to_owned(),
+            Some(Value::Bool(value)) => format!("= {value}"),
+            Some(Value::Int(value)) => format!("= {value}"),
+            Some(Value::UInt(value)) => format!("= {value}"),
+            Some(Value::Float(value)) => format!("= {value}"),
+            Some(Value::Text(value)) => format!("= {value:?}"),
+            Some(Value::Json(value)) => format!("= {value}"),
+        };
+        text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", verdict.time.for_people())));
+    }
+
+    fn alarming(self, text: &str) -> String {
+        if self.colour { format!("\x1b[1;31m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn cleared(self, text: &str) -> String {
+        if self.clear { format!("{CLEAR_LINE}{text}") } else { text.to_owned() }
+    }
+}
+
+fn print(text: &str) -> Result<(), SinkError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        let sink = "standard output".to_owned();
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => SinkError::HungUp { sink },
+            _ => SinkError::Write { sink, cause: error.into() },
+        }
+    })
+}

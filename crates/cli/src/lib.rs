@@ -1,0 +1,66 @@
+//! The command line: arguments in, libraries called, results rendered, exit code out. Holds no
+//! logic that a library could.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to people is what this crate is for")]
+
+mod args;
+mod bad_rows;
+mod check;
+mod console;
+mod interrupt;
+mod kinds;
+mod load;
+mod progress;
+mod run;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use fairstream_engine::SpecError;
+
+use args::{Arguments, Command};
+
+/// What a command came to. The numbers are promised in `--help`.
+enum Outcome {
+    NothingViolated = 0,
+    Violated = 1,
+    Failed = 2,
+    Interrupted = 130,
+}
+
+/// Runs the command that the process was called with.
+pub fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Adapters => print(&kinds::describe()),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "fairstream", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+    };
+    ExitCode::from(match outcome {
+        Ok(outcome) => outcome as u8,
+        Err(error) => {
+            report(&error);
+            Outcome::Failed as u8
+        }
+    })
+}
+
+/// Writes to standard output; a reader that hung up is none of our business.
+fn print(text: &str) -> anyhow::Result<Outcome> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(Outcome::NothingViolated),
+    }
+}
+
+fn report(error: &anyhow::Error) {
+    match error.downcast_ref::<SpecError>() {
+        Some(error) => eprintln!("{}", error.render(io::stderr().is_terminal())),
+        None => eprintln!("error: {error:#}"),
+    }
+}

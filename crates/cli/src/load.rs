@@ -1,0 +1,58 @@
+//! From arguments to an open specification, open sources and the columns between them.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
+use fairstream_engine::Specification;
+
+use crate::args::InputArguments;
+use crate::kinds::{self, Address};
+
+/// Reads and parses the specification.
+pub(crate) fn specification(path: &Path) -> anyhow::Result<Specification> {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        bail!(
+            "{}: a specification is RTLola text (.lola); fairness files (.toml) are not read yet",
+            path.display()
+        );
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        bail!("cannot read {}: it is not UTF-8 text", path.display());
+    };
+    Ok(Specification::parse(&path.to_string_lossy(), &text)?)
+}
+
+/// Opens every input.
+pub(crate) fn sources(
+    arguments: &InputArguments,
+    wanted: &[WantedColumn],
+    context: &SourceContext,
+) -> anyhow::Result<Vec<Box<dyn Source>>> {
+    let kinds = kinds::sources();
+    let mut sources = Vec::new();
+    for input in &arguments.inputs {
+        let mut address = Address::parse(input);
+        if let Some(time) = &arguments.time {
+            address.options.set_default("time", time);
+        }
+        if let Some(format) = arguments.time_format {
+            address.options.set_default("time_format", format.name());
+        }
+        let kind = kinds::source_for(&kinds, &address)?;
+        sources.push(kind.open(&SourceRequest {
+            location: address.location.to_owned(),
+            options: address.options,
+            wanted: wanted.to_vec(),
+            resume: None,
+            context: context.clone(),
+        })?);
+    }
+    Ok(sources)
+}
+
+/// The columns that the specification reads, in those sources.
+pub(crate) fn columns(spec: &Specification, sources: &[Box<dyn Source>]) -> anyhow::Result<Columns> {
+    Ok(Columns::bind(spec.wanted(), sources)?)
+}

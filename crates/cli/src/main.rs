@@ -1,0 +1,5 @@
+//! The `fairstream` command.
+
+fn main() -> std::process::ExitCode {
+    fairstream::main()
+}

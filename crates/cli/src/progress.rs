@@ -1,0 +1,110 @@
+//! How far a run has come: one line on standard error that is overwritten, on a terminal only.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fairstream_core::{Counters, Counts};
+
+/// Clears the line that the cursor is on.
+pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
+
+/// Shows progress until it is dropped.
+pub(crate) struct Progress {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub(crate) fn show(counters: Arc<Counters>, quiet: bool) -> Progress {
+        if quiet || !io::stderr().is_terminal() {
+            return Progress { end: None, thread: None };
+        }
+        let (end, ended) = channel::<()>();
+        let start = Instant::now();
+        let thread = thread::spawn(move || {
+            // A disconnected channel is the end, a timeout the next tick.
+            while ended.recv_timeout(Duration::from_millis(200))
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                eprint!("{CLEAR_LINE}{}", line(&counters.now(), start.elapsed()));
+            }
+            eprint!("{CLEAR_LINE}");
+        });
+        Progress { end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn line(counts: &Counts, elapsed: Duration) -> String {
+    let rate = counts.evaluated as f64 / elapsed.as_secs_f64().max(1e-9);
+    let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
+    format!(
+        "{} events  {}/s{reached}  {} violations",
+        grouped(counts.evaluated),
+        grouped(rate as u64),
+        grouped(counts.triggers)
+    )
+}
+
+/// What a run came to, in a few lines.
+pub(crate) fn summary(counts: &Counts, elapsed: Duration) -> String {
+    let mut text = format!(
+        "{}, {} in {:.1} s",
+        counted(counts.evaluated, "event"),
+        counted(counts.triggers, "violation"),
+        elapsed.as_secs_f64()
+    );
+    for (count, what) in [
+        (counts.rejected - counts.late.min(counts.rejected), "bad rows left out"),
+        (counts.late, "late rows left out"),
+        (counts.dropped, "rows lost by a live input"),
+        (counts.outside, "rows outside the monitored span"),
+    ] {
+        if count > 0 {
+            text += &format!("; {} {what}", grouped(count));
+        }
+    }
+    text
+}
+
+/// `1 event`, `2 events`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// A number with its thousands set apart: `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!((counted(1, "event"), counted(2, "event")), ("1 event".to_owned(), "2 events".to_owned()));
+    }
+}

@@ -1,0 +1,49 @@
+//! Rows that cannot be evaluated, and what to do about them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Cause;
+
+/// A row that cannot be evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedRow {
+    /// Where it stands; see [`EventBatch::row_numbers`](crate::EventBatch::row_numbers).
+    pub row: u64,
+    /// The column at fault, if it is one column.
+    pub column: Option<String>,
+    /// What is wrong and, where there is one, the way out.
+    pub reason: String,
+}
+
+impl fmt::Display for RejectedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}", self.row)?;
+        if let Some(column) = &self.column {
+            write!(f, ", column `{column}`")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// Told about each bad row with the name of its source. An error ends the run.
+pub type ReportBadRow = Arc<dyn Fn(&str, &RejectedRow) -> Result<(), Cause> + Send + Sync>;
+
+/// What a bad row means.
+#[derive(Clone, Default)]
+pub enum BadRowPolicy {
+    /// The run ends there with an error; the rows before it are evaluated.
+    #[default]
+    Stop,
+    /// The row is counted, reported and left out.
+    Skip(ReportBadRow),
+}
+
+impl fmt::Debug for BadRowPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadRowPolicy::Stop => "Stop",
+            BadRowPolicy::Skip(_) => "Skip",
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Rows on their way to the engine.
+
+use arrow::array::RecordBatch;
+use arrow::buffer::ScalarBuffer;
+
+use crate::{Position, RejectedRow, Time};
+
+/// Rows on their way to the engine, as columns.
+///
+/// `times` and `row_numbers` are as long as `rows`. A null is a silent stream at that instant.
+#[derive(Clone, Debug)]
+pub struct EventBatch {
+    /// Decoded rows, with exactly the columns of [`Source::schema`](crate::Source::schema).
+    pub rows: RecordBatch,
+    /// When each row happened, in nanoseconds since the Unix epoch.
+    pub times: ScalarBuffer<i64>,
+    /// Where each row stands in the source, as the user would count: a line of a text file,
+    /// counted from 1; a record of a binary one. Increasing, with gaps where rows were rejected.
+    pub row_numbers: ScalarBuffer<u64>,
+    /// Rows that did not decode. The pipeline's [`BadRowPolicy`](crate::BadRowPolicy) decides
+    /// what they mean.
+    pub rejected: Vec<RejectedRow>,
+    /// Rows that a live source lost before this batch because it was read too slowly.
+    pub dropped: u64,
+    /// Position after the last row of this batch, rejected or not.
+    pub end: Position,
+}
+
+impl EventBatch {
+    /// How many decoded rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// Whether there is no decoded row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// When row `index` happened.
+    pub fn time(&self, index: usize) -> Time {
+        Time(self.times[index])
+    }
+
+    /// The rows from `start` on, `len` of them, without copying.
+    pub fn slice(&self, start: usize, len: usize) -> EventBatch {
+        EventBatch {
+            rows: self.rows.slice(start, len),
+            times: self.times.slice(start, len),
+            row_numbers: self.row_numbers.slice(start, len),
+            rejected: self.rejected.clone(),
+            dropped: self.dropped,
+            end: self.end.clone(),
+        }
+    }
+}

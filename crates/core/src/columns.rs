@@ -1,0 +1,128 @@
+//! Do the sources have what the specification reads? Asked once, before anything runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::{Source, nearest};
+
+/// A column that the specification reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedColumn {
+    /// The name of the input stream.
+    pub name: String,
+    /// The type that the engine reads it as.
+    pub data_type: DataType,
+}
+
+impl WantedColumn {
+    /// A column of that name and type.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> WantedColumn {
+        WantedColumn { name: name.into(), data_type }
+    }
+}
+
+/// The proof that the sources together have every wanted column in its wanted type. Arranges each
+/// source's rows into the one schema that the engine reads.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    schema: SchemaRef,
+    /// For each source, for each wanted column: where it stands in that source's batches.
+    places: Vec<Vec<Option<usize>>>,
+}
+
+impl Columns {
+    /// Looks for every wanted column in every source. A column may be missing in some of them
+    /// (their rows are silent there), but not in all.
+    ///
+    /// # Errors
+    /// All mismatches at once.
+    pub fn bind(wanted: &[WantedColumn], sources: &[Box<dyn Source>]) -> Result<Columns, Mismatches> {
+        let schemas: Vec<SchemaRef> = sources.iter().map(|source| source.schema()).collect();
+        let mut lines = Vec::new();
+        for column in wanted {
+            let mut found = false;
+            for (source, schema) in sources.iter().zip(&schemas) {
+                let Ok(field) = schema.field_with_name(&column.name) else { continue };
+                found = true;
+                if field.data_type() != &column.data_type {
+                    lines.push(format!(
+                        "column `{}` of {} is {}, but the specification reads it as {}",
+                        column.name,
+                        source.name(),
+                        field.data_type(),
+                        column.data_type
+                    ));
+                }
+            }
+            if !found {
+                lines.push(missing(column, sources));
+            }
+        }
+        if !lines.is_empty() {
+            return Err(Mismatches { lines });
+        }
+        let places = schemas.iter().map(|schema| {
+            wanted.iter().map(|column| schema.index_of(&column.name).ok()).collect()
+        });
+        let fields: Vec<Field> =
+            wanted.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true)).collect();
+        Ok(Columns { places: places.collect(), schema: Arc::new(Schema::new(fields)) })
+    }
+
+    /// The rows of source number `source`, with every wanted column in its place; null where the
+    /// source does not have it. `None` if the rows do not have the schema that was bound.
+    pub(crate) fn arrange(&self, source: usize, rows: &RecordBatch) -> Option<RecordBatch> {
+        let columns: Option<Vec<ArrayRef>> = self.places[source]
+            .iter()
+            .zip(self.schema.fields())
+            .map(|(place, field)| match place {
+                Some(index) => rows.columns().get(*index).map(Arc::clone),
+                None => Some(new_null_array(field.data_type(), rows.num_rows())),
+            })
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns?, &options).ok()
+    }
+}
+
+fn missing(column: &WantedColumn, sources: &[Box<dyn Source>]) -> String {
+    let offers: Vec<String> = sources.iter().flat_map(|source| source.offers()).collect();
+    let place = match sources {
+        [source] => source.name().to_owned(),
+        _ => format!("any of the {} inputs", sources.len()),
+    };
+    let hint = match nearest(&column.name, offers.iter().map(String::as_str)) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if offers.is_empty() => String::new(),
+        None => {
+            let mut names: Vec<_> = offers.iter().map(|name| format!("`{name}`")).collect();
+            names.dedup();
+            let more = names.len().saturating_sub(20);
+            names.truncate(20);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("; there are {}{more}", names.join(", "))
+        }
+    };
+    format!("there is no column `{}` in {place}{hint}", column.name)
+}
+
+/// Everything in which the sources differ from what the specification reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatches {
+    lines: Vec<String>,
+}
+
+impl std::error::Error for Mismatches {}
+
+impl fmt::Display for Mismatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the input does not have what the specification reads:")?;
+        for line in &self.lines {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}

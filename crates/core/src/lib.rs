@@ -1,0 +1,47 @@
+//! Events in, verdicts out: the traits that adapters and engines implement, the batches that
+//! travel between them, and the threaded [`Pipeline`] that runs them.
+//!
+//! ```text
+//!  source threads              engine thread                   sink threads
+//!  Source::next_batch ─▶ merge by time ─▶ Engine::feed ─▶ VerdictBatch ─▶ Sink::write
+//!          ▲      bounded channel             bounded channels              │
+//!          └──────────────────── acknowledge(position) ◀── Sink::flush ─────┘
+//! ```
+//!
+//! This crate knows no file format and no specification language: adapters bring the one, engines
+//! the other.
+
+mod adapter;
+mod bad_rows;
+mod batch;
+mod columns;
+#[cfg(feature = "compliance")]
+pub mod compliance;
+mod engine;
+mod nearest;
+mod panics;
+mod pipeline;
+mod position;
+mod sink;
+mod source;
+mod stop;
+mod time;
+mod verdict;
+
+pub use adapter::{BadOption, OptionDoc, Options};
+pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
+pub use batch::EventBatch;
+pub use columns::{Columns, Mismatches, WantedColumn};
+pub use engine::{BuildEngine, Engine, EngineError};
+pub use nearest::nearest;
+pub use panics::catch_panic;
+pub use pipeline::{Counters, Counts, Pipeline, RunError, RunOptions, RunReport};
+pub use position::Position;
+pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
+pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};
+pub use stop::StopToken;
+pub use time::{BadDuration, BadTime, Time, TimeFormat, TimeReader, parse_duration};
+pub use verdict::{Closed, Kind, Value, Verdict, VerdictBatch, Verdicts, verdict_schema};
+
+/// The cause behind an error: sendable, so that it can cross the pipeline's threads.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;

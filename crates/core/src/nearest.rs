@@ -1,0 +1,24 @@
+//! "Did you mean": the known name closest to what somebody wrote.
+
+/// The candidate most like `name`, if one is like it at all.
+///
+/// ```
+/// assert_eq!(fairstream_core::nearest("gendr", ["id", "gender"]), Some("gender"));
+/// assert_eq!(fairstream_core::nearest("salary", ["id", "gender"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let likeness = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        if candidate.contains(&name) || name.contains(&candidate) {
+            return 0.8_f64.max(strsim::jaro_winkler(&name, &candidate));
+        }
+        strsim::normalized_damerau_levenshtein(&name, &candidate)
+    };
+    candidates
+        .into_iter()
+        .map(|candidate| (likeness(candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,48 @@
+//! Which events are behind us for good: acknowledged to a source once every sink has them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Position;
+
+/// For each source, the position up to which all of its events have been evaluated.
+pub(super) type Through = Arc<[Option<Position>]>;
+
+/// For each sink, what it has made durable last.
+pub(super) struct Ledger(Mutex<Vec<Option<Through>>>);
+
+impl Ledger {
+    pub(super) fn new(sinks: usize) -> Ledger {
+        Ledger(Mutex::new(vec![None; sinks]))
+    }
+
+    /// Sink number `sink` has made everything up to `through` durable.
+    pub(super) fn record(&self, sink: usize, through: Through) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[sink] = Some(through);
+    }
+
+    /// How far source number `source` is durable in every sink.
+    pub(super) fn durable(&self, source: usize) -> Option<Position> {
+        let sinks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let each: Option<Vec<Position>> =
+            sinks.iter().map(|through| through.as_ref()?.get(source)?.clone()).collect();
+        each?.into_iter().min_by_key(|position| position.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_sink_decides() {
+        let at = |rows| Some(Position { rows, ..Position::default() });
+        let ledger = Ledger::new(2);
+        ledger.record(0, Arc::from([at(10), None]));
+        assert_eq!(ledger.durable(0), None);
+        ledger.record(1, Arc::from([at(7), at(1)]));
+        assert_eq!(ledger.durable(0), at(7));
+        assert_eq!(ledger.durable(1), None);
+        ledger.record(1, Arc::from([at(12), at(2)]));
+        assert_eq!(ledger.durable(0), at(10));
+    }
+}

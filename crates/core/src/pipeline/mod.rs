@@ -1,0 +1,184 @@
+//! The threads between sources, engine and sinks: one for each source, one for the engine, one
+//! for each sink, with bounded channels in between.
+//!
+//! A row's way: [`read`] (policy for bad rows, order) → [`merge`] → [`evaluate`] → [`write`].
+
+mod counters;
+mod evaluate;
+mod ledger;
+mod merge;
+mod order;
+mod read;
+mod shared;
+mod write;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+
+pub use counters::{Counters, Counts};
+
+use crate::{
+    BadRowPolicy, BuildEngine, Columns, EngineError, RejectedRow, RunEnd, Selection, Sink, SinkError, Source,
+    SourceError, StopToken, Time,
+};
+use evaluate::Evaluation;
+use merge::Merge;
+use order::Order;
+use read::Reader;
+use shared::Shared;
+use write::Writer;
+
+/// Sources, an engine and sinks, ready to run.
+pub struct Pipeline {
+    /// Where events come from; merged by time, ties in this order.
+    pub sources: Vec<Box<dyn Source>>,
+    /// The columns that the engine reads, bound to these sources.
+    pub columns: Columns,
+    /// Builds the engine.
+    pub engine: BuildEngine,
+    /// Where verdicts go.
+    pub sinks: Vec<Box<dyn Sink>>,
+    /// How to run them.
+    pub options: RunOptions,
+}
+
+/// How to run a pipeline.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Batches that may wait between two threads. More even out the work, fewer save memory.
+    pub capacity: NonZeroUsize,
+    /// Verdicts in one batch at most.
+    pub max_verdicts: usize,
+    /// Events before this are left out, and the clock starts here.
+    pub since: Option<Time>,
+    /// Events after this are left out, and after the last event the clock runs on to here.
+    pub until: Option<Time>,
+    /// How much later than its successors an event may come.
+    pub reorder: Duration,
+    /// What a bad row means.
+    pub bad_rows: BadRowPolicy,
+    /// Ends the run in good order.
+    pub stop: StopToken,
+    /// Counts as the run goes on; for progress displays.
+    pub counters: Arc<Counters>,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions {
+            capacity: NonZeroUsize::MIN.saturating_add(3),
+            max_verdicts: 8192,
+            since: None,
+            until: None,
+            reorder: Duration::ZERO,
+            bad_rows: BadRowPolicy::default(),
+            stop: StopToken::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct RunReport {
+    /// How it ended.
+    pub end: RunEnd,
+    /// What ended it, if it failed.
+    pub error: Option<RunError>,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// What ended a run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A source failed, or a row of it is bad.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// An event cannot be evaluated.
+    #[error("{origin}: {bad}")]
+    Event {
+        /// What the user called the source.
+        origin: String,
+        /// Which row and why.
+        bad: RejectedRow,
+    },
+    /// The engine failed otherwise.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// The engine panicked.
+    #[error("the engine stopped working: {0}")]
+    EnginePanicked(String),
+    /// A sink failed.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+impl Pipeline {
+    /// Runs until the sources end, somebody stops it or a part fails. Returns when every thread
+    /// has ended and every sink is finished.
+    pub fn run(self) -> RunReport {
+        let Pipeline { sources, columns, engine, sinks, options } = self;
+        let shared = Arc::new(Shared::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
+        let capacity = options.capacity.get();
+        let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
+        let origins: Vec<String> = sources.iter().map(|source| source.name().to_owned()).collect();
+        let (running, done) = bounded::<()>(0);
+
+        let mut source_threads = Vec::new();
+        let mut deliveries = Vec::new();
+        for (index, source) in sources.into_iter().enumerate() {
+            let (out, delivery) = bounded(capacity);
+            deliveries.push(delivery);
+            let reader = Reader {
+                index,
+                source,
+                columns: columns.clone(),
+                order: Order::new(options.reorder),
+                since: options.since,
+                until: options.until,
+                bad_rows: options.bad_rows.clone(),
+                out,
+                done: done.clone(),
+                shared: Arc::clone(&shared),
+            };
+            source_threads.push(thread::spawn(move || reader.run()));
+        }
+        let mut sink_threads = Vec::new();
+        let mut outlets = Vec::new();
+        for (index, sink) in sinks.into_iter().enumerate() {
+            let (outlet, parcels) = bounded(capacity);
+            outlets.push(outlet);
+            let writer = Writer { index, sink, parcels, shared: Arc::clone(&shared) };
+            sink_threads.push(thread::spawn(move || writer.run()));
+        }
+        let evaluation = Evaluation {
+            merge: Merge::new(deliveries),
+            origins,
+            build: engine,
+            outlets,
+            selection,
+            max_verdicts: options.max_verdicts,
+            since: options.since,
+            until: options.until,
+            shared: Arc::clone(&shared),
+        };
+        let engine_thread = thread::spawn(move || evaluation.run());
+
+        // Every thread catches its own panics and reports them to `shared`.
+        let _ = engine_thread.join();
+        for thread in sink_threads {
+            let _ = thread.join();
+        }
+        drop(running);
+        for thread in source_threads {
+            let _ = thread.join();
+        }
+        shared.report()
+    }
+}

@@ -1,0 +1,164 @@
+//! Where events come from.
+
+use std::time::Duration;
+
+use arrow::datatypes::SchemaRef;
+
+use crate::{BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, StopToken, WantedColumn};
+
+/// Produces rows. Pull-based: nothing is read until the engine has room.
+///
+/// The pipeline gives each source a thread of its own and calls `next_batch` until it returns
+/// `None` or an error, with `acknowledge` in between and after.
+pub trait Source: Send {
+    /// What the user would call it, for errors: a path, `standard input`.
+    fn name(&self) -> &str;
+
+    /// The columns of every batch: those of the wanted columns that this source has, under their
+    /// wanted names, and in their wanted types where it can read them so. Fixed once it is open.
+    fn schema(&self) -> SchemaRef;
+
+    /// The names of all columns it has, wanted or not, to suggest one where a wanted column is
+    /// missing. Empty if it cannot know.
+    fn offers(&self) -> Vec<String> {
+        self.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Waits for the next batch. A row that does not decode goes to
+    /// [`EventBatch::rejected`]; it is not an error. `None` is the end, also when asked again.
+    ///
+    /// Must return within a second once the context's [`StopToken`] is stopped, with the rows it
+    /// has, and then `None`; and once the first row of a batch is as old as the context allows.
+    ///
+    /// # Errors
+    /// The source cannot go on. The run ends with this error; the rows of earlier batches are
+    /// evaluated and their verdicts kept.
+    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError>;
+
+    /// Every row up to `through` has reached every sink durably, so the source may forget it.
+    /// Called between batches and after the last one, on the thread that calls `next_batch`.
+    ///
+    /// # Errors
+    /// The run ends with this error.
+    fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
+        let _ = through;
+        Ok(())
+    }
+}
+
+/// Opens sources of one kind.
+pub trait SourceFactory: Send + Sync {
+    /// The name before the colon in `csv:PATH`.
+    fn name(&self) -> &'static str;
+
+    /// What it reads, in a line.
+    fn about(&self) -> &'static str;
+
+    /// File name endings that mean this kind, without the dot.
+    fn extensions(&self) -> &'static [&'static str];
+
+    /// The options it takes. The caller has refused all others before `open`.
+    fn options(&self) -> &'static [OptionDoc];
+
+    /// Opens a source and learns its schema.
+    ///
+    /// # Errors
+    /// The run does not start.
+    fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError>;
+}
+
+/// What a source is to read.
+#[derive(Clone, Debug, Default)]
+pub struct SourceRequest {
+    /// What stands between the colon and the question mark: a path, or `-` for standard input.
+    pub location: String,
+    /// What stands behind the question mark.
+    pub options: Options,
+    /// The columns that the specification reads; a source reads no others.
+    pub wanted: Vec<WantedColumn>,
+    /// Where to go on, from the [`EventBatch::end`] of an earlier run.
+    pub resume: Option<Position>,
+    /// What the pipeline lends it.
+    pub context: SourceContext,
+}
+
+/// What the pipeline lends a source.
+#[derive(Clone, Debug)]
+pub struct SourceContext {
+    /// Raised on Ctrl-C and on a failure elsewhere.
+    pub stop: StopToken,
+    /// Close a batch at this many rows ...
+    pub max_rows: usize,
+    /// ... or when its first row is this old, whichever comes first.
+    pub max_age: Duration,
+}
+
+impl Default for SourceContext {
+    fn default() -> SourceContext {
+        SourceContext { stop: StopToken::default(), max_rows: 8192, max_age: Duration::from_millis(20) }
+    }
+}
+
+/// A source failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It could not be opened.
+    #[error("cannot open {origin}: {cause}")]
+    Open {
+        /// What the user called it.
+        origin: String,
+        /// Why.
+        cause: Cause,
+    },
+    /// It was given an option that it does not take.
+    #[error("{origin}: {bad}")]
+    Option {
+        /// What the user called it.
+        origin: String,
+        /// Which.
+        bad: BadOption,
+    },
+    /// It broke off.
+    #[error("cannot read {origin} after row {row}: {cause}")]
+    Read {
+        /// What the user called it.
+        origin: String,
+        /// The last row that was read; see [`EventBatch::row_numbers`].
+        row: u64,
+        /// Why.
+        cause: Cause,
+    },
+    /// A row is bad, and the policy says to stop there.
+    #[error("{origin}: {bad}")]
+    BadRow {
+        /// What the user called it.
+        origin: String,
+        /// Which row and why.
+        bad: RejectedRow,
+    },
+    /// A bad row could not be reported.
+    #[error("cannot report a bad row of {origin}: {cause}")]
+    Report {
+        /// What the user called it.
+        origin: String,
+        /// Why.
+        cause: Cause,
+    },
+    /// It did not keep to the contract of [`Source`].
+    #[error("{origin} is broken: {reason}")]
+    Broken {
+        /// What the user called it.
+        origin: String,
+        /// What it did.
+        reason: String,
+    },
+    /// It panicked.
+    #[error("{origin} stopped working: {reason}")]
+    Panicked {
+        /// What the user called it.
+        origin: String,
+        /// The panic's message.
+        reason: String,
+    },
+}

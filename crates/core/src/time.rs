@@ -1,0 +1,434 @@
+//! Event time: what it is, how it is written, how it is read.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::Offset;
+
+/// An instant: nanoseconds since the Unix epoch, from the year 1677 to 2262.
+///
+/// A trace with relative time starts near zero, so its first second is `1970-01-01T00:00:01Z`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(
+    /// Nanoseconds since the Unix epoch.
+    pub i64,
+);
+
+impl Time {
+    /// Below this a time counts as relative to the start of its own trace. No event of interest
+    /// happened at a Unix time before March 1973, and no trace is three years long and relative.
+    const RELATIVE_BELOW: i64 = 100_000_000 * SECOND;
+
+    /// Where the clock starts if the first event is at this time: periodic streams are due a
+    /// period after it. Zero for a trace with relative time, else the first event itself.
+    pub fn clock_start(self) -> Time {
+        if self.is_relative() { Time(self.0.min(0)) } else { self }
+    }
+
+    /// Whether this is a time since the start of a trace rather than a point in history.
+    pub fn is_relative(self) -> bool {
+        self.0 < Self::RELATIVE_BELOW
+    }
+
+    /// The time this much later; the end of time if that is out of range.
+    pub fn saturating_add(self, duration: Duration) -> Time {
+        Time(self.0.saturating_add(nanos(duration)))
+    }
+
+    /// The time this much earlier; the beginning of time if that is out of range.
+    pub fn saturating_sub(self, duration: Duration) -> Time {
+        Time(self.0.saturating_sub(nanos(duration)))
+    }
+
+    /// For people: `3.5s` where the time is relative, else RFC 3339 without trailing zeros.
+    pub fn for_people(self) -> String {
+        if self.is_relative() {
+            let sign = if self.0 < 0 { "-" } else { "" };
+            let (seconds, nanos) = (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
+            let fraction = format!("{nanos:09}");
+            let fraction = fraction.trim_end_matches('0');
+            let dot = if fraction.is_empty() { "" } else { "." };
+            return format!("{sign}{seconds}{dot}{fraction}s");
+        }
+        self.timestamp().to_string()
+    }
+
+    fn timestamp(self) -> Timestamp {
+        // Every i64 of nanoseconds is within jiff's range of years.
+        Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default()
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// RFC 3339 with nine digits: `2026-11-16T08:30:00.000000000Z`.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.9}", self.timestamp())
+    }
+}
+
+/// Any of the written forms that [`TimeFormat::Auto`] recognises.
+impl FromStr for Time {
+    type Err = BadTime;
+
+    fn from_str(text: &str) -> Result<Time, BadTime> {
+        TimeReader::new(TimeFormat::Auto).read(text)
+    }
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeFormat {
+    /// Decided by the first time that is read, and kept: text is [`TimeFormat::Iso`]; a number is
+    /// seconds below 10¹¹, milliseconds below 10¹⁴, microseconds below 10¹⁷, else nanoseconds.
+    #[default]
+    Auto,
+    /// A date, a date and time (UTC unless an offset is given), or RFC 3339.
+    Iso,
+    /// RFC 3339 with an offset: `2026-11-16T09:30:00.5+01:00`.
+    Rfc3339,
+    /// A date, meaning its midnight in UTC: `2026-11-16`.
+    Date,
+    /// Seconds since the epoch or since the start of the trace, with up to nine decimals.
+    Seconds,
+    /// Milliseconds since the epoch.
+    Millis,
+    /// Microseconds since the epoch.
+    Micros,
+    /// Nanoseconds since the epoch.
+    Nanos,
+}
+
+impl TimeFormat {
+    const NAMES: [(&'static str, TimeFormat); 9] = [
+        ("auto", TimeFormat::Auto),
+        ("iso", TimeFormat::Iso),
+        ("rfc3339", TimeFormat::Rfc3339),
+        ("date", TimeFormat::Date),
+        ("s", TimeFormat::Seconds),
+        ("ms", TimeFormat::Millis),
+        ("us", TimeFormat::Micros),
+        ("ns", TimeFormat::Nanos),
+        ("relative", TimeFormat::Seconds),
+    ];
+
+    /// The names that a user can give a format.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name)
+    }
+
+    /// The name of this format.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, format)| *format == self).map_or("auto", |(name, _)| name)
+    }
+
+    fn of_first(text: &str) -> TimeFormat {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if unsigned.contains(['-', ':', 'T', 't']) && !unsigned.contains("e-") {
+            return TimeFormat::Iso;
+        }
+        match text.parse::<f64>().map(f64::abs) {
+            Ok(number) if number >= 1e17 => TimeFormat::Nanos,
+            Ok(number) if number >= 1e14 => TimeFormat::Micros,
+            Ok(number) if number >= 1e11 => TimeFormat::Millis,
+            _ => TimeFormat::Seconds,
+        }
+    }
+}
+
+impl FromStr for TimeFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<TimeFormat, String> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<_> = Self::names().collect();
+            format!("`{name}` is not a time format; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// Reads the times of one source, all in one format.
+#[derive(Clone, Debug)]
+pub struct TimeReader {
+    format: TimeFormat,
+}
+
+impl TimeReader {
+    /// A reader of that format.
+    pub fn new(format: TimeFormat) -> TimeReader {
+        TimeReader { format }
+    }
+
+    /// The format; no longer [`TimeFormat::Auto`] once a time has been read.
+    pub fn format(&self) -> TimeFormat {
+        self.format
+    }
+
+    /// Reads one time.
+    ///
+    /// # Errors
+    /// The text is not a time in this format, or outside the years 1677 to 2262.
+    pub fn read(&mut self, text: &str) -> Result<Time, BadTime> {
+        let text = text.trim();
+        let format = match self.format {
+            TimeFormat::Auto => TimeFormat::of_first(text),
+            fixed => fixed,
+        };
+        let bad = || BadTime { text: text.to_owned(), format, guessed: self.format == TimeFormat::Auto };
+        let time = match format {
+            TimeFormat::Auto | TimeFormat::Iso => rfc3339(text).or_else(|| utc(text)),
+            TimeFormat::Rfc3339 => rfc3339(text),
+            TimeFormat::Date => date(text),
+            TimeFormat::Seconds => decimal(text, 9),
+            TimeFormat::Millis => decimal(text, 6),
+            TimeFormat::Micros => decimal(text, 3),
+            TimeFormat::Nanos => decimal(text, 0),
+        };
+        let time = time.ok_or_else(bad)?;
+        self.format = format;
+        Ok(time)
+    }
+}
+
+/// A text that is not a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadTime {
+    text: String,
+    format: TimeFormat,
+    guessed: bool,
+}
+
+impl std::error::Error for BadTime {}
+
+impl fmt::Display for BadTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wanted = match self.format {
+            _ if self.guessed => "a time (a number of seconds, a date, or RFC 3339)",
+            TimeFormat::Auto | TimeFormat::Iso => "a date or RFC 3339 time",
+            TimeFormat::Rfc3339 => "an RFC 3339 time such as 2026-11-16T09:30:00Z",
+            TimeFormat::Date => "a date such as 2026-11-16",
+            TimeFormat::Seconds => "a number of seconds",
+            TimeFormat::Millis => "a number of milliseconds",
+            TimeFormat::Micros => "a number of microseconds",
+            TimeFormat::Nanos => "a number of nanoseconds",
+        };
+        write!(f, "`{}` is not {wanted} between the years 1677 and 2262", self.text)
+    }
+}
+
+fn in_range(timestamp: Timestamp) -> Option<Time> {
+    i64::try_from(timestamp.as_nanosecond()).ok().map(Time)
+}
+
+fn rfc3339(text: &str) -> Option<Time> {
+    text.parse::<Timestamp>().ok().and_then(in_range)
+}
+
+fn utc(text: &str) -> Option<Time> {
+    let civil: DateTime = text.parse().ok()?;
+    Offset::UTC.to_timestamp(civil).ok().and_then(in_range)
+}
+
+fn date(text: &str) -> Option<Time> {
+    if text.len() != "2026-11-16".len() {
+        return None;
+    }
+    let midnight = text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight());
+    Offset::UTC.to_timestamp(midnight).ok().and_then(in_range)
+}
+
+/// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. What is finer than a nanosecond is
+/// rounded to the nearest one.
+fn decimal(text: &str, scale: u32) -> Option<Time> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let mut nanos: i128 = 0;
+    let mut decimals: Option<u32> = None;
+    let mut seen = false;
+    let mut round_up = false;
+    for &byte in digits {
+        match byte {
+            b'0'..=b'9' => {
+                seen = true;
+                match &mut decimals {
+                    Some(count) if *count >= scale => {
+                        round_up |= *count == scale && byte >= b'5';
+                        *count = scale + 1;
+                        continue;
+                    }
+                    Some(count) => *count += 1,
+                    None => {}
+                }
+                nanos = nanos.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
+            }
+            b'.' if decimals.is_none() => decimals = Some(0),
+            b'e' | b'E' if seen => return scientific(text, scale),
+            _ => return None,
+        }
+    }
+    if !seen {
+        return None;
+    }
+    let missing = scale - decimals.unwrap_or(0).min(scale);
+    nanos = nanos.checked_mul(10_i128.pow(missing))? + i128::from(round_up);
+    i64::try_from(if negative { -nanos } else { nanos }).ok().map(Time)
+}
+
+fn scientific(text: &str, scale: u32) -> Option<Time> {
+    let nanos = (text.parse::<f64>().ok()? * 10_f64.powi(scale.cast_signed())).round();
+    // 2⁶³ itself is not an i64; everything below it is.
+    (nanos.abs() < 9_223_372_036_854_775_808.0).then_some(Time(nanos as i64))
+}
+
+/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`.
+///
+/// # Errors
+/// The text is empty, or has a number without a unit or an unknown unit.
+pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(bad());
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let (number, tail) = rest.split_at(unit_at);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let unit_nanos: i64 = match unit.trim() {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => SECOND,
+            "m" | "min" => 60 * SECOND,
+            "h" => 3_600 * SECOND,
+            "d" => 86_400 * SECOND,
+            "w" => 7 * 86_400 * SECOND,
+            _ => return Err(bad()),
+        };
+        let billionths = decimal(number, 9).ok_or_else(bad)?;
+        let nanos = i128::from(billionths.0) * i128::from(unit_nanos) / i128::from(SECOND);
+        let nanos = u64::try_from(nanos).map_err(|_| bad())?;
+        total = total.checked_add(Duration::from_nanos(nanos)).ok_or_else(bad)?;
+        rest = tail;
+    }
+    Ok(total)
+}
+
+/// A text that is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a duration; write it as 10m, 730d, 1h30m (units: ns us ms s m h d w)")]
+pub struct BadDuration(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(format: TimeFormat, text: &str) -> Result<i64, String> {
+        TimeReader::new(format).read(text).map(|time| time.0).map_err(|bad| bad.to_string())
+    }
+
+    #[test]
+    fn every_format_reads_the_same_instant() {
+        // 2013-08-14T00:00:00Z by `date -u +%s`.
+        let instant = 1_376_438_400 * SECOND;
+        for (format, text) in [
+            (TimeFormat::Date, "2013-08-14"),
+            (TimeFormat::Rfc3339, "2013-08-14T02:00:00+02:00"),
+            (TimeFormat::Iso, "2013-08-14 00:00:00"),
+            (TimeFormat::Iso, "2013-08-14"),
+            (TimeFormat::Seconds, "1376438400"),
+            (TimeFormat::Millis, "1376438400000"),
+            (TimeFormat::Micros, "1376438400000000"),
+            (TimeFormat::Nanos, "1376438400000000000"),
+        ] {
+            assert_eq!(read(format, text), Ok(instant), "{format:?} {text}");
+            assert_eq!(read(TimeFormat::Auto, text), Ok(instant), "auto {text}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_exact() {
+        for (text, nanos) in [
+            ("0.1", 100_000_000),
+            ("1.000000001", 1_000_000_001),
+            ("-0.5", -500_000_000),
+            (".5", 500_000_000),
+            ("3.", 3_000_000_000),
+            ("0.30000000000000004", 300_000_000),
+            ("0.9999999996", 1_000_000_000),
+            ("1.5e3", 1_500_000_000_000),
+        ] {
+            assert_eq!(read(TimeFormat::Seconds, text), Ok(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_time_is_refused() {
+        for text in ["", ".", "-", "1,5", "12:30", "2013-13-01", "1e300", "9223372037", "noon", "--1"] {
+            assert!(read(TimeFormat::Auto, text).is_err(), "{text}");
+        }
+        assert!(read(TimeFormat::Date, "2013-08-14T00:00:00Z").is_err());
+        assert!(read(TimeFormat::Rfc3339, "2013-08-14T00:00:00").is_err());
+    }
+
+    #[test]
+    fn the_first_time_decides_the_format() {
+        let mut reader = TimeReader::new(TimeFormat::Auto);
+        assert!(reader.read("soon").is_err());
+        assert_eq!(reader.format(), TimeFormat::Auto);
+        assert_eq!(reader.read("5"), Ok(Time(5 * SECOND)));
+        assert!(reader.read("2013-08-14").is_err());
+    }
+
+    #[test]
+    fn the_clock_starts_at_zero_or_at_the_first_event() {
+        assert_eq!(Time(5).clock_start(), Time(0));
+        assert_eq!(Time(-5).clock_start(), Time(-5));
+        let event = Time(1_376_438_400 * SECOND);
+        assert_eq!(event.clock_start(), event);
+    }
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [("10m", 600), ("730d", 63_072_000), ("1h30m", 5_400), ("1.5h", 5_400), ("2 s", 2)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "10", "m", "10y", "1h30", "-3s", "1..2s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn people_read_short_times() {
+        assert_eq!(Time(3_500_000_000).for_people(), "3.5s");
+        assert_eq!(Time(-1).for_people(), "-0.000000001s");
+        assert_eq!(Time(1_376_438_400 * SECOND).for_people(), "2013-08-14T00:00:00Z");
+        assert_eq!(Time(0).to_string(), "1970-01-01T00:00:00.000000000Z");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(nanos: i64) {
+            let written = Time(nanos).to_string();
+            prop_assert_eq!(read(TimeFormat::Rfc3339, &written), Ok(nanos));
+            let seconds = format!("{}{}.{:09}", if nanos < 0 { "-" } else { "" },
+                nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
+            prop_assert_eq!(read(TimeFormat::Seconds, &seconds), Ok(nanos));
+        }
+    }
+}

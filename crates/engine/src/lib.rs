@@ -1,0 +1,19 @@
+//! RTLola text → engines that evaluate it. Does no input or output.
+//!
+//! ```
+//! use fairstream_engine::Specification;
+//!
+//! let spec = Specification::parse("limit.lola", "input a : Int64\ntrigger a > 5 \"too high\"")?;
+//! assert_eq!(spec.wanted()[0].name, "a");
+//!
+//! let error = Specification::parse("limit.lola", "trigger a > 5").unwrap_err();
+//! assert!(error.render(false).contains("limit.lola:1:9"));
+//! # Ok::<(), fairstream_engine::SpecError>(())
+//! ```
+
+mod reference;
+mod specification;
+mod value;
+
+pub use reference::ReferenceEngine;
+pub use specification::{Outline, Role, SpecError, Specification};

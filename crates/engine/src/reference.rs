@@ -1,0 +1,241 @@
+//! The reference engine: `rtlola-interpreter` behind a guard.
+//!
+//! The interpreter panics on much that can happen, accepts time that runs backwards, and keeps
+//! every deadline of a gap in memory. The guard in front of it checks what goes in, catches what
+//! goes wrong, and feeds it time in small steps.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use fairstream_core::{Engine, EngineError, EventBatch, Time, Verdicts, WantedColumn, catch_panic};
+use rtlola_interpreter::config::OfflineMode;
+use rtlola_interpreter::input::VectorFactory;
+use rtlola_interpreter::monitor::{Change, Incremental};
+use rtlola_interpreter::time::RelativeNanos;
+use rtlola_interpreter::{ConfigBuilder, Monitor, Value};
+
+use crate::Specification;
+use crate::specification::is_trigger;
+use crate::value::{instance, read, with_verdict_value};
+
+type Interpreter =
+    Monitor<VectorFactory<Infallible, Vec<Value>>, OfflineMode<RelativeNanos>, Incremental, RelativeNanos>;
+
+/// Evaluates a specification with `rtlola-interpreter`.
+///
+/// Verdicts of one instant come in the order of the streams in the specification; of one stream,
+/// spawned instances first, then values, then closed instances, each in order of spawn.
+pub struct ReferenceEngine {
+    interpreter: Interpreter,
+    wanted: Vec<WantedColumn>,
+    streams: Vec<Stream>,
+    names: Vec<String>,
+    /// The longest step in which the clock may go on: the shortest period of the specification.
+    step: Option<Duration>,
+    start: Time,
+    /// Everything that was due up to here has been evaluated.
+    reached: Time,
+}
+
+/// What the engine keeps for each output stream.
+struct Stream {
+    is_trigger: bool,
+    /// What a trigger without a message says instead.
+    condition: String,
+    /// The order in which instances were spawned: the interpreter's is that of a hash table.
+    spawned: HashMap<Vec<Value>, u64>,
+    spawns: u64,
+}
+
+impl ReferenceEngine {
+    /// An engine whose clock starts at `start`.
+    ///
+    /// # Errors
+    /// The interpreter refuses the specification.
+    pub fn new(spec: &Specification, start: Time) -> Result<ReferenceEngine, EngineError> {
+        let build = || {
+            ConfigBuilder::new()
+                .with_ir(spec.mir().clone())
+                .offline::<RelativeNanos>()
+                .output_time::<RelativeNanos>()
+                .with_event_factory::<VectorFactory<Infallible, Vec<Value>>>()
+                .with_verdict::<Incremental>()
+                .monitor_with_data(spec.mir().inputs.len())
+        };
+        let interpreter = catch_panic(build)
+            .map_err(EngineError::Build)?
+            .map_err(|error| EngineError::Build(error.to_string()))?;
+        let streams = spec.mir().outputs.iter().map(|output| Stream {
+            is_trigger: is_trigger(output),
+            condition: spec.conditions(output).unwrap_or_default(),
+            spawned: HashMap::new(),
+            spawns: 0,
+        });
+        Ok(ReferenceEngine {
+            interpreter,
+            wanted: spec.wanted().to_vec(),
+            streams: streams.collect(),
+            names: spec.mir().outputs.iter().map(|output| output.name.clone()).collect(),
+            step: spec.shortest_period(),
+            start,
+            reached: start,
+        })
+    }
+
+    /// One row of the batch.
+    fn event(&mut self, events: &EventBatch, index: usize, out: &mut Verdicts) -> Result<(), EngineError> {
+        let bad = |column: Option<&str>, reason: String| EngineError::Event {
+            index,
+            column: column.map(str::to_owned),
+            reason,
+        };
+        let time = events.time(index);
+        if time < self.reached {
+            let (time, reached) = (time.for_people(), self.reached.for_people());
+            return Err(bad(
+                None,
+                format!("its time {time} is before {reached}, which has been evaluated already"),
+            ));
+        }
+        let values: Result<Vec<Value>, EngineError> = events
+            .rows
+            .columns()
+            .iter()
+            .zip(&self.wanted)
+            .map(|(column, wanted)| read(column, index).map_err(|reason| bad(Some(&wanted.name), reason)))
+            .collect();
+        let values = values?;
+        // What is due at exactly the time of the row is evaluated after it.
+        if time > self.reached {
+            self.run_clock(Time(time.0 - 1), out)?;
+        }
+        let since_start = self.since_start(time);
+        let verdicts = catch_panic(|| self.interpreter.accept_event(values, since_start))
+            .map_err(|panic| bad(None, explained(&panic)))?
+            .map_err(|error| bad(None, error.to_string()))?;
+        self.reached = time;
+        self.write(time, verdicts.event, out)
+    }
+
+    /// Evaluates everything that is due up to and at `time`, in steps, so that the verdicts of a
+    /// long gap are handed on instead of piling up.
+    fn run_clock(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        let Some(step) = self.step else {
+            self.reached = self.reached.max(time);
+            return Ok(());
+        };
+        // At least once: what is due at the time of the last event has not been evaluated yet.
+        loop {
+            let next = self.reached.saturating_add(step).min(time);
+            let since_start = self.since_start(next);
+            let due = catch_panic(|| self.interpreter.accept_time(since_start))
+                .map_err(|panic| EngineError::Deadline { time: next, reason: explained(&panic) })?;
+            for (nanos, changes) in due {
+                self.write(Time(self.start.0.saturating_add_unsigned(nanos)), changes, out)?;
+            }
+            self.reached = self.reached.max(next);
+            if next == time {
+                return Ok(());
+            }
+        }
+    }
+
+    fn since_start(&self, time: Time) -> u64 {
+        u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
+    }
+
+    fn write(&mut self, time: Time, changes: Incremental, out: &mut Verdicts) -> Result<(), EngineError> {
+        for (index, mut changes) in changes {
+            let stream = &mut self.streams[index];
+            stream.put_in_order(&mut changes);
+            for change in changes {
+                match change {
+                    Change::Spawn(parameters) => out.spawn(time, index, &instance(&parameters))?,
+                    Change::Value(parameters, value) => {
+                        let parameters = parameters.as_deref().map(instance);
+                        stream.write_value(time, index, parameters.as_deref(), &value, out)?;
+                    }
+                    Change::Close(parameters) => {
+                        stream.spawned.remove(&parameters);
+                        out.close(time, index, &instance(&parameters))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn put_in_order(&mut self, changes: &mut [Change]) {
+        // By kind, then by parameters: any fixed order will do for instances spawned at once.
+        changes.sort();
+        for change in changes.iter() {
+            if let Change::Spawn(parameters) = change {
+                self.spawned.insert(parameters.clone(), self.spawns);
+                self.spawns += 1;
+            }
+        }
+        let rank = |change: &Change| {
+            let (kind, parameters) = match change {
+                Change::Spawn(parameters) => (0, Some(parameters)),
+                Change::Value(parameters, _) => (1, parameters.as_ref()),
+                Change::Close(parameters) => (2, Some(parameters)),
+            };
+            (kind, parameters.and_then(|parameters| self.spawned.get(parameters)).copied())
+        };
+        changes.sort_by_cached_key(rank);
+    }
+
+    fn write_value(
+        &self,
+        time: Time,
+        index: usize,
+        instance: Option<&str>,
+        value: &Value,
+        out: &mut Verdicts,
+    ) -> Result<(), EngineError> {
+        if self.is_trigger {
+            let message = value.to_string();
+            let message = if message.is_empty() { &self.condition } else { &message };
+            out.trigger(time, index, instance, message)?;
+        } else {
+            with_verdict_value(value, |value| out.value(time, index, instance, value))?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for ReferenceEngine {
+    fn streams(&self) -> &[String] {
+        &self.names
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+        let columns = events.rows.columns().iter().map(|column| column.data_type());
+        if !columns.eq(self.wanted.iter().map(|wanted| &wanted.data_type)) {
+            let reason = "its columns are not those that the specification reads".to_owned();
+            return Err(EngineError::Event { index: 0, column: None, reason });
+        }
+        (0..events.len()).try_for_each(|index| self.event(events, index, out))
+    }
+
+    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.run_clock(time, out)
+    }
+}
+
+/// The interpreter's panics in words that say what to do.
+fn explained(panic: &str) -> String {
+    let reason = if panic.contains("overflow") {
+        "a whole number overflows: it is too large, or an unsigned one would be negative"
+    } else if panic.contains("divide by zero") || panic.contains("divisor of zero") {
+        "a whole number is divided by zero"
+    } else if panic.contains("NaN") {
+        "the result is not a number, such as 0.0 / 0.0"
+    } else {
+        return format!("the interpreter stopped working: {panic}");
+    };
+    reason.to_owned()
+}

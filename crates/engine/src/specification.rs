@@ -1,0 +1,226 @@
+//! A specification that has been parsed and type-checked, and what can be said of it at once.
+
+use std::fmt;
+use std::time::Duration;
+
+use arrow::datatypes::DataType;
+use codespan_reporting::diagnostic::Diagnostic;
+use codespan_reporting::files::SimpleFile;
+use codespan_reporting::term::{self, termcolor::Buffer};
+use fairstream_core::{WantedColumn, catch_panic};
+use rtlola_frontend::mir::{FloatTy, IntTy, OutputKind, OutputStream, PacingType, Type, UIntTy};
+use rtlola_frontend::{ParserConfig, RawDiagnostic, RtLolaMir};
+
+/// A specification that the RTLola frontend has accepted.
+#[derive(Clone, Debug)]
+pub struct Specification {
+    mir: RtLolaMir,
+    wanted: Vec<WantedColumn>,
+}
+
+impl Specification {
+    /// Parses and type-checks RTLola text; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// The text is not a specification, or reads a type that no source has.
+    pub fn parse(name: &str, text: &str) -> Result<Specification, SpecError> {
+        let config = ParserConfig::for_named_spec(name.to_owned(), text.to_owned());
+        let refused = |diagnostics| SpecError { name: name.to_owned(), text: text.to_owned(), diagnostics };
+        let parsed = catch_panic(|| rtlola_frontend::parse(&config)).map_err(|panic| {
+            refused(vec![
+                Diagnostic::error()
+                    .with_message("the RTLola frontend cannot handle this specification")
+                    .with_notes(vec![panic]),
+            ])
+        })?;
+        let mir = parsed.map_err(|errors| {
+            refused(errors.iter().map(|error| RawDiagnostic::from(error.clone())).collect())
+        })?;
+        let wanted: Vec<Result<WantedColumn, RawDiagnostic<()>>> =
+            mir.inputs.iter().map(|input| wanted(&input.name, &input.ty)).collect();
+        if wanted.iter().any(Result::is_err) {
+            return Err(refused(wanted.into_iter().filter_map(Result::err).collect()));
+        }
+        Ok(Specification { wanted: wanted.into_iter().flatten().collect(), mir })
+    }
+
+    /// The columns that it reads, in the order of its inputs.
+    pub fn wanted(&self) -> &[WantedColumn] {
+        &self.wanted
+    }
+
+    /// The typed intermediate representation.
+    pub fn mir(&self) -> &RtLolaMir {
+        &self.mir
+    }
+
+    /// Every stream in a few words, inputs first.
+    pub fn outline(&self) -> Vec<Outline> {
+        let inputs = self.mir.inputs.iter().map(|input| Outline {
+            role: Role::Input,
+            name: input.name.clone(),
+            data_type: input.ty.to_string(),
+            pacing: String::new(),
+            condition: None,
+        });
+        let outputs = self.mir.outputs.iter().map(|output| Outline {
+            role: if is_trigger(output) { Role::Trigger } else { Role::Output },
+            name: signature(output),
+            data_type: output.ty.to_string(),
+            pacing: self.pacing(&output.eval.eval_pacing),
+            condition: self.conditions(output),
+        });
+        inputs.chain(outputs).collect()
+    }
+
+    fn pacing(&self, pacing: &PacingType) -> String {
+        let every = |duration: Duration| {
+            const UNITS: [(&str, u128); 6] = [
+                ("d", 86_400_000_000_000),
+                ("h", 3_600_000_000_000),
+                ("m", 60_000_000_000),
+                ("s", 1_000_000_000),
+                ("ms", 1_000_000),
+                ("us", 1_000),
+            ];
+            let nanos = duration.as_nanos();
+            let (unit, size) = UNITS.into_iter().find(|(_, size)| nanos % size == 0).unwrap_or(("ns", 1));
+            format!("every {}{unit}", nanos / size)
+        };
+        match (pacing, period(pacing)) {
+            (PacingType::LocalPeriodic(_), Some(duration)) => {
+                format!("{} from its spawn on", every(duration))
+            }
+            (_, Some(duration)) => every(duration),
+            _ => format!("at {}", self.mir.display(pacing)),
+        }
+    }
+
+    /// The condition of a trigger, as text.
+    pub(crate) fn conditions(&self, output: &OutputStream) -> Option<String> {
+        let conditions = output.eval.clauses.iter().filter_map(|clause| clause.condition.as_ref());
+        let texts: Vec<String> =
+            conditions.map(|condition| self.mir.display(condition).to_string()).collect();
+        (is_trigger(output) && !texts.is_empty()).then(|| texts.join(" or "))
+    }
+
+    /// The shortest period of any clock in it; `None` if it has no clock.
+    pub(crate) fn shortest_period(&self) -> Option<Duration> {
+        let outputs = self.mir.outputs.iter();
+        let pacings = outputs.flat_map(|output| {
+            let clauses = output.eval.clauses.iter().map(|clause| &clause.pacing);
+            clauses.chain([&output.eval.eval_pacing, &output.spawn.pacing, &output.close.pacing])
+        });
+        pacings.filter_map(period).min()
+    }
+}
+
+/// Whether an output is a trigger.
+pub(crate) fn is_trigger(output: &OutputStream) -> bool {
+    matches!(output.kind, OutputKind::Trigger(_))
+}
+
+fn period(pacing: &PacingType) -> Option<Duration> {
+    match pacing {
+        PacingType::GlobalPeriodic(frequency) | PacingType::LocalPeriodic(frequency) => {
+            // A frequency is an exact fraction of hertz; its inverse in nanoseconds, rounded down.
+            let hertz = frequency.value;
+            let nanos = *hertz.denom() * 1_000_000_000 / *hertz.numer();
+            Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        }
+        PacingType::Event(_) | PacingType::Constant => None,
+    }
+}
+
+fn signature(output: &OutputStream) -> String {
+    if output.params.is_empty() {
+        return output.name.clone();
+    }
+    let params: Vec<String> =
+        output.params.iter().map(|param| format!("{}: {}", param.name, param.ty)).collect();
+    format!("{}({})", output.name, params.join(", "))
+}
+
+/// How the engines read an input's type. All floats are read in double precision, and integers of
+/// more than 64 bits in 64, as the interpreter computes them.
+fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
+    let data_type = match ty {
+        Type::Bool => DataType::Boolean,
+        Type::Int(IntTy::Int8) => DataType::Int8,
+        Type::Int(IntTy::Int16) => DataType::Int16,
+        Type::Int(IntTy::Int32) => DataType::Int32,
+        Type::Int(IntTy::Int64 | IntTy::Int128 | IntTy::Int256) => DataType::Int64,
+        Type::UInt(UIntTy::UInt8) => DataType::UInt8,
+        Type::UInt(UIntTy::UInt16) => DataType::UInt16,
+        Type::UInt(UIntTy::UInt32) => DataType::UInt32,
+        Type::UInt(UIntTy::UInt64 | UIntTy::UInt128 | UIntTy::UInt256) => DataType::UInt64,
+        Type::Float(FloatTy::Float32 | FloatTy::Float64) => DataType::Float64,
+        // 28 digits are what the interpreter's decimals hold; 10 of them cover 32 bits.
+        Type::Fixed(_) | Type::UFixed(_) => DataType::Decimal128(28, 18),
+        Type::String => DataType::Utf8,
+        Type::Bytes => DataType::Binary,
+        Type::Tuple(_) | Type::Option(_) | Type::Function { .. } => {
+            return Err(Diagnostic::error()
+                .with_message(format!("input `{name}` has the type {ty}, which no source can supply"))
+                .with_notes(vec!["Help: use one input for each part".to_owned()]));
+        }
+    };
+    Ok(WantedColumn::new(name, data_type))
+}
+
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Read from the sources.
+    Input,
+    /// Computed.
+    Output,
+    /// Computed, and a violation when it has a value.
+    Trigger,
+}
+
+/// A stream in a few words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// What it is for.
+    pub role: Role,
+    /// Its name, with parameters if it has them.
+    pub name: String,
+    /// The type of its values.
+    pub data_type: String,
+    /// When it is evaluated: `at` an activation condition, or `every` so often. Empty for an input.
+    pub pacing: String,
+    /// A trigger's condition.
+    pub condition: Option<String>,
+}
+
+/// A text that is not a specification.
+#[derive(Clone, Debug)]
+pub struct SpecError {
+    name: String,
+    text: String,
+    diagnostics: Vec<RawDiagnostic<()>>,
+}
+
+impl SpecError {
+    /// Every error with file, line and a caret under the place.
+    pub fn render(&self, colour: bool) -> String {
+        let mut out = if colour { Buffer::ansi() } else { Buffer::no_color() };
+        let file = SimpleFile::new(&self.name, &self.text);
+        for diagnostic in &self.diagnostics {
+            // Writing to memory fails only if a label points outside the text.
+            if term::emit(&mut out, &term::Config::default(), &file, diagnostic).is_err() {
+                let _ = std::io::Write::write_all(&mut out, diagnostic.message.as_bytes());
+            }
+        }
+        String::from_utf8_lossy(out.as_slice()).trim_end().to_owned()
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}

@@ -1,0 +1,96 @@
+//! Between columns and the interpreter's values.
+
+use std::fmt::Write;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use rtlola_interpreter::Value;
+use rust_decimal::Decimal;
+
+/// The value in a row of a column, of one of the types that a specification can want.
+///
+/// # Errors
+/// What is wrong with it: it is NaN, or too large for the interpreter.
+pub(crate) fn read(column: &ArrayRef, row: usize) -> Result<Value, String> {
+    if column.is_null(row) {
+        return Ok(Value::None);
+    }
+    Ok(match column.data_type() {
+        DataType::Boolean => Value::Bool(column.as_boolean().value(row)),
+        DataType::Int8 => Value::Signed(column.as_primitive::<Int8Type>().value(row).into()),
+        DataType::Int16 => Value::Signed(column.as_primitive::<Int16Type>().value(row).into()),
+        DataType::Int32 => Value::Signed(column.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Int64 => Value::Signed(column.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt8 => Value::Unsigned(column.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => Value::Unsigned(column.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => Value::Unsigned(column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => Value::Unsigned(column.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float64 => {
+            let value = column.as_primitive::<Float64Type>().value(row);
+            Value::try_from(value).map_err(|_| "NaN is not a number".to_owned())?
+        }
+        DataType::Decimal128(_, scale) => {
+            let digits = column.as_primitive::<Decimal128Type>().value(row);
+            let scale = u32::try_from(*scale).unwrap_or_default();
+            let value =
+                Decimal::try_from_i128_with_scale(digits, scale).map_err(|error| error.to_string())?;
+            Value::Decimal(value.normalize())
+        }
+        DataType::Utf8 => Value::Str(column.as_string::<i32>().value(row).into()),
+        DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(row).into()),
+        other => return Err(format!("the engine does not read {other}")),
+    })
+}
+
+/// The parameters of an instance as a JSON array.
+pub(crate) fn instance(parameters: &[Value]) -> String {
+    let mut out = String::new();
+    json_array(&mut out, parameters);
+    out
+}
+
+fn json_array(out: &mut String, values: &[Value]) {
+    out.push('[');
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        json(out, value);
+    }
+    out.push(']');
+}
+
+fn json(out: &mut String, value: &Value) {
+    match value {
+        Value::None => out.push_str("null"),
+        Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{value}");
+        }
+        Value::Float(value) if value.is_finite() => {
+            let _ = write!(out, "{}", serde_json::Value::from(value.into_inner()));
+        }
+        Value::Tuple(values) => json_array(out, values),
+        Value::Float(_) | Value::Str(_) | Value::Bytes(_) | Value::Decimal(_) => {
+            let _ = write!(out, "{}", serde_json::Value::from(value.to_string()));
+        }
+    }
+}
+
+/// Calls `then` with the value as verdicts carry it.
+pub(crate) fn with_verdict_value<T>(value: &Value, then: impl FnOnce(fairstream_core::Value<'_>) -> T) -> T {
+    use fairstream_core::Value as Out;
+    match value {
+        Value::Bool(value) => then(Out::Bool(*value)),
+        Value::Unsigned(value) => then(Out::UInt(*value)),
+        Value::Signed(value) => then(Out::Int(*value)),
+        Value::Float(value) => then(Out::Float(value.into_inner())),
+        Value::Str(value) => then(Out::Text(value)),
+        Value::Tuple(values) => then(Out::Json(&instance(values))),
+        Value::None => then(Out::Json("null")),
+        Value::Bytes(_) | Value::Decimal(_) => then(Out::Text(&value.to_string())),
+    }
+}

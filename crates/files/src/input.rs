@@ -1,0 +1,227 @@
+//! Bytes in.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, bounded, never, select};
+use fairstream_core::StopToken;
+use flate2::read::MultiGzDecoder;
+
+const BLOCK: usize = 256 * 1024;
+
+/// An open input: a file, a named pipe, or standard input for `-`. A name that ends in `.gz` or
+/// `.zst` is decompressed.
+///
+/// Waiting for a pipe ends when its [`StopToken`] is stopped.
+pub struct Input {
+    name: String,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    /// A plain file: can go anywhere, never waits.
+    Plain(File),
+    /// A compressed file: never waits.
+    Packed(Box<dyn Read + Send>),
+    /// What may have to be waited for is read by a thread of its own.
+    Piped { blocks: Receiver<io::Result<Vec<u8>>>, stopped: Receiver<()> },
+}
+
+/// What came of waiting for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// There are more bytes now.
+    More,
+    /// There are none yet, and the deadline has passed.
+    NotYet,
+    /// There will be none: the input has ended.
+    End,
+    /// Somebody stopped it; what was read last may be cut off in the middle.
+    Stopped,
+}
+
+impl Input {
+    /// Opens a path, or standard input for `-`.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is a directory.
+    pub fn open(location: &str, stop: &StopToken) -> io::Result<Input> {
+        let name = if location == "-" { "standard input" } else { location };
+        let bytes = if location == "-" {
+            Bytes::piped(|| Ok(Box::new(io::stdin())), stop)
+        } else {
+            let path = Path::new(location).to_owned();
+            let kind = path.metadata()?.file_type();
+            if kind.is_dir() {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+            } else if kind.is_file() {
+                match unpacked(&path, File::open(&path)?)? {
+                    Unpacked::Plain(file) => Bytes::Plain(file),
+                    Unpacked::Packed(bytes) => Bytes::Packed(bytes),
+                }
+            } else {
+                // Even opening a named pipe waits, namely for somebody to write to it.
+                let open = move || {
+                    Ok(match unpacked(&path, File::open(&path)?)? {
+                        Unpacked::Plain(file) => Box::new(file),
+                        Unpacked::Packed(bytes) => bytes,
+                    })
+                };
+                Bytes::piped(open, stop)
+            }
+        };
+        Ok(Input { name: name.to_owned(), bytes })
+    }
+
+    /// What the user would call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Appends the next bytes to `buffer`; waits for them, but not past the deadline.
+    ///
+    /// # Errors
+    /// The input cannot be read, or is not what its ending says.
+    pub fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
+        match &mut self.bytes {
+            Bytes::Plain(file) => read_block(file, buffer),
+            Bytes::Packed(bytes) => read_block(bytes, buffer),
+            Bytes::Piped { blocks, stopped } => {
+                let passed = deadline.map_or_else(never, crossbeam_channel::at);
+                select! {
+                    recv(blocks) -> block => match block {
+                        Ok(block) => {
+                            buffer.extend_from_slice(&block?);
+                            Ok(Filled::More)
+                        }
+                        Err(_) => Ok(Filled::End),
+                    },
+                    recv(stopped) -> _ => Ok(Filled::Stopped),
+                    recv(passed) -> _ => Ok(Filled::NotYet),
+                }
+            }
+        }
+    }
+
+    /// Goes to byte `offset` of a plain file. `false` if this is none, so that one has to read up
+    /// to there.
+    ///
+    /// # Errors
+    /// The file is shorter than that.
+    pub fn seek(&mut self, offset: u64) -> io::Result<bool> {
+        let Bytes::Plain(file) = &mut self.bytes else { return Ok(false) };
+        if file.metadata()?.len() < offset {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(true)
+    }
+}
+
+enum Unpacked {
+    Plain(File),
+    Packed(Box<dyn Read + Send>),
+}
+
+fn unpacked(path: &Path, file: File) -> io::Result<Unpacked> {
+    Ok(match path.extension().and_then(|extension| extension.to_str()) {
+        Some("gz") => {
+            Unpacked::Packed(Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(BLOCK, file))))
+        }
+        Some("zst") => Unpacked::Packed(Box::new(zstd::Decoder::new(file)?)),
+        _ => Unpacked::Plain(file),
+    })
+}
+
+fn read_block(bytes: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Filled> {
+    let start = buffer.len();
+    buffer.resize(start + BLOCK, 0);
+    let read = loop {
+        match bytes.read(&mut buffer[start..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    buffer.truncate(start + *read.as_ref().unwrap_or(&0));
+    Ok(if read? == 0 { Filled::End } else { Filled::More })
+}
+
+impl Bytes {
+    /// The thread stays in its read when the run is stopped, and ends with the process.
+    fn piped(
+        open: impl FnOnce() -> io::Result<Box<dyn Read + Send>> + Send + 'static,
+        stop: &StopToken,
+    ) -> Bytes {
+        let (out, blocks) = bounded(4);
+        thread::spawn(move || {
+            let mut bytes = match open() {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    let _ = out.send(Err(error));
+                    return;
+                }
+            };
+            loop {
+                let mut block = Vec::new();
+                let delivery = match read_block(&mut bytes, &mut block) {
+                    Ok(Filled::More) => Ok(block),
+                    Ok(_) => return,
+                    Err(error) => Err(error),
+                };
+                let failed = delivery.is_err();
+                if out.send(delivery).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        let (running, stopped) = bounded(0);
+        stop.on_stop(move || drop(running));
+        Bytes::Piped { blocks, stopped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn read_all(input: &mut Input) -> io::Result<Vec<u8>> {
+        let mut buffer = Vec::new();
+        while input.fill(&mut buffer, None)? != Filled::End {}
+        Ok(buffer)
+    }
+
+    #[test]
+    fn the_ending_decides_about_decompression_and_any_offset_can_be_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        let text: Vec<u8> = (0..200_000_u32).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(path("a.csv"), &text).unwrap();
+        let mut gz =
+            flate2::write::GzEncoder::new(File::create(path("a.csv.gz")).unwrap(), Default::default());
+        gz.write_all(&text).unwrap();
+        gz.finish().unwrap();
+        std::fs::write(path("a.csv.zst"), zstd::encode_all(text.as_slice(), 1).unwrap()).unwrap();
+        for name in ["a.csv", "a.csv.gz", "a.csv.zst"] {
+            let stop = StopToken::default();
+            assert!(read_all(&mut Input::open(&path(name), &stop).unwrap()).unwrap() == text, "{name}");
+        }
+        let mut input = Input::open(&path("a.csv"), &StopToken::default()).unwrap();
+        assert!(input.seek(777_777).unwrap());
+        assert!(read_all(&mut input).unwrap() == text[777_777..]);
+        assert!(input.seek(1 << 40).is_err());
+    }
+
+    #[test]
+    fn what_is_no_gzip_is_an_error_and_so_is_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.gz");
+        std::fs::write(&path, "plain").unwrap();
+        let stop = StopToken::default();
+        assert!(read_all(&mut Input::open(path.to_str().unwrap(), &stop).unwrap()).is_err());
+        assert!(Input::open(dir.path().to_str().unwrap(), &stop).is_err());
+    }
+}

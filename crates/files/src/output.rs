@@ -1,0 +1,134 @@
+//! Bytes out.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use fairstream_core::{Cause, Position, RunEnd, Selection, Sink, SinkError, SinkRequest, VerdictBatch};
+
+/// Turns a batch of verdicts into text, one row a verdict.
+pub type Format = fn(&VerdictBatch) -> Result<Vec<u8>, Cause>;
+
+/// A sink that writes verdicts as text to a file, or to standard output for `-`.
+pub struct TextSink {
+    output: TextOutput,
+    select: Selection,
+    format: Format,
+}
+
+impl TextSink {
+    /// Opens what the request names. A file that exists is replaced and begins with `header`; if
+    /// the request says where to go on, it is cut off there instead.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is shorter than the place to go on.
+    pub fn open(request: &SinkRequest, header: &str, format: Format) -> Result<TextSink, SinkError> {
+        let mut output = TextOutput::open(request)?;
+        if output.bytes == 0 && !header.is_empty() {
+            output.write(0, header.as_bytes())?;
+        }
+        Ok(TextSink { output, select: request.select, format })
+    }
+}
+
+impl Sink for TextSink {
+    fn name(&self) -> &str {
+        &self.output.name
+    }
+
+    fn wants(&self) -> Selection {
+        self.select
+    }
+
+    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+        let text =
+            (self.format)(batch).map_err(|cause| SinkError::Write { sink: self.name().to_owned(), cause })?;
+        self.output.write(batch.len(), &text)
+    }
+
+    fn flush(&mut self) -> Result<Position, SinkError> {
+        self.output.flush()
+    }
+
+    fn finish(mut self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
+        self.output.flush().map(|_| ())
+    }
+}
+
+/// A file, or standard output, and how much has been written to it.
+struct TextOutput {
+    name: String,
+    /// `None` is standard output.
+    file: Option<File>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl TextOutput {
+    fn open(request: &SinkRequest) -> Result<TextOutput, SinkError> {
+        let name = if request.location == "-" { "standard output" } else { &request.location };
+        let failed = |cause: io::Error| SinkError::Open { sink: name.to_owned(), cause: cause.into() };
+        let resume = match &request.resume {
+            None => None,
+            Some(position) => Some((position.rows, offset(position).map_err(failed)?)),
+        };
+        let file = match (request.location.as_str(), resume) {
+            ("-", None) => None,
+            ("-", Some(_)) => {
+                return Err(failed(io::Error::other("standard output cannot be taken up again")));
+            }
+            (path, None) => Some(File::create(path).map_err(failed)?),
+            (path, Some((_, bytes))) => Some(cut(path, bytes).map_err(failed)?),
+        };
+        let (rows, bytes) = resume.unwrap_or_default();
+        Ok(TextOutput { name: name.to_owned(), file, rows, bytes })
+    }
+
+    /// Writes the text of so many rows. When it returns, a reader can see them.
+    fn write(&mut self, rows: usize, text: &[u8]) -> Result<(), SinkError> {
+        let written = match &mut self.file {
+            Some(file) => file.write_all(text),
+            None => {
+                let mut out = io::stdout().lock();
+                out.write_all(text).and_then(|()| out.flush())
+            }
+        };
+        written.map_err(|cause| self.failed(cause))?;
+        self.rows += rows as u64;
+        self.bytes += text.len() as u64;
+        Ok(())
+    }
+
+    /// Makes what was written durable and says where that is.
+    fn flush(&mut self) -> Result<Position, SinkError> {
+        if let Some(file) = &self.file
+            && file.metadata().is_ok_and(|meta| meta.is_file())
+        {
+            file.sync_data().map_err(|cause| self.failed(cause))?;
+        }
+        Ok(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) })
+    }
+
+    fn failed(&self, cause: io::Error) -> SinkError {
+        let sink = self.name.clone();
+        match cause.kind() {
+            io::ErrorKind::BrokenPipe => SinkError::HungUp { sink },
+            _ => SinkError::Write { sink, cause: cause.into() },
+        }
+    }
+}
+
+fn offset(position: &Position) -> io::Result<u64> {
+    let bytes = <[u8; 8]>::try_from(&*position.resume);
+    bytes.map(u64::from_le_bytes).map_err(|_| io::Error::other("the position is not one of a text file"))
+}
+
+fn cut(path: &str, bytes: u64) -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.len() < bytes {
+        return Err(io::Error::other("it is shorter than it was when it was written"));
+    }
+    file.set_len(bytes)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok(file)
+}

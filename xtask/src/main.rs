@@ -1,0 +1,53 @@
+//! `cargo xtask COMMAND`: what developers do with this repository. One file a command.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "talking to people is what this program is for"
+)]
+
+mod ci;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+
+const HELP: &str = "\
+cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["ci"] => ci::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs cargo; an error if it fails.
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    println!("$ cargo {}", arguments.join(" "));
+    let status = Command::new(env!("CARGO"))
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("cargo {} failed", arguments[0]);
+    }
+    Ok(())
+}
