@@ -64,9 +64,9 @@ impl Columns {
         if !lines.is_empty() {
             return Err(Mismatches { lines });
         }
-        let places = schemas.iter().map(|schema| {
-            wanted.iter().map(|column| schema.index_of(&column.name).ok()).collect()
-        });
+        let places = schemas
+            .iter()
+            .map(|schema| wanted.iter().map(|column| schema.index_of(&column.name).ok()).collect());
         let fields: Vec<Field> =
             wanted.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true)).collect();
         Ok(Columns { places: places.collect(), schema: Arc::new(Schema::new(fields)) })

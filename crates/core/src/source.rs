@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::{BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, StopToken, WantedColumn};
+use crate::{
+    BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, StopToken, WantedColumn,
+};
 
 /// Produces rows. Pull-based: nothing is read until the engine has room.
 ///

@@ -47,7 +47,8 @@ impl Time {
     pub fn for_people(self) -> String {
         if self.is_relative() {
             let sign = if self.0 < 0 { "-" } else { "" };
-            let (seconds, nanos) = (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
+            let (seconds, nanos) =
+                (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
             let fraction = format!("{nanos:09}");
             let fraction = fraction.trim_end_matches('0');
             let dot = if fraction.is_empty() { "" } else { "." };
@@ -405,7 +406,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, seconds) in [("10m", 600), ("730d", 63_072_000), ("1h30m", 5_400), ("1.5h", 5_400), ("2 s", 2)] {
+        for (text, seconds) in
+            [("10m", 600), ("730d", 63_072_000), ("1h30m", 5_400), ("1.5h", 5_400), ("2 s", 2)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "10", "m", "10y", "1h30", "-3s", "1..2s"] {

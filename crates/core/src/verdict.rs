@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, BooleanBuilder, DictionaryArray, Float64Builder, Int32Array,
-    Int64Builder, PrimitiveArray, RecordBatch, StringArray, StringBuilder, TimestampNanosecondArray, UInt64Builder,
+    Int64Builder, PrimitiveArray, RecordBatch, StringArray, StringBuilder, TimestampNanosecondArray,
+    UInt64Builder,
 };
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{
@@ -361,7 +362,8 @@ impl Verdicts {
 
 impl ColumnBuilders {
     fn value(&mut self, value: Option<Value<'_>>) {
-        let (mut bool, mut int, mut uint, mut float, mut text, mut json) = (None, None, None, None, None, None);
+        let (mut bool, mut int, mut uint, mut float, mut text, mut json) =
+            (None, None, None, None, None, None);
         match value {
             Some(Value::Bool(value)) => bool = Some(value),
             Some(Value::Int(value)) => int = Some(value),

@@ -12,8 +12,8 @@ use super::merge::{Merge, Merged};
 use super::shared::Shared;
 use super::write::Parcel;
 use crate::{
-    BuildEngine, Closed, Engine, EngineError, EventBatch, RejectedRow, Selection, Time, VerdictBatch, Verdicts,
-    catch_panic,
+    BuildEngine, Closed, Engine, EngineError, EventBatch, RejectedRow, Selection, Time, VerdictBatch,
+    Verdicts, catch_panic,
 };
 
 pub(super) struct Evaluation {
@@ -73,7 +73,9 @@ impl Evaluation {
             self.tell_through(&merged.through);
         }
         if !self.shared.stop.is_stopped() {
-            if running.is_none() && let Some(since) = self.since {
+            if running.is_none()
+                && let Some(since) = self.since
+            {
                 running = Some(self.start(since)?);
             }
             if let Some(running) = &mut running {

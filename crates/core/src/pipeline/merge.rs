@@ -80,7 +80,9 @@ impl Merge {
                 break;
             }
             let times = self.inputs.iter().map(Input::time).enumerate();
-            let Some((_, source)) = times.filter_map(|(source, time)| Some((time?, source))).min() else { break };
+            let Some((_, source)) = times.filter_map(|(source, time)| Some((time?, source))).min() else {
+                break;
+            };
             let input = &mut self.inputs[source];
             let Some((events, next)) = &mut input.head else { break };
             let batch = *heads[source].get_or_insert_with(|| {

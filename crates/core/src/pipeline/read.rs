@@ -11,9 +11,7 @@ use super::counters::count;
 use super::merge::Delivery;
 use super::order::Order;
 use super::shared::Shared;
-use crate::{
-    BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic,
-};
+use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
 pub(super) struct Reader {
     pub(super) index: usize,

@@ -44,7 +44,10 @@ impl Writer {
         let failed = written.is_err();
         shared.end_with(written);
         let finished = catch_panic(|| sink.finish(&end)).unwrap_or_else(|reason| Err(panicked(reason)));
-        if !failed && finished.is_ok() && let Some(through) = through {
+        if !failed
+            && finished.is_ok()
+            && let Some(through) = through
+        {
             shared.ledger.record(index, through);
         }
         shared.end_with(finished);
@@ -69,7 +72,10 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if pending && flushed.elapsed() >= FLUSH_EVERY && let Some(through) = through {
+            if pending
+                && flushed.elapsed() >= FLUSH_EVERY
+                && let Some(through) = through
+            {
                 self.sink.flush()?;
                 self.shared.ledger.record(self.index, Arc::clone(through));
                 flushed = Instant::now();

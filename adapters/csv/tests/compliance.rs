@@ -1,0 +1,117 @@
+//! The CSV source and sink keep the promises of `Source` and `Sink`.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+
+use arrow::datatypes::DataType;
+use fairstream_core::compliance::{Live, SinkCase, SourceCase, check_sink, check_source};
+use fairstream_core::{Options, SinkRequest, SourceRequest, WantedColumn};
+use fairstream_csv::{CsvSinks, CsvSources};
+
+const HEADER: &str = "id,time,gender,score,accepted\n";
+
+const GOOD: &str = "\
+1,0.5,F,1.5,true
+2,1,\"M, or so\",,false
+
+3,2,\"two
+lines\",-3,
+,3,,,
+5,1e1,F,inf,TRUE
+";
+
+fn request(location: &Path) -> SourceRequest {
+    SourceRequest {
+        location: location.to_str().unwrap().to_owned(),
+        wanted: vec![
+            WantedColumn::new("gender", DataType::Utf8),
+            WantedColumn::new("id", DataType::UInt8),
+            WantedColumn::new("score", DataType::Float64),
+            WantedColumn::new("accepted", DataType::Boolean),
+            WantedColumn::new("elsewhere", DataType::Int64),
+        ],
+        ..SourceRequest::default()
+    }
+}
+
+/// A named pipe with rows in it whose writer says nothing more and does not hang up.
+fn silent_pipe(dir: &Path) -> Live {
+    let path = dir.join(format!("pipe-{:?}.csv", thread::current().id()));
+    let _ = std::fs::remove_file(&path);
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (keep_open, until) = mpsc::channel::<()>();
+    let write_to = path.clone();
+    thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(write_to).unwrap();
+        write!(pipe, "{HEADER}1,1,F,1,true\n2,2,M,2,false\n3,3,half a row").unwrap();
+        let _ = until.recv();
+    });
+    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+}
+
+fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |prefix: &str, text: &str| {
+        let path = dir.path().join(format!("{prefix}-{name}"));
+        std::fs::write(&path, pack(&format!("{HEADER}{text}"))).unwrap();
+        request(&path)
+    };
+    check_source(&SourceCase {
+        factory: &CsvSources,
+        good: file("good", GOOD),
+        rows: 5,
+        bad: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
+        bad_place: (4, Some("score")),
+        missing: request(&dir.path().join("missing.csv")),
+        live: Some(&|| silent_pipe(dir.path())),
+    });
+}
+
+#[test]
+fn source_complies() {
+    check("plain.csv", &|text| text.as_bytes().to_vec());
+}
+
+#[test]
+fn source_complies_with_carriage_returns_and_no_last_line_end() {
+    check("dos.csv", &|text| text.trim_end().replace('\n', "\r\n").into_bytes());
+}
+
+#[test]
+fn source_complies_when_compressed() {
+    check("packed.csv.gz", &|text| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("text");
+        std::fs::write(&path, text).unwrap();
+        Command::new("gzip").arg("-c").arg(&path).output().unwrap().stdout
+    });
+}
+
+#[test]
+fn sink_complies() {
+    let dir = tempfile::tempdir().unwrap();
+    let location = dir.path().join("verdicts.csv").to_str().unwrap().to_owned();
+    check_sink(&SinkCase {
+        factory: &CsvSinks,
+        request: SinkRequest { location, options: Options::default(), ..SinkRequest::default() },
+        forbidden: SinkRequest {
+            location: "/no/such/place/verdicts.csv".to_owned(),
+            ..SinkRequest::default()
+        },
+        read: &|path| {
+            let mut reader = csv::Reader::from_path(path).unwrap();
+            assert_eq!(
+                reader.headers().unwrap(),
+                ["time", "kind", "stream", "instance", "value", "message"].as_slice()
+            );
+            reader
+                .records()
+                .map(|record| format!("{:?}", record.unwrap().iter().collect::<Vec<_>>()))
+                .collect()
+        },
+    });
+}

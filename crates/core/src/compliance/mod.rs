@@ -1,0 +1,24 @@
+//! The test suite that every source and sink passes, with a few lines of test code each:
+//!
+//! ```ignore
+//! #[test]
+//! fn complies() {
+//!     check_source(&SourceCase { factory: &MySources, good, rows: 7, bad, bad_place: (4, Some("score")), missing, live: None });
+//! }
+//! ```
+//!
+//! It holds adapters to what the methods of [`Source`](crate::Source) and [`Sink`](crate::Sink)
+//! promise. A broken promise is a panic that says which.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test suite says no by panicking"
+)]
+
+mod sink;
+mod source;
+
+pub use sink::{SinkCase, check_sink, sample_verdicts};
+pub use source::{Live, SourceCase, check_source};

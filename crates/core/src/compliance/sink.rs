@@ -1,0 +1,155 @@
+//! What every sink must do.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::{RunEnd, Selection, Sink, SinkFactory, SinkRequest, Time, Value, VerdictBatch, Verdicts};
+
+/// An output to try a kind of sink on.
+pub struct SinkCase<'a> {
+    /// The kind of sink.
+    pub factory: &'a dyn SinkFactory,
+    /// Where to write: a file that need not exist. `select` and `resume` are overwritten.
+    pub request: SinkRequest,
+    /// A place where nothing can be written.
+    pub forbidden: SinkRequest,
+    /// Reads the verdicts that are at a location: a text for each.
+    pub read: &'a dyn Fn(&str) -> Vec<String>,
+}
+
+/// Holds a kind of sink to the promises of [`Sink`].
+///
+/// # Panics
+/// If it breaks one.
+pub fn check_sink(case: &SinkCase<'_>) {
+    let whole = write(case, 1000, &RunEnd::Complete);
+    assert_eq!(whole.len(), total(), "every verdict is written");
+    same_output_whatever_the_batch_size(case, &whole);
+    what_is_written_is_seen(case, &whole);
+    position_restores_to_the_next_verdict(case, &whole);
+    a_failed_run_keeps_what_it_has(case, &whole);
+    an_empty_run_can_be_read(case);
+    errors_name_the_output(case);
+}
+
+/// Verdicts of every kind and type, with texts that are hard to write, in batches of that size.
+pub fn sample_verdicts(max_rows: usize) -> Vec<VerdictBatch> {
+    let batches = Rc::new(RefCell::new(Vec::new()));
+    let taken = Rc::clone(&batches);
+    let streams = ["amount".to_owned(), "trigger_0".to_owned()];
+    let mut verdicts = Verdicts::new(&streams, Selection::Changes, max_rows, move |batch| {
+        taken.borrow_mut().push(batch);
+        Ok(())
+    });
+    let texts = ["plain", "", "comma, \"quote\"", "two\nlines", "Ünïcödé ∧ 🙂", "back\\slash\ttab"];
+    let mut time = 0;
+    for (index, text) in texts.iter().enumerate() {
+        let instance = format!("[{index},\"a,\\\"b\"]");
+        let values = [
+            Value::Bool(index.is_multiple_of(2)),
+            Value::Int(i64::MIN),
+            Value::UInt(u64::MAX),
+            Value::Float(0.1),
+            Value::Float(f64::INFINITY),
+            Value::Text(text),
+            Value::Json("[1,\"x\"]"),
+        ];
+        verdicts.spawn(Time(time), 0, &instance).expect("an open outlet");
+        for value in values {
+            time += 1_000_000_007;
+            verdicts.value(Time(time), 0, Some(&instance), value).expect("an open outlet");
+        }
+        verdicts.trigger(Time(time), 1, None, text).expect("an open outlet");
+        verdicts.close(Time(time), 0, &instance).expect("an open outlet");
+    }
+    verdicts.flush().expect("an open outlet");
+    batches.take()
+}
+
+fn total() -> usize {
+    sample_verdicts(1000).iter().map(VerdictBatch::len).sum()
+}
+
+fn open(case: &SinkCase<'_>) -> Box<dyn Sink> {
+    let request = SinkRequest { select: Selection::Changes, resume: None, ..case.request.clone() };
+    let sink = case.factory.open(&request).unwrap_or_else(|error| panic!("it must open, but: {error}"));
+    assert_eq!(sink.wants(), Selection::Changes, "it wants what the user selected");
+    assert!(!sink.name().is_empty(), "it has a name");
+    sink
+}
+
+fn read(case: &SinkCase<'_>) -> Vec<String> {
+    (case.read)(&case.request.location)
+}
+
+fn write(case: &SinkCase<'_>, max_rows: usize, end: &RunEnd) -> Vec<String> {
+    let mut sink = open(case);
+    for batch in sample_verdicts(max_rows) {
+        sink.write(&batch).expect("it must write");
+    }
+    sink.finish(end).expect("it must finish");
+    read(case)
+}
+
+fn same_output_whatever_the_batch_size(case: &SinkCase<'_>, whole: &[String]) {
+    for max_rows in [1, 2, 7] {
+        assert_eq!(
+            write(case, max_rows, &RunEnd::Complete),
+            whole,
+            "the same output in batches of {max_rows}"
+        );
+    }
+}
+
+fn what_is_written_is_seen(case: &SinkCase<'_>, whole: &[String]) {
+    let mut sink = open(case);
+    let mut written = 0;
+    for batch in sample_verdicts(5) {
+        sink.write(&batch).expect("it must write");
+        written += batch.len();
+        assert_eq!(read(case), whole[..written], "a reader sees what was written");
+    }
+}
+
+fn position_restores_to_the_next_verdict(case: &SinkCase<'_>, whole: &[String]) {
+    let batches = sample_verdicts(9);
+    for kept in 0..batches.len() {
+        let mut sink = open(case);
+        for batch in &batches[..kept] {
+            sink.write(batch).expect("it must write");
+        }
+        let position = sink.flush().expect("it must flush");
+        let rows: usize = batches[..kept].iter().map(VerdictBatch::len).sum();
+        assert_eq!(position.rows, rows as u64, "a position counts every verdict before it");
+        sink.write(&batches[kept]).expect("it must write");
+        // The process dies here; what came after the position is not to be trusted.
+        drop(sink);
+        let request =
+            SinkRequest { select: Selection::Changes, resume: Some(position), ..case.request.clone() };
+        let mut sink = case.factory.open(&request).expect("it must open where it was");
+        for batch in &batches[kept..] {
+            sink.write(batch).expect("it must write");
+        }
+        sink.finish(&RunEnd::Complete).expect("it must finish");
+        assert_eq!(read(case), whole, "the same output, whether resumed after {rows} verdicts or not");
+    }
+}
+
+fn a_failed_run_keeps_what_it_has(case: &SinkCase<'_>, whole: &[String]) {
+    for end in [RunEnd::Stopped, RunEnd::Failed("the source broke off".to_owned())] {
+        assert_eq!(write(case, 4, &end), whole, "everything is there after {end:?}");
+    }
+}
+
+fn an_empty_run_can_be_read(case: &SinkCase<'_>) {
+    open(case).finish(&RunEnd::Complete).expect("it must finish");
+    assert_eq!(read(case), Vec::<String>::new(), "no verdicts");
+}
+
+fn errors_name_the_output(case: &SinkCase<'_>) {
+    let error = match case.factory.open(&case.forbidden) {
+        Ok(_) => panic!("it cannot be opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains(&case.forbidden.location), "the error names the output: {error}");
+}

@@ -1,0 +1,231 @@
+//! What every source must do.
+
+use std::any::Any;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::{
+    EventBatch, Position, Source, SourceContext, SourceError, SourceFactory, SourceRequest, StopToken,
+};
+
+/// Inputs to try a kind of source on. The requests' contexts are overwritten by the suite.
+pub struct SourceCase<'a> {
+    /// The kind of source.
+    pub factory: &'a dyn SourceFactory,
+    /// An input of at least four rows that all decode.
+    pub good: SourceRequest,
+    /// How many rows it has.
+    pub rows: usize,
+    /// An input with exactly one bad row, and good rows before and after it.
+    pub bad: SourceRequest,
+    /// Row number and column of the bad row.
+    pub bad_place: (u64, Option<&'a str>),
+    /// An input that does not exist.
+    pub missing: SourceRequest,
+    /// Makes an input that has some rows ready and then falls silent without ending; `None` if
+    /// there is no such input of this kind.
+    pub live: Option<&'a dyn Fn() -> Live>,
+}
+
+/// An input that has fallen silent.
+pub struct Live {
+    /// How to open it.
+    pub request: SourceRequest,
+    /// How many rows it has ready.
+    pub ready: usize,
+    /// Keeps its other end open.
+    pub writer: Box<dyn Any>,
+}
+
+/// Holds a kind of source to the promises of [`Source`].
+///
+/// # Panics
+/// If it breaks one.
+pub fn check_source(case: &SourceCase<'_>) {
+    same_rows_whatever_the_batch_size(case);
+    schema_is_fixed(case);
+    none_at_the_end_and_again(case);
+    position_restores_to_the_next_row(case);
+    errors_name_the_place(case);
+    stops_before_it_reads(case);
+    if let Some(live) = case.live {
+        rows_do_not_wait_for_a_full_batch(case, live());
+        stops_while_blocked(case, live());
+    }
+}
+
+/// A row as text, with its time and number.
+type Row = (i64, u64, Vec<String>);
+
+fn open(
+    case: &SourceCase<'_>,
+    request: &SourceRequest,
+    max_rows: usize,
+    stop: &StopToken,
+) -> Box<dyn Source> {
+    try_open(case, request, max_rows, stop).unwrap_or_else(|error| panic!("it must open, but: {error}"))
+}
+
+fn try_open(
+    case: &SourceCase<'_>,
+    request: &SourceRequest,
+    max_rows: usize,
+    stop: &StopToken,
+) -> Result<Box<dyn Source>, SourceError> {
+    let context = SourceContext { stop: stop.clone(), max_rows, ..SourceContext::default() };
+    case.factory.open(&SourceRequest { context, ..request.clone() })
+}
+
+fn batches(source: &mut dyn Source) -> Vec<EventBatch> {
+    let mut batches = Vec::new();
+    while let Some(batch) = source.next_batch().expect("it must read") {
+        batches.push(batch);
+    }
+    batches
+}
+
+fn rows(batches: &[EventBatch]) -> Vec<Row> {
+    let options = FormatOptions::default().with_null("∅");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<ArrayFormatter<'_>> = batch
+            .rows
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).expect("a printable column"))
+            .collect();
+        for row in 0..batch.len() {
+            let fields = columns.iter().map(|column| column.value(row).to_string()).collect();
+            rows.push((batch.times[row], batch.row_numbers[row], fields));
+        }
+    }
+    rows
+}
+
+fn same_rows_whatever_the_batch_size(case: &SourceCase<'_>) {
+    let read = |max_rows: usize| {
+        let batches = batches(&mut *open(case, &case.good, max_rows, &StopToken::default()));
+        for batch in &batches {
+            assert!(batch.len() <= max_rows, "a batch has at most `max_rows` rows");
+            assert_eq!(batch.times.len(), batch.len(), "as many times as rows");
+            assert_eq!(batch.row_numbers.len(), batch.len(), "as many row numbers as rows");
+            assert!(batch.rejected.is_empty(), "the good input has no bad row: {:?}", batch.rejected);
+        }
+        rows(&batches)
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(whole.len(), case.rows, "every row of the good input");
+    assert!(whole.is_sorted_by(|a, b| a.1 < b.1), "row numbers increase");
+    for max_rows in [1, 2, 3, 1000] {
+        assert_eq!(read(max_rows), whole, "the same rows in batches of {max_rows}");
+    }
+}
+
+fn schema_is_fixed(case: &SourceCase<'_>) {
+    let mut source = open(case, &case.good, 2, &StopToken::default());
+    let schema = source.schema();
+    for field in schema.fields() {
+        let wanted = case.good.wanted.iter().find(|wanted| &wanted.name == field.name());
+        let wanted = wanted.unwrap_or_else(|| panic!("column `{}` was not wanted", field.name()));
+        assert_eq!(field.data_type(), &wanted.data_type, "column `{}` has its wanted type", field.name());
+    }
+    let offers = source.offers();
+    assert!(
+        offers.is_empty() || schema.fields().iter().all(|field| offers.contains(field.name())),
+        "it offers what it has"
+    );
+    while let Some(batch) = source.next_batch().expect("it must read") {
+        assert_eq!(batch.rows.schema(), schema, "every batch has the schema");
+        assert_eq!(source.schema(), schema, "the schema stays");
+    }
+    assert_eq!(source.schema(), schema, "the schema stays to the end");
+    assert!(!source.name().is_empty(), "it has a name");
+}
+
+fn none_at_the_end_and_again(case: &SourceCase<'_>) {
+    let mut source = open(case, &case.good, 1000, &StopToken::default());
+    batches(&mut *source);
+    for _ in 0..3 {
+        assert!(source.next_batch().expect("no error after the end").is_none(), "nothing after the end");
+    }
+}
+
+fn position_restores_to_the_next_row(case: &SourceCase<'_>) {
+    for request in [&case.good, &case.bad] {
+        let batches = batches(&mut *open(case, request, 1, &StopToken::default()));
+        let all = rows(&batches);
+        let (mut good, mut read) = (0, 0);
+        for batch in &batches {
+            good += batch.len();
+            read += batch.len() + batch.rejected.len();
+            assert_eq!(batch.end.rows, read as u64, "a position counts every row before it");
+            let resumed = SourceRequest { resume: Some(batch.end.clone()), ..request.clone() };
+            let rest = self::batches(&mut *open(case, &resumed, 2, &StopToken::default()));
+            assert_eq!(rows(&rest), all[good..], "the rows after {:?}", batch.end);
+            if let (Some(last), Some(end)) = (rest.last(), batches.last()) {
+                assert_eq!(last.end, end.end, "the same end, whether resumed or not");
+            }
+        }
+    }
+    let nonsense = Position { rows: 1, resume: (*b"nonsense").into() };
+    let resumed = SourceRequest { resume: Some(nonsense), ..case.good.clone() };
+    assert!(try_open(case, &resumed, 2, &StopToken::default()).is_err(), "a foreign position is refused");
+}
+
+fn errors_name_the_place(case: &SourceCase<'_>) {
+    let batches = batches(&mut *open(case, &case.bad, 1000, &StopToken::default()));
+    let rejected: Vec<_> = batches.iter().flat_map(|batch| &batch.rejected).collect();
+    let [rejected] = rejected.as_slice() else { panic!("exactly one bad row, not {rejected:?}") };
+    assert_eq!((rejected.row, rejected.column.as_deref()), case.bad_place, "row and column of the bad row");
+    assert!(!rejected.reason.is_empty(), "a reason");
+    let good = rows(&batches);
+    assert!(good.iter().any(|row| row.1 < rejected.row), "good rows before the bad one are kept");
+    assert!(good.iter().any(|row| row.1 > rejected.row), "good rows after the bad one are kept");
+    assert!(good.iter().all(|row| row.1 != rejected.row), "the bad row is not among the good ones");
+
+    let error = match try_open(case, &case.missing, 1000, &StopToken::default()) {
+        Ok(_) => panic!("what does not exist cannot be opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains(&case.missing.location), "the error names the input: {error}");
+}
+
+fn stops_before_it_reads(case: &SourceCase<'_>) {
+    let stop = StopToken::default();
+    let mut source = open(case, &case.good, 1, &stop);
+    source.next_batch().expect("it must read");
+    stop.stop();
+    let mut left = 0;
+    while source.next_batch().expect("stopping is no error").is_some() {
+        left += 1;
+        assert!(left < 3, "it ends soon after it was stopped");
+    }
+}
+
+fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: Live) {
+    let start = Instant::now();
+    let mut source = open(case, &live.request, 1_000_000, &StopToken::default());
+    let mut read = 0;
+    while read < live.ready {
+        read += source.next_batch().expect("it must read").expect("it has not ended").len();
+        assert!(start.elapsed() < Duration::from_secs(5), "rows that are ready come soon");
+    }
+    drop(live.writer);
+}
+
+fn stops_while_blocked(case: &SourceCase<'_>, live: Live) {
+    let stop = StopToken::default();
+    let mut source = open(case, &live.request, 1000, &stop);
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || {
+        batches(&mut *source);
+        let _ = ended.send(());
+    });
+    assert!(end.recv_timeout(Duration::from_millis(300)).is_err(), "it waits for the silent input");
+    stop.stop();
+    assert!(end.recv_timeout(Duration::from_secs(1)).is_ok(), "it stops within a second while blocked");
+    drop(live.writer);
+}
