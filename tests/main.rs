@@ -1,1 +1,4 @@
+//! End-to-end tests: everything through the public interfaces, as users meet it.
 
+mod conformance;
+mod support;

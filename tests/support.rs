@@ -1,0 +1,112 @@
+//! What several tests need: sources and sinks in memory, verdicts as text.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fairstream_core::{
+    Columns, Kind, Pipeline, Position, RunEnd, RunOptions, RunReport, Selection, Sink, SinkError, Source,
+    SourceContext, SourceFactory, SourceRequest, Value, Verdict, VerdictBatch,
+};
+use fairstream_csv::CsvSources;
+use fairstream_engine::{ReferenceEngine, Specification};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent").to_owned()
+}
+
+/// A verdict as conformance cases write it.
+pub(crate) fn line(verdict: &Verdict<'_>) -> String {
+    let what = match (verdict.kind, verdict.value) {
+        (Kind::Trigger, _) => format!("! {}", verdict.message.unwrap_or_default()),
+        (Kind::Value, Some(Value::Bool(value))) => format!("= {value}"),
+        (Kind::Value, Some(Value::Int(value))) => format!("= {value}"),
+        (Kind::Value, Some(Value::UInt(value))) => format!("= {value}"),
+        (Kind::Value, Some(Value::Float(value))) => format!("= {value}"),
+        (Kind::Value, Some(Value::Text(value))) => format!("= {value:?}"),
+        (Kind::Value, Some(Value::Json(value))) => format!("= {value}"),
+        (kind, _) => kind.name().to_owned(),
+    };
+    format!("{} {}{} {what}", verdict.time.for_people(), verdict.stream, verdict.instance.unwrap_or_default())
+}
+
+/// What reached a [`Collect`] sink.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) lines: Vec<String>,
+    pub(crate) end: Option<RunEnd>,
+    pub(crate) flushes: usize,
+}
+
+/// A sink that remembers.
+#[derive(Clone, Debug)]
+pub(crate) struct Collect {
+    pub(crate) select: Selection,
+    pub(crate) collected: Arc<Mutex<Collected>>,
+}
+
+impl Collect {
+    pub(crate) fn new(select: Selection) -> Collect {
+        Collect { select, collected: Arc::default() }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.collected.lock().unwrap().lines.clone()
+    }
+
+    pub(crate) fn end(&self) -> Option<RunEnd> {
+        self.collected.lock().unwrap().end.clone()
+    }
+}
+
+impl Sink for Collect {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn wants(&self) -> Selection {
+        self.select
+    }
+
+    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+        self.collected.lock().unwrap().lines.extend(batch.iter().map(|verdict| line(&verdict)));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Position, SinkError> {
+        self.collected.lock().unwrap().flushes += 1;
+        Ok(Position::default())
+    }
+
+    fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
+        self.collected.lock().unwrap().end = Some(end.clone());
+        Ok(())
+    }
+}
+
+/// Opens CSV files for a specification, in batches of that size.
+pub(crate) fn csv_sources(spec: &Specification, paths: &[PathBuf], max_rows: usize) -> Vec<Box<dyn Source>> {
+    let open = |path: &PathBuf| {
+        let request = SourceRequest {
+            location: path.to_str().unwrap().to_owned(),
+            wanted: spec.wanted().to_vec(),
+            context: SourceContext { max_rows, ..SourceContext::default() },
+            ..SourceRequest::default()
+        };
+        CsvSources.open(&request).unwrap()
+    };
+    paths.iter().map(open).collect()
+}
+
+/// Runs the reference engine.
+pub(crate) fn run(
+    spec: &Specification,
+    sources: Vec<Box<dyn Source>>,
+    sinks: Vec<Box<dyn Sink>>,
+    options: RunOptions,
+) -> RunReport {
+    let columns = Columns::bind(spec.wanted(), &sources).unwrap();
+    let spec = spec.clone();
+    let engine = Box::new(move |start| Ok(Box::new(ReferenceEngine::new(&spec, start)?) as _));
+    Pipeline { sources, columns, engine, sinks, options }.run()
+}
