@@ -52,7 +52,8 @@ fn every_case_gives_its_verdicts() {
 }
 
 fn check(path: &Path) -> Result<(), String> {
-    let case: Case = toml::from_str(&std::fs::read_to_string(path).unwrap()).map_err(|error| error.to_string())?;
+    let case: Case =
+        toml::from_str(&std::fs::read_to_string(path).unwrap()).map_err(|error| error.to_string())?;
     assert!(!case.rationale.is_empty());
     let spec = Specification::parse("spec", &case.spec).map_err(|error| error.to_string())?;
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +69,8 @@ fn check(path: &Path) -> Result<(), String> {
     }
     let has_instance = |line: &&String| line.split(' ').nth(1).is_some_and(|stream| stream.contains('['));
     let plain = case.select == Expected::Plain;
-    let found: Vec<String> = collect.lines().iter().filter(|line| !plain || !has_instance(line)).cloned().collect();
+    let found: Vec<String> =
+        collect.lines().iter().filter(|line| !plain || !has_instance(line)).cloned().collect();
     let expected: Vec<&str> = case.expect.lines().collect();
     if found == expected {
         return Ok(());

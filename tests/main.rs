@@ -1,4 +1,9 @@
 //! End-to-end tests: everything through the public interfaces, as users meet it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod cli;
 mod conformance;
+mod faults;
+mod properties;
 mod support;

@@ -1,6 +1,7 @@
 //! What several tests need: sources and sinks in memory, verdicts as text.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fairstream_core::{
@@ -13,6 +14,13 @@ use fairstream_engine::{ReferenceEngine, Specification};
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent").to_owned()
+}
+
+/// The command, set up so that its output does not depend on who runs the tests.
+pub(crate) fn fairstream() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairstream-under-test"));
+    command.env("RUST_BACKTRACE", "1").env("NO_COLOR", "1").env("COLUMNS", "100");
+    command
 }
 
 /// A verdict as conformance cases write it.
@@ -52,10 +60,6 @@ impl Collect {
 
     pub(crate) fn lines(&self) -> Vec<String> {
         self.collected.lock().unwrap().lines.clone()
-    }
-
-    pub(crate) fn end(&self) -> Option<RunEnd> {
-        self.collected.lock().unwrap().end.clone()
     }
 }
 

@@ -153,7 +153,7 @@ impl Column {
             DataType::Float64 | DataType::Decimal128(..)
                 if !notation.decimal_comma && is_number(&word.replace(',', ".")) =>
             {
-                " (a decimal comma? set `decimal=,`)"
+                " (a decimal comma? append `?decimal=,` to the input)"
             }
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64
                 if word.starts_with('-') =>

@@ -88,6 +88,7 @@ impl Records {
             let rest = &self.buffer[self.parsed..];
             let (result, read, written, fields) =
                 self.parser.read_record(rest, &mut self.text[self.written..], &mut self.ends[self.fields..]);
+            let flushed = rest.is_empty();
             self.parsed += read;
             self.written += written;
             self.fields += fields;
@@ -102,7 +103,7 @@ impl Records {
                 ReadRecordResult::OutputEndsFull if self.oversize => self.fields = 0,
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
                 ReadRecordResult::Record => {
-                    self.complete();
+                    self.complete(flushed);
                     return Ok(Next::Record);
                 }
                 ReadRecordResult::End => return Ok(Next::End),
@@ -179,20 +180,22 @@ impl Records {
         self.written = 0;
     }
 
-    fn complete(&mut self) {
+    /// Takes note of where the record began and what is wrong with it. `flushed` means that it
+    /// was ended by the end of the input, not by the end of a line.
+    fn complete(&mut self, flushed: bool) {
         let raw = &self.buffer[self.begun..self.parsed];
         // The parser has counted the line's end if it was the last byte it took; in front of a
         // record it may have skipped empty lines.
-        let counted = u64::from(raw.last() == Some(&b'\n'));
+        let counted = u64::from(!flushed && raw.last() == Some(&b'\n'));
         let inside = if self.oversize { 0 } else { newlines(&self.text[..self.written]) };
         self.line = self.parser.line() - counted - inside;
         if self.oversize {
             self.fault = Some(format!(
-                "it is longer than {} bytes; allow longer rows with `max_row`, or look for a quote that is not closed before it",
+                "it is longer than {} bytes; append `?max_row=BYTES` to the input to allow it, or look for a quote that is not closed",
                 self.max_record
             ));
-        } else if self.ended && self.parsed == self.buffer.len() && self.quote_is_open(raw) {
-            self.fault = Some(match inside {
+        } else if flushed && self.quote_is_open(raw) {
+            self.fault = Some(match inside - u64::from(raw.last() == Some(&b'\n')) {
                 0 => "it has a quote that is not closed".to_owned(),
                 lines => {
                     format!("it has a quote that is not closed, which takes in the {lines} lines after it")

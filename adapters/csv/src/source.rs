@@ -386,8 +386,11 @@ fn find(header: &[String], name: &str) -> Result<Option<usize>, String> {
 }
 
 fn no_time(name: &str, header: &[String]) -> String {
+    const USUAL_TIMES: [&str; 6] = ["timestamp", "ts", "date", "datetime", "event_time", "created_at"];
     let names: Vec<String> = header.iter().map(|name| format!("`{}`", shortened(name))).collect();
-    let hint = match nearest(name, header.iter().map(String::as_str)) {
+    let usual = |column: &&str| USUAL_TIMES.iter().any(|usual| column.eq_ignore_ascii_case(usual));
+    let header = || header.iter().map(String::as_str);
+    let hint = match header().find(usual).or_else(|| nearest(name, header())) {
         Some(near) => format!("`--time {near}`, perhaps"),
         None => "say which with `--time COLUMN`".to_owned(),
     };

@@ -1,5 +1,7 @@
 //! The CSV source and sink keep the promises of `Source` and `Sink`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -83,12 +85,7 @@ fn source_complies_with_carriage_returns_and_no_last_line_end() {
 
 #[test]
 fn source_complies_when_compressed() {
-    check("packed.csv.gz", &|text| {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("text");
-        std::fs::write(&path, text).unwrap();
-        Command::new("gzip").arg("-c").arg(&path).output().unwrap().stdout
-    });
+    check("packed.csv.zst", &|text| zstd::encode_all(text.as_bytes(), 3).unwrap());
 }
 
 #[test]

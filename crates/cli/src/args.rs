@@ -10,6 +10,8 @@ use fairstream_core::{Time, TimeFormat, parse_duration};
 /// whether groups of people are treated differently.
 #[derive(Debug, Parser)]
 #[command(
+    name = "fairstream",
+    bin_name = "fairstream",
     version,
     after_help = "Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.
 
@@ -60,7 +62,7 @@ pub(crate) struct RunArguments {
 
     /// Where verdicts go; may be given several times. `console` is for people, `-` is JSON lines
     /// on standard output [default: console]
-    #[arg(long, value_name = "SINK")]
+    #[arg(long, value_name = "SINK", allow_hyphen_values = true)]
     pub(crate) to: Vec<String>,
 
     /// Leave out events before this; the clock of periodic streams starts here

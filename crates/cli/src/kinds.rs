@@ -130,7 +130,7 @@ fn find<'k, K: Kind>(kinds: &'k [K], address: &Address<'_>) -> anyhow::Result<&'
     let ends = |kind: &&K| kind.extensions().iter().any(|ending| location.ends_with(&format!(".{ending}")));
     kinds.iter().find(ends).ok_or_else(|| {
         anyhow!(
-            "cannot tell what kind `{}` is by its ending; write it in front, as in `csv:{0}` (there are {})",
+            "cannot tell what kind `{}` is by its ending; write it in front, as in `csv:{0}` (kinds: {})",
             address.location,
             all()
         )

@@ -65,14 +65,14 @@ pub(crate) fn summary(counts: &Counts, elapsed: Duration) -> String {
         counted(counts.triggers, "violation"),
         elapsed.as_secs_f64()
     );
-    for (count, what) in [
-        (counts.rejected - counts.late.min(counts.rejected), "bad rows left out"),
-        (counts.late, "late rows left out"),
-        (counts.dropped, "rows lost by a live input"),
-        (counts.outside, "rows outside the monitored span"),
+    for (count, what, more) in [
+        (counts.rejected - counts.late.min(counts.rejected), "bad row", ""),
+        (counts.late, "late row", ""),
+        (counts.dropped, "row", " lost by a live input"),
+        (counts.outside, "row", " outside the monitored span"),
     ] {
         if count > 0 {
-            text += &format!("; {} {what}", grouped(count));
+            text += &format!("; {}{more}", counted(count, what));
         }
     }
     text

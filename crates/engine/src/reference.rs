@@ -125,9 +125,10 @@ impl ReferenceEngine {
             self.reached = self.reached.max(time);
             return Ok(());
         };
-        // At least once: what is due at the time of the last event has not been evaluated yet.
+        // First what is due at the time of the last event, which comes after it. Then from one
+        // multiple of the step to the next, so that an error can name the deadline.
+        let mut next = self.reached.min(time);
         loop {
-            let next = self.reached.saturating_add(step).min(time);
             let since_start = self.since_start(next);
             let due = catch_panic(|| self.interpreter.accept_time(since_start))
                 .map_err(|panic| EngineError::Deadline { time: next, reason: explained(&panic) })?;
@@ -138,6 +139,9 @@ impl ReferenceEngine {
             if next == time {
                 return Ok(());
             }
+            let into_step = u128::from(since_start) % step.as_nanos();
+            let rest_of_step = step - Duration::from_nanos(u64::try_from(into_step).unwrap_or_default());
+            next = next.saturating_add(rest_of_step).min(time);
         }
     }
 

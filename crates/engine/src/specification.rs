@@ -84,7 +84,8 @@ impl Specification {
                 ("us", 1_000),
             ];
             let nanos = duration.as_nanos();
-            let (unit, size) = UNITS.into_iter().find(|(_, size)| nanos % size == 0).unwrap_or(("ns", 1));
+            let (unit, size) =
+                UNITS.into_iter().find(|(_, size)| nanos.is_multiple_of(*size)).unwrap_or(("ns", 1));
             format!("every {}{unit}", nanos / size)
         };
         match (pacing, period(pacing)) {

@@ -88,7 +88,8 @@ impl Input {
     pub fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         match &mut self.bytes {
             Bytes::Plain(file) => read_block(file, buffer),
-            Bytes::Packed(bytes) => read_block(bytes, buffer),
+            Bytes::Packed(bytes) => read_block(bytes, buffer)
+                .map_err(|error| io::Error::new(error.kind(), format!("it cannot be decompressed: {error}"))),
             Bytes::Piped { blocks, stopped } => {
                 let passed = deadline.map_or_else(never, crossbeam_channel::at);
                 select! {

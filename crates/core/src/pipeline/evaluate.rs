@@ -53,22 +53,15 @@ impl Evaluation {
     fn evaluate(mut self) -> Result<(), RunError> {
         let mut running = None;
         while let Some(merged) = self.merge.next() {
-            let merged = match merged {
-                Ok(merged) => merged,
-                Err(error) => {
-                    if let Some(Running { verdicts, .. }) = &mut running {
-                        verdicts.flush().map_err(|closed| RunError::Engine(closed.into()))?;
-                    }
-                    return Err(error.into());
-                }
-            };
+            let merged = merged?;
             if let Some(first) = merged.events.times.first() {
                 let running = match &mut running {
                     Some(running) => running,
                     none => none.insert(self.start(self.since.unwrap_or(Time(*first).clock_start()))?),
                 };
-                let fed = running.feed(&merged.events, &self.shared);
-                fed.map_err(|error| self.name_event(error, &merged))?;
+                running
+                    .feed(&merged.events, &self.shared)
+                    .map_err(|error| self.name_event(error, &merged))?;
             }
             self.tell_through(&merged.through);
         }
@@ -79,7 +72,7 @@ impl Evaluation {
                 running = Some(self.start(since)?);
             }
             if let Some(running) = &mut running {
-                running.run_out(self.until, &self.shared).map_err(RunError::Engine)?;
+                running.run_out(self.until, &self.shared)?;
             }
         }
         Ok(())
@@ -106,41 +99,48 @@ impl Evaluation {
     }
 
     /// From the index in a batch to the row of a source.
-    fn name_event(&self, error: EngineError, merged: &Merged) -> RunError {
+    fn name_event(&self, error: RunError, merged: &Merged) -> RunError {
         match error {
-            EngineError::Event { index, column, reason } => {
+            RunError::Engine(EngineError::Event { index, column, reason }) => {
                 let source = merged.sources.as_ref().and_then(|sources| sources.get(index)).unwrap_or(&0);
                 let row = merged.events.row_numbers.get(index).copied().unwrap_or_default();
                 let origin = self.origins.get(*source).cloned().unwrap_or_default();
                 RunError::Event { origin, bad: RejectedRow { row, column, reason } }
             }
-            error => RunError::Engine(error),
+            error => error,
         }
     }
 }
 
 impl Running {
-    fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), EngineError> {
-        let fed = self.engine.feed(events, &mut self.verdicts);
-        // Also when it failed: the verdicts on the rows before the one at fault stand.
-        self.verdicts.flush()?;
-        fed?;
+    fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), RunError> {
+        self.evaluate(|engine, verdicts| engine.feed(events, verdicts))?;
         self.reached = self.reached.max(events.times.last().map_or(self.reached, |last| Time(*last)));
         count(&shared.counters.evaluated, events.len());
         shared.counters.reach(self.reached);
         Ok(())
     }
 
+    /// Hands out the verdicts also when the engine fails or panics: those on the events before the
+    /// one at fault stand, however the events were cut into batches.
+    fn evaluate(
+        &mut self,
+        evaluate: impl FnOnce(&mut dyn Engine, &mut Verdicts) -> Result<(), EngineError>,
+    ) -> Result<(), RunError> {
+        let evaluated = catch_panic(|| evaluate(&mut *self.engine, &mut self.verdicts));
+        self.verdicts.flush().map_err(|closed| RunError::Engine(closed.into()))?;
+        evaluated.map_err(RunError::EnginePanicked)?.map_err(RunError::Engine)
+    }
+
     /// After the last event the clock runs on to the end of the monitored span. In steps, so that
     /// somebody who does not want to wait for it can stop it.
-    fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), EngineError> {
+    fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), RunError> {
         const STEPS: i64 = 1000;
         let end = until.map_or(self.reached, |until| until.max(self.reached));
         let step = end.0.saturating_sub(self.reached.0) / STEPS + 1;
         while !shared.stop.is_stopped() {
-            let advanced = self.engine.advance(self.reached, &mut self.verdicts);
-            self.verdicts.flush()?;
-            advanced?;
+            let time = self.reached;
+            self.evaluate(|engine, verdicts| engine.advance(time, verdicts))?;
             shared.counters.reach(self.reached);
             if self.reached == end {
                 break;

@@ -1,0 +1,228 @@
+//! The command line as users meet it: arguments, exit code, standard output and error, together.
+
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+
+use crate::support::fairstream;
+
+/// A folder with a specification that reads `id`, `score` and `name`, and files to run it on.
+struct Folder(tempfile::TempDir);
+
+const SPEC: &str = r#"input id : UInt8
+input score : Float64
+input name : String
+output doubled := score * 2.0
+trigger score > 9.5 "too high"
+"#;
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        folder.file("spec.lola", SPEC)
+    }
+
+    fn file(self, name: &str, content: impl AsRef<[u8]>) -> Folder {
+        std::fs::write(self.0.path().join(name), content).unwrap();
+        self
+    }
+
+    /// Runs `fairstream` there: exit code, standard output, standard error.
+    fn run(&self, arguments: &str) -> String {
+        let output = fairstream()
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(!err.contains("panicked") && !err.contains("backtrace"), "{err}");
+        let err = blurred(&err);
+        format!(
+            "$ fairstream {arguments}\n{out}---- standard error\n{err}---- exit code {}\n",
+            output.status.code().unwrap_or(-1)
+        )
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+}
+
+/// Times of runs differ: `in 0.1 s` becomes `in … s`.
+fn blurred(text: &str) -> String {
+    let blur = |line: &str| match line.split_once(" in ") {
+        Some((before, after)) if line.contains("event") => match after.split_once(" s") {
+            Some((_, after)) => format!("{before} in … s{after}"),
+            None => line.to_owned(),
+        },
+        _ => line.to_owned(),
+    };
+    text.lines().map(|line| blur(line) + "\n").collect()
+}
+
+/// `run spec.lola events.csv` on rows under the header `time,id,score,name`.
+fn on_rows(rows: impl AsRef<[u8]>) -> String {
+    let content = [b"time,id,score,name\n", rows.as_ref()].concat();
+    Folder::new().file("events.csv", content).run("run spec.lola events.csv")
+}
+
+#[test]
+fn good_input() {
+    assert_snapshot!("good_nothing_violated", on_rows("1,1,1.5,Ada\n2,2,,Bob\n"));
+    assert_snapshot!("good_violated", on_rows("1,1,9.6,Ada\n2,2,,Bob\n3,3,10,Cy\n"));
+    let folder = Folder::new().file("events.csv", "time,id,score,name\n1,1,9.75,Ada\n2,2,,Bob\n");
+    assert_snapshot!("good_jsonl", folder.run("run spec.lola events.csv --to -?select=changes -q"));
+    assert_snapshot!("good_csv", folder.run("run spec.lola events.csv --to csv:-?select=changes -q"));
+    assert_snapshot!(
+        "good_console_changes",
+        folder.run("run spec.lola events.csv --to console?select=changes")
+    );
+    folder.run("run spec.lola events.csv --to out.jsonl --to out.csv");
+    assert_eq!(folder.read("out.jsonl").lines().count(), 1);
+    assert_eq!(folder.read("out.csv").lines().count(), 2);
+}
+
+#[test]
+fn files_that_are_not_there_or_empty() {
+    let folder = Folder::new().file("empty.csv", "").file("header.csv", "time,id,score,name\n");
+    assert_snapshot!("missing_file", folder.run("run spec.lola nowhere.csv"));
+    assert_snapshot!("missing_spec", folder.run("run nowhere.lola header.csv"));
+    assert_snapshot!("empty_file", folder.run("run spec.lola empty.csv"));
+    assert_snapshot!("header_only", folder.run("run spec.lola header.csv"));
+    assert_snapshot!("no_input", folder.run("run spec.lola"));
+    assert_snapshot!("directory", folder.run("run spec.lola csv:."));
+    assert_snapshot!("not_gzip", folder.file("a.csv.gz", "time,id").run("run spec.lola a.csv.gz"));
+}
+
+#[test]
+fn rows_that_do_not_decode() {
+    assert_snapshot!("wrong_type", on_rows("1,1,1.5,Ada\n2,two,2.5,Bob\n"));
+    assert_snapshot!("out_of_range", on_rows("1,1,1.5,Ada\n2,300,2.5,Bob\n"));
+    assert_snapshot!("negative", on_rows("1,-1,1.5,Ada\n"));
+    assert_snapshot!("fraction", on_rows("1,1.5,1.5,Ada\n"));
+    assert_snapshot!("decimal_comma", on_rows("1,1,\"12,5\",Ada\n"));
+    assert_snapshot!("too_few_fields", on_rows("1,1,9.9,Ada\n2,2,2.5\n3,3,3.5,Cy\n"));
+    assert_snapshot!("too_many_fields", on_rows("1,1,1.5,Ada\n2,2,2.5,Bob,surplus\n"));
+    assert_snapshot!("open_quote", on_rows("1,1,1.5,Ada\n2,2,2.5,\"Bob\n3,3,3.5,Cy\n4,4,4.5,Di\n"));
+    assert_snapshot!("invalid_utf8", on_rows(b"1,1,1.5,Ada\n2,2,2.5,B\xFFb\n"));
+    assert_snapshot!("nan", on_rows("1,1,1.5,Ada\n2,2,NaN,Bob\n"));
+    assert_snapshot!("bad_time", on_rows("1,1,1.5,Ada\nsoon,2,2.5,Bob\n"));
+    assert_snapshot!("no_time", on_rows("1,1,1.5,Ada\n,2,2.5,Bob\n"));
+    assert_snapshot!("time_backwards", on_rows("1,1,1.5,Ada\n5,2,2.5,Bob\n4,3,3.5,Cy\n"));
+}
+
+#[test]
+fn a_line_of_a_hundred_megabytes() {
+    let mut rows = b"1,1,1.5,Ada\n2,2,2.5,".to_vec();
+    rows.resize(rows.len() + 100_000_000, b'x');
+    rows.extend_from_slice(b"\n3,3,9.9,Cy\n");
+    let folder = Folder::new().file("events.csv", [b"time,id,score,name\n".as_slice(), &rows].concat());
+    assert_snapshot!("huge_line", folder.run("run spec.lola events.csv"));
+    assert_snapshot!("huge_line_skipped", folder.run("run spec.lola events.csv --on-bad-row skip"));
+}
+
+#[test]
+fn bad_rows_can_be_skipped_or_listed() {
+    let rows = "time,id,score,name\n1,1,1.5,Ada\n2,x,2.5,Bob\n3,3\n4,4,9.9,Di\n3.5,5,NaN,Ed\n3,6,1,Flo\n5,7,9.8,Gus\n";
+    let folder = Folder::new().file("events.csv", rows);
+    assert_snapshot!("skip", folder.run("run spec.lola events.csv --on-bad-row skip"));
+    assert_snapshot!("list", folder.run("run spec.lola events.csv --on-bad-row file=bad.csv"));
+    assert_snapshot!("list_file", folder.read("bad.csv"));
+    assert_snapshot!(
+        "late_rows_in_order",
+        folder.run("run spec.lola events.csv --on-bad-row file=b.csv --reorder 1s --to csv:-")
+    );
+}
+
+#[test]
+fn columns_that_do_not_fit() {
+    let folder = Folder::new()
+        .file("near.csv", "time,ID,scores,nam\n1,1,1.5,Ada\n")
+        .file("far.csv", "time,x,y\n1,1,1.5\n")
+        .file("twice.csv", "time,id,score,name,id\n1,1,1.5,Ada,2\n")
+        .file("when.csv", "date,id,score,name\n2020-01-01,1,9.9,Ada\n");
+    assert_snapshot!("near_columns", folder.run("run spec.lola near.csv"));
+    assert_snapshot!("unknown_columns", folder.run("run spec.lola far.csv"));
+    assert_snapshot!("columns_of_several", folder.run("run spec.lola near.csv far.csv"));
+    assert_snapshot!("column_twice", folder.run("run spec.lola twice.csv"));
+    assert_snapshot!("no_time_column", folder.run("run spec.lola when.csv"));
+    assert_snapshot!("time_column_named", folder.run("run spec.lola when.csv --time date"));
+    assert_snapshot!("time_column_option", folder.run("run spec.lola when.csv?time=date&time_format=date"));
+    assert_snapshot!("time_format_wrong", folder.run("run spec.lola when.csv --time date --time-format ms"));
+}
+
+#[test]
+fn specifications_that_are_not() {
+    let bad = |name: &str, spec: &[u8]| {
+        let folder = Folder::new().file("events.csv", "time,a\n1,0\n2,0\n").file(name, spec);
+        folder.run(&format!("run {name} events.csv"))
+    };
+    assert_snapshot!("spec_syntax", bad("bad.lola", b"input a : Int64\noutput := a +\n"));
+    assert_snapshot!(
+        "spec_unknown_name",
+        bad("bad.lola", "// ∧ is two bytes more\ninput a : Int64\noutput b := a + c\n".as_bytes())
+    );
+    assert_snapshot!("spec_types", bad("bad.lola", b"input a : Int64\noutput b := a + \"x\"\n"));
+    assert_snapshot!("spec_tuple_input", bad("bad.lola", b"input a : (Int64, Bool)\n"));
+    assert_snapshot!("spec_not_utf8", bad("bad.lola", b"input \xFF : Int64\n"));
+    assert_snapshot!("spec_toml", bad("fair.toml", b"name = \"x\"\n"));
+    assert_snapshot!("spec_divides_by_zero", bad("zero.lola", b"input a : Int64\noutput b := 1 / a\n"));
+    assert_snapshot!(
+        "spec_deadline_fails",
+        bad("zero.lola", b"input a : Int64\noutput b @1Hz := 1 / a.hold(or: 0)\n")
+    );
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let folder = Folder::new().file("events.csv", "time,id,score,name\n1,1,1.5,Ada\n").file("events.dat", "");
+    assert_snapshot!("unknown_ending", folder.run("run spec.lola events.dat"));
+    assert_snapshot!("unknown_kind", folder.run("run spec.lola cvs:events.csv"));
+    assert_snapshot!("unknown_option", folder.run("run spec.lola events.csv?delimeter=;"));
+    assert_snapshot!("bad_option", folder.run("run spec.lola events.csv?delimiter=long"));
+    assert_snapshot!("stdin_without_kind", folder.run("run spec.lola -"));
+    assert_snapshot!("bad_select", folder.run("run spec.lola events.csv --to -?select=all"));
+    assert_snapshot!("sink_in_no_folder", folder.run("run spec.lola events.csv --to no/such/out.jsonl"));
+    assert_snapshot!("sink_is_input", folder.run("run spec.lola events.csv --to events.csv"));
+    assert_snapshot!("bad_duration", folder.run("run spec.lola events.csv --reorder 10"));
+    assert_snapshot!("bad_policy", folder.run("run spec.lola events.csv --on-bad-row ignore"));
+    assert_snapshot!("since_after_until", folder.run("run spec.lola events.csv --since 9 --until 3"));
+    assert_eq!(folder.read("events.csv"), "time,id,score,name\n1,1,1.5,Ada\n", "the input is as it was");
+}
+
+#[test]
+fn check_and_adapters() {
+    let folder = Folder::new().file("events.csv", "time,id,score,name\n");
+    assert_snapshot!("check", folder.run("check spec.lola events.csv"));
+    assert_snapshot!(
+        "check_mismatch",
+        folder.file("other.csv", "time,id\n").run("check spec.lola other.csv")
+    );
+    assert_snapshot!("adapters", Folder::new().run("adapters"));
+    assert_snapshot!("help", Folder::new().run("--help"));
+    assert_snapshot!("help_run", Folder::new().run("run --help"));
+    let completions = Folder::new().run("completions bash");
+    assert!(completions.contains("complete -F _fairstream"), "{completions}");
+}
+
+#[test]
+fn compressed_and_separated_input_is_the_same() {
+    let rows = "time,id,score,name\n1,1,9.75,\"A;b\tc\"\n2,2,9.9,Bob\n";
+    let plain = Folder::new().file("a.csv", rows);
+    let expected = plain.run("run spec.lola a.csv --to -?select=changes").replace("a.csv", "INPUT");
+    let semicolons = rows.replace(',', ";");
+    assert_eq!(expected.matches(r#""kind":"trigger""#).count(), 2, "{expected}");
+    for (name, content, argument) in [
+        ("a.csv.zst", zstd::encode_all(rows.as_bytes(), 3).unwrap(), "a.csv.zst"),
+        ("a.tsv", rows.replace(',', "\t").into_bytes(), "a.tsv"),
+        ("b.csv", semicolons.into_bytes(), "b.csv?delimiter=;"),
+        ("c.csv", rows.replace('\n', "\r\n").into_bytes(), "c.csv"),
+        ("d.csv", [b"\xEF\xBB\xBF", rows.as_bytes()].concat(), "d.csv"),
+    ] {
+        let found =
+            Folder::new().file(name, content).run(&format!("run spec.lola {argument} --to -?select=changes"));
+        assert_eq!(found.replace(argument, "INPUT"), expected, "{name}");
+    }
+}
