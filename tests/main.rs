@@ -5,5 +5,7 @@
 mod cli;
 mod conformance;
 mod faults;
+mod process;
 mod properties;
+mod specs;
 mod support;

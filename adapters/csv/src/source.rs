@@ -74,6 +74,8 @@ struct CsvSource {
     rows: u64,
     line: u64,
     ended: bool,
+    /// What ended it, to be told once the rows before have been given.
+    failure: Option<SourceError>,
 }
 
 impl CsvSource {
@@ -121,6 +123,7 @@ impl CsvSource {
             time: TimeReader::new(settings.time_format),
             rows: 0,
             ended: false,
+            failure: None,
         };
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(open_failed)?;
@@ -138,6 +141,10 @@ impl CsvSource {
         self.rows = position.rows;
         self.line = place.line;
         Ok(())
+    }
+
+    fn cannot_read(&self, cause: Cause) -> SourceError {
+        SourceError::Read { origin: self.name.clone(), row: self.line, cause }
     }
 
     fn position(&self) -> Position {
@@ -194,6 +201,9 @@ impl Source for CsvSource {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         if self.ended || self.context.stop.is_stopped() {
             self.ended = true;
             return Ok(None);
@@ -201,16 +211,16 @@ impl Source for CsvSource {
         let mut batch = Building::default();
         let mut deadline = None;
         while batch.held() < self.context.max_rows {
-            let next = self.records.read(deadline).map_err(|error| SourceError::Read {
-                origin: self.name.clone(),
-                row: self.line,
-                cause: error.into(),
-            })?;
-            match next {
-                Next::Record => {}
-                Next::NotYet => break,
-                Next::End => {
+            match self.records.read(deadline) {
+                Ok(Next::Record) => {}
+                Ok(Next::NotYet) => break,
+                Ok(Next::End) => {
                     self.ended = true;
+                    break;
+                }
+                Err(error) => {
+                    self.ended = true;
+                    self.failure = Some(self.cannot_read(error.into()));
                     break;
                 }
             }
@@ -223,14 +233,11 @@ impl Source for CsvSource {
             }
         }
         if batch.held() == 0 && self.ended {
-            return Ok(None);
+            return self.failure.take().map_or(Ok(None), Err);
         }
         let arrays = self.columns.iter_mut().map(Column::finish).collect();
-        batch.finish(&self.schema, arrays, self.position()).map(Some).map_err(|error| SourceError::Read {
-            origin: self.name.clone(),
-            row: self.line,
-            cause: error.into(),
-        })
+        let events = batch.finish(&self.schema, arrays, self.position());
+        events.map(Some).map_err(|error| self.cannot_read(error.into()))
     }
 }
 

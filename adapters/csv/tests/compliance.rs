@@ -55,6 +55,15 @@ fn silent_pipe(dir: &Path) -> Live {
     Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
+/// A compressed file that ends in the middle.
+fn cut_off(dir: &Path) -> SourceRequest {
+    let rows: String = (0..50_000).map(|row| format!("1,{row},F,{},true\n", row * 7919 % 1009)).collect();
+    let packed = zstd::encode_all(format!("{HEADER}{rows}").as_bytes(), 1).unwrap();
+    let path = dir.join("cut.csv.zst");
+    std::fs::write(&path, &packed[..packed.len() * 3 / 4]).unwrap();
+    request(&path)
+}
+
 fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let file = |prefix: &str, text: &str| {
@@ -69,6 +78,7 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
         bad: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
         bad_place: (4, Some("score")),
         missing: request(&dir.path().join("missing.csv")),
+        cut_off: Some(cut_off(dir.path())),
         live: Some(&|| silent_pipe(dir.path())),
     });
 }

@@ -30,7 +30,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let sources = load::sources(&arguments.input, spec.wanted(), &context)?;
+    let sources = match load::sources(&arguments.input, spec.wanted(), &context) {
+        // Who stops waiting for a pipe's first row need not be told that it is empty.
+        Err(_) if interrupt.happened() => return Ok(Outcome::Interrupted),
+        sources => sources?,
+    };
     let columns = load::columns(&spec, &sources)?;
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let options = RunOptions {

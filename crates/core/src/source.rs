@@ -33,8 +33,8 @@ pub trait Source: Send {
     /// has, and then `None`; and once the first row of a batch is as old as the context allows.
     ///
     /// # Errors
-    /// The source cannot go on. The run ends with this error; the rows of earlier batches are
-    /// evaluated and their verdicts kept.
+    /// The source cannot go on. It gives the rows that it read before in a batch first. The run
+    /// ends with this error; the rows of earlier batches are evaluated and their verdicts kept.
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError>;
 
     /// Every row up to `through` has reached every sink durably, so the source may forget it.

@@ -3,7 +3,16 @@
 //! ```ignore
 //! #[test]
 //! fn complies() {
-//!     check_source(&SourceCase { factory: &MySources, good, rows: 7, bad, bad_place: (4, Some("score")), missing, live: None });
+//!     check_source(&SourceCase {
+//!         factory: &MySources,
+//!         good: request("good.data"),
+//!         rows: 7,
+//!         bad: request("bad.data"),
+//!         bad_place: (4, Some("score")),
+//!         missing: request("missing.data"),
+//!         cut_off: None,
+//!         live: None,
+//!     });
 //! }
 //! ```
 //!

@@ -25,6 +25,9 @@ pub struct SourceCase<'a> {
     pub bad_place: (u64, Option<&'a str>),
     /// An input that does not exist.
     pub missing: SourceRequest,
+    /// An input that has at least four rows and then cannot be read on; `None` if there is no such
+    /// input of this kind.
+    pub cut_off: Option<SourceRequest>,
     /// Makes an input that has some rows ready and then falls silent without ending; `None` if
     /// there is no such input of this kind.
     pub live: Option<&'a dyn Fn() -> Live>,
@@ -50,6 +53,7 @@ pub fn check_source(case: &SourceCase<'_>) {
     none_at_the_end_and_again(case);
     position_restores_to_the_next_row(case);
     errors_name_the_place(case);
+    rows_before_an_error_are_given(case);
     stops_before_it_reads(case);
     if let Some(live) = case.live {
         rows_do_not_wait_for_a_full_batch(case, live());
@@ -191,6 +195,27 @@ fn errors_name_the_place(case: &SourceCase<'_>) {
         Err(error) => error.to_string(),
     };
     assert!(error.contains(&case.missing.location), "the error names the input: {error}");
+}
+
+fn rows_before_an_error_are_given(case: &SourceCase<'_>) {
+    let Some(cut_off) = &case.cut_off else { return };
+    let read = |max_rows: usize| {
+        let mut source = open(case, cut_off, max_rows, &StopToken::default());
+        let mut batches = Vec::new();
+        loop {
+            match source.next_batch() {
+                Ok(Some(batch)) => batches.push(batch),
+                Ok(None) => panic!("what is cut off does not end well"),
+                Err(error) => return (rows(&batches), error.to_string()),
+            }
+        }
+    };
+    let (single, error) = read(1);
+    assert!(single.len() >= 4, "the rows before the error");
+    assert!(error.contains(&cut_off.location), "the error names the input: {error}");
+    for max_rows in [3, 1_000_000] {
+        assert_eq!(read(max_rows), (single.clone(), error.clone()), "the same rows in batches of {max_rows}");
+    }
 }
 
 fn stops_before_it_reads(case: &SourceCase<'_>) {

@@ -114,7 +114,11 @@ impl Evaluation {
 
 impl Running {
     fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), RunError> {
-        self.evaluate(|engine, verdicts| engine.feed(events, verdicts))?;
+        let fed = self.evaluate(|engine, verdicts| engine.feed(events, verdicts));
+        if let Err(RunError::Engine(EngineError::Event { index, .. })) = &fed {
+            count(&shared.counters.evaluated, *index);
+        }
+        fed?;
         self.reached = self.reached.max(events.times.last().map_or(self.reached, |last| Time(*last)));
         count(&shared.counters.evaluated, events.len());
         shared.counters.reach(self.reached);

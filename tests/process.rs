@@ -1,0 +1,188 @@
+//! The command as a process: signals, pipes, full disks.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::fairstream;
+
+const SPEC: &str = "input a : Int64\ntrigger a > 0 \"positive\"\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(spec: &str) -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        std::fs::write(folder.path("spec.lola"), spec).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn rows(&self, name: &str, count: usize) {
+        let rows: String = (0..count).map(|row| format!("{row},1\n")).collect();
+        std::fs::write(self.path(name), format!("time,a\n{rows}")).unwrap();
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        fairstream()
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// A named pipe to write rows to.
+    fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(20), "waited too long for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Exit code, standard output and standard error, soon.
+fn end(mut child: Child) -> (i32, String, String) {
+    let mut status = None;
+    wait_for("the end", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
+    child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut err));
+    (status.unwrap().code().unwrap_or(-1), out, err)
+}
+
+#[test]
+fn rows_from_a_pipe_are_judged_as_they_come_and_ctrl_c_ends_in_good_order() {
+    let folder = Folder::new(SPEC);
+    let pipe = folder.pipe("events.csv");
+    let child = folder.start(&["run", "spec.lola", "events.csv", "--to", "out.jsonl", "--to", "console"]);
+    let mut writer = OpenOptions::new().write(true).open(pipe).unwrap();
+    writeln!(writer, "time,a\n1,5\n2,0\n3,7").unwrap();
+    // The writer is still there, so nothing but the arrival of rows can have brought these about.
+    wait_for("two verdicts", || lines(&folder.path("out.jsonl")) == 2);
+    writeln!(writer, "4,8").unwrap();
+    wait_for("the third verdict", || lines(&folder.path("out.jsonl")) == 3);
+    write!(writer, "5,9").unwrap();
+    thread::sleep(Duration::from_millis(100));
+    interrupt(&child);
+    let (code, out, err) = end(child);
+    assert_eq!(code, 130, "{err}");
+    assert!(err.contains("stopping") && err.contains("4 events, 3 violations"), "{err}");
+    assert!(out.contains("3 times so far"), "{out}");
+    // Half a row is no row.
+    assert_eq!(lines(&folder.path("out.jsonl")), 3);
+}
+
+#[test]
+fn ctrl_c_while_waiting_for_the_first_byte_ends_it() {
+    let folder = Folder::new(SPEC);
+    let _pipe = folder.pipe("events.csv");
+    let child = folder.start(&["run", "spec.lola", "events.csv"]);
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    let (code, _, err) = end(child);
+    assert_eq!(code, 130, "{err}");
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    // Thirty years of seconds between two events take a while to evaluate.
+    let folder = Folder::new("input a : Int64\noutput n @1Hz := a.hold(or: 0)\ntrigger n > 5 \"high\"\n");
+    std::fs::write(folder.path("events.csv"), "time,a\n1,1\n1000000000,9\n").unwrap();
+    let child = folder.start(&["run", "spec.lola", "events.csv?time_format=relative", "--since", "0"]);
+    thread::sleep(Duration::from_millis(500));
+    interrupt(&child);
+    thread::sleep(Duration::from_millis(200));
+    let start = Instant::now();
+    interrupt(&child);
+    let (code, _, err) = end(child);
+    assert_eq!(code, 130, "{err}");
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn ctrl_c_ends_the_clock_that_runs_on_to_until() {
+    let folder = Folder::new("input a : Int64\noutput n @1Hz := a.hold(or: 0)\ntrigger a > 0 \"positive\"\n");
+    std::fs::write(folder.path("events.csv"), "time,a\n1,1\n").unwrap();
+    let child =
+        folder.start(&["run", "spec.lola", "events.csv", "--until", "2100-01-01", "--to", "out.jsonl"]);
+    wait_for("the verdict", || lines(&folder.path("out.jsonl")) == 1);
+    interrupt(&child);
+    let (code, _, err) = end(child);
+    assert_eq!(code, 130, "{err}");
+}
+
+#[test]
+fn a_reader_that_hangs_up_ends_it_quietly() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 200_000);
+    for sink in ["-", "csv:-", "console?show=all"] {
+        let mut child = folder.start(&["run", "spec.lola", "events.csv", "--to", sink, "-q"]);
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        assert!(!first.is_empty());
+        let (code, _, err) = end(child);
+        assert_eq!((code, err.as_str()), (1, ""), "{sink}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_it_and_the_other_sink_keeps_what_it_has() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 50_000);
+    let child =
+        folder.start(&["run", "spec.lola", "events.csv", "--to", "jsonl:/dev/full", "--to", "out.csv", "-q"]);
+    let (code, out, err) = end(child);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.starts_with("error: cannot write /dev/full: No space left on device"), "{err}");
+    let mut whole = csv_lines(&folder.path("out.csv"));
+    assert_eq!(whole.remove(0), "time,kind,stream,instance,value,message");
+    assert!(whole.iter().all(|line| line.ends_with(",trigger,trigger_0,,,positive")), "only whole rows");
+}
+
+fn csv_lines(path: &Path) -> Vec<String> {
+    BufReader::new(File::open(path).unwrap()).lines().map(Result::unwrap).collect()
+}
+
+#[test]
+fn an_input_that_breaks_off_is_judged_up_to_there() {
+    let folder = Folder::new(SPEC);
+    folder.rows("whole.csv", 300_000);
+    let packed = zstd::encode_all(File::open(folder.path("whole.csv")).unwrap(), 1).unwrap();
+    std::fs::write(folder.path("cut.csv.zst"), &packed[..packed.len() / 2]).unwrap();
+    let child = folder.start(&["run", "spec.lola", "cut.csv.zst", "--to", "out.jsonl", "-q"]);
+    let (code, _, err) = end(child);
+    assert_eq!(code, 2);
+    assert!(err.starts_with("error: cannot read cut.csv.zst after row "), "{err}");
+    let row: usize = err.split_whitespace().nth(6).unwrap().trim_end_matches(':').parse().unwrap();
+    // Row 1 is the header, and every row fires.
+    assert_eq!(lines(&folder.path("out.jsonl")), row - 1, "{err}");
+    assert!(row > 1000, "{err}");
+}
