@@ -218,3 +218,94 @@ impl Records {
 fn newlines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Read;
+
+    /// Gives its bytes a few at a time.
+    struct Dribble {
+        bytes: Vec<u8>,
+        at: usize,
+        step: usize,
+    }
+
+    impl Read for Dribble {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let rest = &self.bytes[self.at..];
+            let len = rest.len().min(self.step).min(buffer.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
+            self.at += len;
+            Ok(len)
+        }
+    }
+
+    fn records(bytes: &[u8], step: usize, max_record: usize) -> Records {
+        let input = Input::from_reader("test", Dribble { bytes: bytes.to_vec(), at: 0, step });
+        Records::new(input, b',', max_record)
+    }
+
+    /// A record with the line that it begins on.
+    type Record = (u64, Vec<Vec<u8>>);
+
+    /// Every record that is left, and after each the position.
+    fn read_all(records: &mut Records) -> Vec<(Record, (u64, u64))> {
+        let mut found = Vec::new();
+        while records.read(None).unwrap() == Next::Record {
+            let fields = (0..records.len()).map(|index| records.field(index).to_vec()).collect();
+            found.push(((records.line(), fields), records.position()));
+        }
+        found
+    }
+
+    /// The same with the `csv` crate, which has the place where reading began: the record begins
+    /// at the first byte from there on that does not end an empty line.
+    fn read_with_csv(bytes: &[u8]) -> Vec<Record> {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
+        let mut record = csv::ByteRecord::new();
+        let mut found = Vec::new();
+        while reader.read_byte_record(&mut record).unwrap() {
+            let mut start = usize::try_from(record.position().unwrap().byte()).unwrap();
+            while start < bytes.len() && b"\r\n".contains(&bytes[start]) {
+                start += 1;
+            }
+            found.push((1 + newlines(&bytes[..start]), record.iter().map(<[u8]>::to_vec).collect()));
+        }
+        found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn records_are_those_of_the_csv_crate_however_the_bytes_come(
+            text in "[ab,\"\n\r ]{0,60}",
+            step in 1..20_usize,
+        ) {
+            let found = read_all(&mut records(text.as_bytes(), step, 1 << 20));
+            let (found, positions): (Vec<Record>, Vec<(u64, u64)>) = found.into_iter().unzip();
+            prop_assert_eq!(&found, &read_with_csv(text.as_bytes()));
+            for (index, (offset, line)) in positions.into_iter().enumerate() {
+                let mut resumed = records(text.as_bytes(), step, 1 << 20);
+                resumed.go_to(offset, line).unwrap();
+                let rest: Vec<Record> = read_all(&mut resumed).into_iter().map(|(record, _)| record).collect();
+                prop_assert_eq!(&rest, &found[index + 1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_is_one_bad_record_and_is_not_kept() {
+        let long = "x".repeat(5_000_000);
+        let text = format!("a,b\n{long},\"{long}\"\nc,d\n");
+        let mut records = records(text.as_bytes(), 100_000, 1000);
+        let mut faults = Vec::new();
+        while records.read(None).unwrap() == Next::Record {
+            faults.push((records.line(), records.fault().is_some()));
+            assert!(records.buffer.capacity() + records.text.capacity() < 2_000_000);
+        }
+        assert_eq!(faults, [(1, false), (2, true), (3, false)]);
+    }
+}

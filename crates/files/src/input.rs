@@ -19,13 +19,14 @@ const BLOCK: usize = 256 * 1024;
 pub struct Input {
     name: String,
     bytes: Bytes,
+    block: Vec<u8>,
 }
 
 enum Bytes {
     /// A plain file: can go anywhere, never waits.
     Plain(File),
-    /// A compressed file: never waits.
-    Packed(Box<dyn Read + Send>),
+    /// A compressed file, or anything else that never has to be waited for.
+    Reader(Box<dyn Read + Send>),
     /// What may have to be waited for is read by a thread of its own.
     Piped { blocks: Receiver<io::Result<Vec<u8>>>, stopped: Receiver<()> },
 }
@@ -60,7 +61,7 @@ impl Input {
             } else if kind.is_file() {
                 match unpacked(&path, File::open(&path)?)? {
                     Unpacked::Plain(file) => Bytes::Plain(file),
-                    Unpacked::Packed(bytes) => Bytes::Packed(bytes),
+                    Unpacked::Packed(bytes) => Bytes::Reader(bytes),
                 }
             } else {
                 // Even opening a named pipe waits, namely for somebody to write to it.
@@ -73,7 +74,16 @@ impl Input {
                 Bytes::piped(open, stop)
             }
         };
-        Ok(Input { name: name.to_owned(), bytes })
+        Ok(Input::new(name, bytes))
+    }
+
+    /// An input that reads from `reader`, which never keeps it waiting.
+    pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Input {
+        Input::new(name, Bytes::Reader(Box::new(reader)))
+    }
+
+    fn new(name: &str, bytes: Bytes) -> Input {
+        Input { name: name.to_owned(), bytes, block: vec![0; BLOCK] }
     }
 
     /// What the user would call it.
@@ -87,9 +97,8 @@ impl Input {
     /// The input cannot be read, or is not what its ending says.
     pub fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         match &mut self.bytes {
-            Bytes::Plain(file) => read_block(file, buffer),
-            Bytes::Packed(bytes) => read_block(bytes, buffer)
-                .map_err(|error| io::Error::new(error.kind(), format!("it cannot be decompressed: {error}"))),
+            Bytes::Plain(file) => read_block(file, &mut self.block, buffer),
+            Bytes::Reader(bytes) => read_block(bytes, &mut self.block, buffer),
             Bytes::Piped { blocks, stopped } => {
                 let passed = deadline.map_or_else(never, crossbeam_channel::at);
                 select! {
@@ -130,24 +139,38 @@ enum Unpacked {
 fn unpacked(path: &Path, file: File) -> io::Result<Unpacked> {
     Ok(match path.extension().and_then(|extension| extension.to_str()) {
         Some("gz") => {
-            Unpacked::Packed(Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(BLOCK, file))))
+            let file = io::BufReader::with_capacity(BLOCK, file);
+            Unpacked::Packed(Box::new(Decompressed(MultiGzDecoder::new(file))))
         }
-        Some("zst") => Unpacked::Packed(Box::new(zstd::Decoder::new(file)?)),
+        Some("zst") => Unpacked::Packed(Box::new(Decompressed(zstd::Decoder::new(file)?))),
         _ => Unpacked::Plain(file),
     })
 }
 
-fn read_block(bytes: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Filled> {
-    let start = buffer.len();
-    buffer.resize(start + BLOCK, 0);
-    let read = loop {
-        match bytes.read(&mut buffer[start..]) {
+/// Says of an error that it came from decompression.
+struct Decompressed<R>(R);
+
+impl<R: Read> Read for Decompressed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0
+            .read(buffer)
+            .map_err(|error| io::Error::new(error.kind(), format!("it cannot be decompressed: {error}")))
+    }
+}
+
+/// Reads once, through `block`.
+fn read_block(bytes: &mut impl Read, block: &mut [u8], buffer: &mut Vec<u8>) -> io::Result<Filled> {
+    loop {
+        match bytes.read(block) {
+            Ok(0) => return Ok(Filled::End),
+            Ok(read) => {
+                buffer.extend_from_slice(&block[..read]);
+                return Ok(Filled::More);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => break read,
+            Err(error) => return Err(error),
         }
-    };
-    buffer.truncate(start + *read.as_ref().unwrap_or(&0));
-    Ok(if read? == 0 { Filled::End } else { Filled::More })
+    }
 }
 
 impl Bytes {
@@ -165,10 +188,11 @@ impl Bytes {
                     return;
                 }
             };
+            let mut block = vec![0; BLOCK];
             loop {
-                let mut block = Vec::new();
-                let delivery = match read_block(&mut bytes, &mut block) {
-                    Ok(Filled::More) => Ok(block),
+                let mut read = Vec::new();
+                let delivery = match read_block(&mut bytes, &mut block, &mut read) {
+                    Ok(Filled::More) => Ok(read),
                     Ok(_) => return,
                     Err(error) => Err(error),
                 };
