@@ -4,7 +4,10 @@
 
 mod cli;
 mod conformance;
+#[cfg(unix)]
+mod documents;
 mod faults;
+#[cfg(unix)]
 mod process;
 mod properties;
 mod specs;
