@@ -1,6 +1,6 @@
 //! The CSV sink for verdicts.
 
-use fairstream_core::{Cause, OptionDoc, Sink, SinkError, SinkFactory, SinkRequest, Value, VerdictBatch};
+use fairstream_core::{Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Value, VerdictBatch};
 use fairstream_files::TextSink;
 
 /// Opens CSV sinks.
@@ -8,20 +8,13 @@ use fairstream_files::TextSink;
 pub struct CsvSinks;
 
 impl SinkFactory for CsvSinks {
-    fn name(&self) -> &'static str {
-        "csv"
-    }
-
-    fn about(&self) -> &'static str {
-        "one row a verdict: time, kind, stream, instance, value, message"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["csv"]
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "csv",
+            about: "one row a verdict: time, kind, stream, instance, value, message",
+            extensions: &["csv"],
+            options: &[],
+        }
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, Source, SourceContext,
+    Adapter, BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, Source, SourceContext,
     SourceError, SourceFactory, SourceRequest, TimeFormat, TimeReader, nearest,
 };
 use fairstream_files::Input;
@@ -20,37 +20,27 @@ use crate::record::{Next, Records};
 #[derive(Clone, Copy, Debug)]
 pub struct CsvSources;
 
+const OPTIONS: &[OptionDoc] = &[
+    option("time", "time", "the column that says when a row happened"),
+    option("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    option("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
+    option("null", "", "a field with this text has no value, like an empty one"),
+    option("empty", "null", "`value` lets an empty field of a String input be the empty string"),
+    option("decimal", ".", "what stands before the decimals: `.` or `,`"),
+    option("max_row", "16777216", "a row with more bytes than this is a bad row"),
+];
+
+const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
+    OptionDoc { name, default, help }
+}
+
 impl SourceFactory for CsvSources {
-    fn name(&self) -> &'static str {
-        "csv"
-    }
-
-    fn about(&self) -> &'static str {
-        "rows of text with a header; `.gz` and `.zst` are decompressed, `-` is standard input"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"]
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
-            OptionDoc { name, default, help }
-        }
-        const {
-            &[
-                option("time", "time", "the column that says when a row happened"),
-                option("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
-                option(
-                    "delimiter",
-                    ",",
-                    "what separates fields: a character, or `tab` (the default of .tsv)",
-                ),
-                option("null", "", "a field with this text has no value, like an empty one"),
-                option("empty", "null", "`value` lets an empty field of a String input be the empty string"),
-                option("decimal", ".", "what stands before the decimals: `.` or `,`"),
-                option("max_row", "16777216", "a row with more bytes than this is a bad row"),
-            ]
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "csv",
+            about: "rows of text with a header; `.gz` and `.zst` are decompressed, `-` is standard input",
+            extensions: &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"],
+            options: OPTIONS,
         }
     }
 

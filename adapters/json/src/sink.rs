@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use fairstream_core::{
-    Cause, OptionDoc, Sink, SinkError, SinkFactory, SinkRequest, Value, Verdict, VerdictBatch,
+    Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Value, Verdict, VerdictBatch,
 };
 use fairstream_files::TextSink;
 
@@ -16,20 +16,13 @@ use fairstream_files::TextSink;
 pub struct JsonSinks;
 
 impl SinkFactory for JsonSinks {
-    fn name(&self) -> &'static str {
-        "jsonl"
-    }
-
-    fn about(&self) -> &'static str {
-        "one JSON object a verdict: time, kind, stream, instance, value, message"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["jsonl", "ndjson", "json"]
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "jsonl",
+            about: "one JSON object a verdict: time, kind, stream, instance, value, message",
+            extensions: &["jsonl", "ndjson", "json"],
+            options: &[],
+        }
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {

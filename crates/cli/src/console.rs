@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use fairstream_core::{
-    Kind, OptionDoc, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, Time, Value,
-    Verdict, VerdictBatch,
+    Adapter, Kind, OptionDoc, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, Time,
+    Value, Verdict, VerdictBatch,
 };
 
 use crate::args::Colour;
@@ -38,21 +38,17 @@ impl ConsoleSinks {
     }
 }
 
+const OPTIONS: &[OptionDoc] =
+    &[OptionDoc { name: "show", default: "first", help: "`all` shows every time that a trigger fires" }];
+
 impl SinkFactory for ConsoleSinks {
-    fn name(&self) -> &'static str {
-        "console"
-    }
-
-    fn about(&self) -> &'static str {
-        "for people: when a trigger fires first, and how often it did"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[OptionDoc { name: "show", default: "first", help: "`all` shows every time that a trigger fires" }]
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "console",
+            about: "for people: when a trigger fires first, and how often it did",
+            extensions: &[],
+            options: OPTIONS,
+        }
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {

@@ -1,11 +1,13 @@
 //! Ctrl-C: once to stop in good order, twice to end at once.
 
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairstream_core::StopToken;
 
 use crate::Outcome;
+use crate::progress::CLEAR_LINE;
 
 /// Whether the user has interrupted.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +24,8 @@ impl Interrupt {
                 #[allow(clippy::exit, reason = "the user wants out now")]
                 std::process::exit(Outcome::Interrupted as i32);
             }
-            eprintln!("stopping: what has been read is still evaluated; Ctrl-C again ends at once");
+            let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
+            eprintln!("{clear}stopping after what has been read; Ctrl-C again ends at once");
             stop.stop();
         });
         interrupt

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::{anyhow, bail};
-use fairstream_core::{OptionDoc, Options, SinkFactory, SourceFactory, nearest};
+use fairstream_core::{Adapter, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
 use fairstream_csv::{CsvSinks, CsvSources};
 use fairstream_json::JsonSinks;
 
@@ -56,82 +56,51 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
-/// What sources and sinks have in common here.
-trait Kind {
-    fn name(&self) -> &'static str;
-    fn about(&self) -> &'static str;
-    fn extensions(&self) -> &'static [&'static str];
-    fn options(&self) -> &'static [OptionDoc];
-}
-
-macro_rules! kind {
-    ($factory:ident) => {
-        impl Kind for Box<dyn $factory> {
-            fn name(&self) -> &'static str {
-                (**self).name()
-            }
-            fn about(&self) -> &'static str {
-                (**self).about()
-            }
-            fn extensions(&self) -> &'static [&'static str] {
-                (**self).extensions()
-            }
-            fn options(&self) -> &'static [OptionDoc] {
-                (**self).options()
-            }
-        }
-    };
-}
-kind!(SourceFactory);
-kind!(SinkFactory);
-
-/// The kind of source that an address means.
-pub(crate) fn source_for<'k>(
-    kinds: &'k [Box<dyn SourceFactory>],
-    address: &Address<'_>,
-) -> anyhow::Result<&'k dyn SourceFactory> {
+/// The kind of source that an address means; its options are checked.
+pub(crate) fn source_for(address: &Address<'_>) -> anyhow::Result<Box<dyn SourceFactory>> {
     if address.kind.is_none() && address.location == "-" {
         bail!("standard input needs a kind: write `csv:-`");
     }
-    let kind = find(kinds, address)?;
-    address.options.check(kind.options()).map_err(|bad| anyhow!("{}: {bad}", address.location))?;
-    Ok(kind.as_ref())
+    let mut kinds = sources();
+    let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
+    let index = find(&adapters, address.kind, address.location)?;
+    check(address, adapters[index].options)?;
+    Ok(kinds.swap_remove(index))
 }
 
-/// The kind of sink that an address means. Takes the options of every sink out of the address.
-pub(crate) fn sink_for<'k>(
-    kinds: &'k [Box<dyn SinkFactory>],
-    address: &Address<'_>,
-) -> anyhow::Result<&'k dyn SinkFactory> {
-    let standard = match address {
-        Address { kind: None, location: "-", .. } => Some("jsonl"),
-        Address { kind: None, location: "console", .. } => Some("console"),
-        _ => None,
+/// The kind of sink that an address means; its options are checked.
+pub(crate) fn sink_for(address: &Address<'_>, console: ConsoleSinks) -> anyhow::Result<Box<dyn SinkFactory>> {
+    let kind = match (address.kind, address.location) {
+        (None, "-") => Some("jsonl"),
+        (None, "console") => Some("console"),
+        (kind, _) => kind,
     };
-    let kind = match standard {
-        Some(name) => kinds.iter().find(|kind| kind.name() == name).ok_or_else(|| anyhow!("no {name}"))?,
-        None => find(kinds, address)?,
-    };
-    let options = [kind.options(), &[OF_EVERY_SINK]].concat();
-    address.options.check(&options).map_err(|bad| anyhow!("{}: {bad}", address.location))?;
-    Ok(kind.as_ref())
+    let mut kinds = sinks(console);
+    let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
+    let index = find(&adapters, kind, address.location)?;
+    check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;
+    Ok(kinds.swap_remove(index))
 }
 
-fn find<'k, K: Kind>(kinds: &'k [K], address: &Address<'_>) -> anyhow::Result<&'k K> {
-    let names = || kinds.iter().map(|kind| kind.name());
+fn check(address: &Address<'_>, options: &[OptionDoc]) -> anyhow::Result<()> {
+    address.options.check(options).map_err(|bad| anyhow!("{}: {bad}", address.location))
+}
+
+fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Result<usize> {
+    let names = || adapters.iter().map(|adapter| adapter.name);
     let all = || names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    if let Some(name) = address.kind {
-        return kinds.iter().find(|kind| kind.name() == name).ok_or_else(|| match nearest(name, names()) {
-            Some(near) => anyhow!("there is no kind `{name}`; did you mean `{near}`?"),
-            None => anyhow!("there is no kind `{name}`; there are {}", all()),
+    if let Some(kind) = kind {
+        return names().position(|name| name == kind).ok_or_else(|| match nearest(kind, names()) {
+            Some(near) => anyhow!("there is no kind `{kind}`; did you mean `{near}`?"),
+            None => anyhow!("there is no kind `{kind}`; there are {}", all()),
         });
     }
-    let location = address.location.to_lowercase();
-    let ends = |kind: &&K| kind.extensions().iter().any(|ending| location.ends_with(&format!(".{ending}")));
-    kinds.iter().find(ends).ok_or_else(|| {
+    let lower = location.to_lowercase();
+    let ends =
+        |adapter: &Adapter| adapter.extensions.iter().any(|ending| lower.ends_with(&format!(".{ending}")));
+    adapters.iter().position(ends).ok_or_else(|| {
         anyhow!(
-            "cannot tell what kind `{}` is by its ending; write it in front, as in `csv:{0}` (kinds: {})",
-            address.location,
+            "cannot tell what kind `{location}` is by its ending; write it in front, as in `csv:{location}` (kinds: {})",
             all()
         )
     })
@@ -141,23 +110,23 @@ fn find<'k, K: Kind>(kinds: &'k [K], address: &Address<'_>) -> anyhow::Result<&'
 pub(crate) fn describe() -> String {
     let mut text = String::from("Inputs, written [KIND:]LOCATION[?OPTION=VALUE&...]\n");
     for kind in sources() {
-        describe_kind(&mut text, &kind, &[]);
+        describe_adapter(&mut text, &kind.adapter(), &[]);
     }
     text += "\nSinks, for --to\n";
     for kind in sinks(ConsoleSinks::default()) {
-        describe_kind(&mut text, &kind, &[OF_EVERY_SINK]);
+        describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
     }
     text
 }
 
-fn describe_kind(text: &mut String, kind: &impl Kind, more: &[OptionDoc]) {
+fn describe_adapter(text: &mut String, adapter: &Adapter, more: &[OptionDoc]) {
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "\n  {:<8} {}", kind.name(), kind.about());
-    let endings: Vec<String> = kind.extensions().iter().map(|ending| format!(".{ending}")).collect();
+    let _ = writeln!(text, "\n  {:<8} {}", adapter.name, adapter.about);
+    let endings: Vec<String> = adapter.extensions.iter().map(|ending| format!(".{ending}")).collect();
     if !endings.is_empty() {
         let _ = writeln!(text, "           endings: {}", endings.join(" "));
     }
-    for option in kind.options().iter().chain(more) {
+    for option in adapter.options.iter().chain(more) {
         let written = format!("{}={}", option.name, option.default);
         let _ = writeln!(text, "           {written:<20} {}", option.help);
     }

@@ -30,7 +30,6 @@ pub(crate) fn sources(
     wanted: &[WantedColumn],
     context: &SourceContext,
 ) -> anyhow::Result<Vec<Box<dyn Source>>> {
-    let kinds = kinds::sources();
     let mut sources = Vec::new();
     for input in &arguments.inputs {
         let mut address = Address::parse(input);
@@ -40,7 +39,7 @@ pub(crate) fn sources(
         if let Some(format) = arguments.time_format {
             address.options.set_default("time_format", format.name());
         }
-        let kind = kinds::source_for(&kinds, &address)?;
+        let kind = kinds::source_for(&address)?;
         sources.push(kind.open(&SourceRequest {
             location: address.location.to_owned(),
             options: address.options,

@@ -50,10 +50,10 @@ fn line(counts: &Counts, elapsed: Duration) -> String {
     let rate = counts.evaluated as f64 / elapsed.as_secs_f64().max(1e-9);
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
     format!(
-        "{} events  {}/s{reached}  {} violations",
-        grouped(counts.evaluated),
+        "{}  {}/s{reached}  {}",
+        counted(counts.evaluated, "event"),
         grouped(rate as u64),
-        grouped(counts.triggers)
+        counted(counts.triggers, "violation")
     )
 }
 

@@ -65,13 +65,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
 }
 
 fn sinks(arguments: &RunArguments) -> anyhow::Result<Vec<Box<dyn Sink>>> {
-    let kinds = kinds::sinks(ConsoleSinks::new(arguments.color));
-    let console = ["console".to_owned()];
-    let wanted = if arguments.to.is_empty() { console.as_slice() } else { &arguments.to };
+    let console = ConsoleSinks::new(arguments.color);
+    let to_console = ["console".to_owned()];
+    let wanted = if arguments.to.is_empty() { to_console.as_slice() } else { &arguments.to };
     let mut sinks = Vec::new();
     for sink in wanted {
         let address = Address::parse(sink);
-        let kind = kinds::sink_for(&kinds, &address)?;
+        let kind = kinds::sink_for(&address, console)?;
         if arguments
             .input
             .inputs

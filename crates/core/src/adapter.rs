@@ -1,9 +1,22 @@
-//! Options that a user gives an adapter, and their documentation.
+//! What a user knows an adapter by: its name, the files it is for, its options.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::nearest;
+
+/// A kind of source or sink, as `fairstream adapters` describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Adapter {
+    /// What stands before the colon in `csv:PATH`.
+    pub name: &'static str,
+    /// What it reads or writes, in a line.
+    pub about: &'static str,
+    /// File name endings that mean this kind, without the dot.
+    pub extensions: &'static [&'static str],
+    /// The options it takes; whoever opens it has refused all others.
+    pub options: &'static [OptionDoc],
+}
 
 /// One option of an adapter, for `fairstream adapters` and for the check of unknown keys.
 #[derive(Clone, Copy, Debug)]

@@ -28,7 +28,7 @@ mod stop;
 mod time;
 mod verdict;
 
-pub use adapter::{BadOption, OptionDoc, Options};
+pub use adapter::{Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
 pub use columns::{Columns, Mismatches, WantedColumn};

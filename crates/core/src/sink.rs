@@ -1,6 +1,6 @@
 //! Where verdicts go.
 
-use crate::{BadOption, Cause, OptionDoc, Options, Position, VerdictBatch};
+use crate::{Adapter, BadOption, Cause, Options, Position, VerdictBatch};
 
 /// Consumes verdicts.
 ///
@@ -40,17 +40,8 @@ pub trait Sink: Send {
 
 /// Opens sinks of one kind.
 pub trait SinkFactory: Send + Sync {
-    /// The name before the colon in `csv:PATH`.
-    fn name(&self) -> &'static str;
-
-    /// What it writes, in a line.
-    fn about(&self) -> &'static str;
-
-    /// File name endings that mean this kind, without the dot.
-    fn extensions(&self) -> &'static [&'static str];
-
-    /// The options it takes. The caller has refused all others before `open`.
-    fn options(&self) -> &'static [OptionDoc];
+    /// What a user knows these sinks by.
+    fn adapter(&self) -> Adapter;
 
     /// Opens a sink. An existing file is replaced, unless the request says where to go on.
     ///

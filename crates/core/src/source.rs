@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::{
-    BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, StopToken, WantedColumn,
-};
+use crate::{Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, StopToken, WantedColumn};
 
 /// Produces rows. Pull-based: nothing is read until the engine has room.
 ///
@@ -50,17 +48,8 @@ pub trait Source: Send {
 
 /// Opens sources of one kind.
 pub trait SourceFactory: Send + Sync {
-    /// The name before the colon in `csv:PATH`.
-    fn name(&self) -> &'static str;
-
-    /// What it reads, in a line.
-    fn about(&self) -> &'static str;
-
-    /// File name endings that mean this kind, without the dot.
-    fn extensions(&self) -> &'static [&'static str];
-
-    /// The options it takes. The caller has refused all others before `open`.
-    fn options(&self) -> &'static [OptionDoc];
+    /// What a user knows these sources by.
+    fn adapter(&self) -> Adapter;
 
     /// Opens a source and learns its schema.
     ///

@@ -10,8 +10,8 @@ use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fairstream_core::compliance::{SinkCase, SourceCase, check_sink, check_source};
 use fairstream_core::{
-    EventBatch, OptionDoc, Position, RejectedRow, RunEnd, Selection, Sink, SinkError, SinkFactory,
-    SinkRequest, Source, SourceError, SourceFactory, SourceRequest, VerdictBatch, WantedColumn, catch_panic,
+    Adapter, EventBatch, Position, RejectedRow, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest,
+    Source, SourceError, SourceFactory, SourceRequest, VerdictBatch, WantedColumn, catch_panic,
 };
 
 /// Counts from 1 to 6 in memory, and breaks one promise.
@@ -29,18 +29,10 @@ struct Count {
 const LAST: u64 = 6;
 
 impl SourceFactory for Counting {
-    fn name(&self) -> &'static str {
-        "count"
+    fn adapter(&self) -> Adapter {
+        Adapter { name: "count", about: "counts", extensions: &[], options: &[] }
     }
-    fn about(&self) -> &'static str {
-        "counts"
-    }
-    fn extensions(&self) -> &'static [&'static str] {
-        &[]
-    }
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
+
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let failed =
             |cause: &str| Err(SourceError::Open { origin: request.location.clone(), cause: cause.into() });
@@ -184,18 +176,10 @@ struct Stored {
 }
 
 impl SinkFactory for Storing {
-    fn name(&self) -> &'static str {
-        "store"
+    fn adapter(&self) -> Adapter {
+        Adapter { name: "store", about: "stores", extensions: &[], options: &[] }
     }
-    fn about(&self) -> &'static str {
-        "stores"
-    }
-    fn extensions(&self) -> &'static [&'static str] {
-        &[]
-    }
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
+
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
         if request.location == "forbidden" && self.broken != "opens what is forbidden" {
             return Err(SinkError::Open { sink: request.location.clone(), cause: "it is forbidden".into() });
