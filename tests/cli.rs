@@ -108,6 +108,14 @@ fn rows_that_do_not_decode() {
     assert_snapshot!("open_quote", on_rows("1,1,1.5,Ada\n2,2,2.5,\"Bob\n3,3,3.5,Cy\n4,4,4.5,Di\n"));
     assert_snapshot!("invalid_utf8", on_rows(b"1,1,1.5,Ada\n2,2,2.5,B\xFFb\n"));
     assert_snapshot!("nan", on_rows("1,1,1.5,Ada\n2,2,NaN,Bob\n"));
+    assert_snapshot!(
+        "text_behind_quote",
+        on_rows("1,1,1.5,Ada\n2,2,2.5,\"Bob\n3,3,3.5,\"Cy\"\n4,4,4.5,Di\n")
+    );
+    assert_snapshot!("carriage_returns", on_rows("1,1,9.9,Ada\r2,2,9.9,Bob\r3,x,3.5,Cy\r"));
+    assert_snapshot!("too_large_float", on_rows("1,1,1e400,Ada\n"));
+    assert_snapshot!("compact_date", on_rows("20240101,1,1.5,Ada\n"));
+    assert_snapshot!("late_after_bad", on_rows("1,1,1.5,Ada\n2,x,2.5,Bob\n3,3,3.5,Cy\n1,4,4.5,Di\n"));
     assert_snapshot!("bad_time", on_rows("1,1,1.5,Ada\nsoon,2,2.5,Bob\n"));
     assert_snapshot!("no_time", on_rows("1,1,1.5,Ada\n,2,2.5,Bob\n"));
     assert_snapshot!("time_backwards", on_rows("1,1,1.5,Ada\n5,2,2.5,Bob\n4,3,3.5,Cy\n"));
@@ -131,6 +139,14 @@ fn bad_rows_can_be_skipped_or_listed() {
     assert_snapshot!("list", folder.run("run spec.lola events.csv --on-bad-row file=bad.csv"));
     assert_snapshot!("list_file", folder.read("bad.csv"));
     assert_snapshot!(
+        "later_than_allowed",
+        folder.run("run spec.lola events.csv --on-bad-row skip --reorder 600ms")
+    );
+    assert_snapshot!(
+        "outside_the_span",
+        folder.run("run spec.lola events.csv --on-bad-row skip --since 1.5 --until 4.5")
+    );
+    assert_snapshot!(
         "late_rows_in_order",
         folder.run("run spec.lola events.csv --on-bad-row file=b.csv --reorder 1s --to csv:-")
     );
@@ -150,6 +166,8 @@ fn columns_that_do_not_fit() {
     assert_snapshot!("no_time_column", folder.run("run spec.lola when.csv"));
     assert_snapshot!("time_column_named", folder.run("run spec.lola when.csv --time date"));
     assert_snapshot!("time_column_option", folder.run("run spec.lola when.csv?time=date&time_format=date"));
+    let folder = folder.file("semicolons.csv", "time;id;score;name\n1;1;1.5;Ada\n");
+    assert_snapshot!("wrong_delimiter", folder.run("run spec.lola semicolons.csv"));
     assert_snapshot!("time_format_wrong", folder.run("run spec.lola when.csv --time date --time-format ms"));
 }
 
@@ -167,6 +185,19 @@ fn specifications_that_are_not() {
     assert_snapshot!("spec_types", bad("bad.lola", b"input a : Int64\noutput b := a + \"x\"\n"));
     assert_snapshot!("spec_tuple_input", bad("bad.lola", b"input a : (Int64, Bool)\n"));
     assert_snapshot!("spec_not_utf8", bad("bad.lola", b"input \xFF : Int64\n"));
+    assert_snapshot!("spec_too_fast", bad("bad.lola", b"input a : Int64\noutput b @2GHz := 1\n"));
+    assert_snapshot!("spec_very_slow", bad("slow.lola", b"input a : Int64\noutput b @0.0000000001Hz := 1\n"));
+    assert_snapshot!(
+        "spec_integral",
+        bad("bad.lola", b"input a : Float64\noutput b @1s := a.aggregate(over: 5s, using: integral)\n")
+    );
+    assert_snapshot!(
+        "spec_regex",
+        bad("bad.lola", b"import regex\ninput a : String\ntrigger a.matches(regex: \"(\")\n")
+    );
+    let deep = format!("input a : Int64\ntrigger a{} > 5\n", " + 1".repeat(200));
+    let deep = bad("deep.lola", deep.as_bytes());
+    assert!(deep.ends_with("exit code 1\n"), "{deep}");
     assert_snapshot!("spec_toml", bad("fair.toml", b"name = \"x\"\n"));
     assert_snapshot!("spec_divides_by_zero", bad("zero.lola", b"input a : Int64\noutput b := 1 / a\n"));
     assert_snapshot!(
@@ -189,7 +220,33 @@ fn arguments_that_do_not_fit() {
     assert_snapshot!("bad_duration", folder.run("run spec.lola events.csv --reorder 10"));
     assert_snapshot!("bad_policy", folder.run("run spec.lola events.csv --on-bad-row ignore"));
     assert_snapshot!("since_after_until", folder.run("run spec.lola events.csv --since 9 --until 3"));
+    assert_snapshot!("stdin_twice", folder.run("run spec.lola csv:- csv:-"));
+    assert_snapshot!("stdout_twice", folder.run("run spec.lola events.csv --to - --to console"));
+    assert_snapshot!("sink_twice", folder.run("run spec.lola events.csv --to new.csv --to jsonl:./new.csv"));
+    assert_snapshot!(
+        "bad_rows_to_input",
+        folder.run("run spec.lola events.csv --on-bad-row file=events.csv")
+    );
+    assert_snapshot!("sink_is_spec", folder.run("run spec.lola events.csv --to jsonl:spec.lola"));
+    std::fs::hard_link(folder.0.path().join("events.csv"), folder.0.path().join("link.csv")).unwrap();
+    assert_snapshot!("sink_is_link_to_input", folder.run("run spec.lola events.csv --to link.csv"));
     assert_eq!(folder.read("events.csv"), "time,id,score,name\n1,1,1.5,Ada\n", "the input is as it was");
+    assert_eq!(folder.read("spec.lola"), SPEC, "the specification is as it was");
+    // A run that does not start leaves the verdicts of an earlier one alone.
+    let folder = folder
+        .file("keep.jsonl", "precious")
+        .file("regex.lola", "import regex\ninput name : String\ntrigger name.matches(regex: \"(\")\n");
+    for rest in [
+        "spec.lola events.csv --to bad.xyz",
+        "spec.lola events.csv --to no/such/x.csv",
+        "spec.lola events.csv --to console?show=foo",
+        "spec.lola nowhere.csv",
+        "regex.lola events.csv",
+    ] {
+        let output = folder.run(&format!("run {rest} --to keep.jsonl"));
+        assert!(output.contains("exit code 2"), "{output}");
+        assert_eq!(folder.read("keep.jsonl"), "precious", "{rest}");
+    }
 }
 
 #[test]
@@ -216,6 +273,8 @@ fn compressed_and_separated_input_is_the_same() {
     assert_eq!(expected.matches(r#""kind":"trigger""#).count(), 2, "{expected}");
     for (name, content, argument) in [
         ("a.csv.zst", zstd::encode_all(rows.as_bytes(), 3).unwrap(), "a.csv.zst"),
+        ("A.CSV.ZST", zstd::encode_all(rows.as_bytes(), 3).unwrap(), "A.CSV.ZST"),
+        ("A.TSV", rows.replace(',', "\t").into_bytes(), "A.TSV"),
         ("a.tsv", rows.replace(',', "\t").into_bytes(), "a.tsv"),
         ("b.csv", semicolons.into_bytes(), "b.csv?delimiter=;"),
         ("c.csv", rows.replace('\n', "\r\n").into_bytes(), "c.csv"),

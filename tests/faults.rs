@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fairstream_core::{
-    BadRowPolicy, Columns, Engine, EngineError, EventBatch, Pipeline, Position, RejectedRow, RunEnd,
+    BadRowPolicy, Closed, Columns, Engine, EngineError, EventBatch, Pipeline, Position, RejectedRow, RunEnd,
     RunOptions, RunReport, Selection, Sink, SinkError, Source, SourceError, StopToken, Time, VerdictBatch,
     Verdicts, WantedColumn,
 };
@@ -60,8 +60,9 @@ impl Source for Rows {
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
         let batch = self.given.load(Ordering::SeqCst);
-        let mut times = ROWS;
+        let mut lie = 0;
         match self.fault {
+            Some((_, Fault::Slow)) => thread::sleep(Duration::from_millis(150)),
             Some((at, fault)) if at == batch => match fault {
                 Fault::Error => {
                     return Err(SourceError::Read {
@@ -77,7 +78,7 @@ impl Source for Rows {
                     }
                     return Ok(None);
                 }
-                Fault::Lie => times -= 1,
+                Fault::Lie => lie = 1,
                 Fault::HangUp | Fault::Slow => unreachable!(),
             },
             _ => {}
@@ -86,21 +87,20 @@ impl Source for Rows {
             return Ok(None);
         }
         self.given.fetch_add(1, Ordering::SeqCst);
-        let first = batch * ROWS;
-        let numbers: Vec<u64> = (first..first + ROWS).map(|row| row as u64).collect();
-        let values = Int64Array::from_iter_values((first..first + ROWS).map(|row| row as i64));
-        let rejected = self.rejected.filter(|row| numbers.contains(row));
-        Ok(Some(EventBatch {
-            rows: RecordBatch::try_new(schema(), vec![Arc::new(values)]).unwrap(),
-            times: (first..first + times).map(|row| row as i64 * 1_000_000_000).collect(),
-            row_numbers: numbers.into(),
-            rejected: rejected
-                .map(|row| RejectedRow { row, column: Some("a".to_owned()), reason: "odd".to_owned() })
-                .into_iter()
-                .collect(),
-            dropped: 0,
-            end: Position { rows: (first + ROWS) as u64, ..Position::default() },
-        }))
+        let first = (batch * ROWS) as u64;
+        let numbers: Vec<u64> =
+            (first..first + ROWS as u64).filter(|row| Some(*row) != self.rejected).collect();
+        let values = Int64Array::from_iter_values(numbers.iter().map(|row| row.cast_signed()));
+        let times: Vec<i64> =
+            numbers[..numbers.len() - lie].iter().map(|row| row.cast_signed() * 1_000_000_000).collect();
+        let rows = RecordBatch::try_new(schema(), vec![Arc::new(values)]).unwrap();
+        let end = Position { rows: first + ROWS as u64, ..Position::default() };
+        let mut events = EventBatch::new(rows, times, numbers, end);
+        events.relative = true;
+        let here = |row: &u64| (first..first + ROWS as u64).contains(row);
+        let bad = |row| RejectedRow { row, column: Some("a".to_owned()), reason: "odd".to_owned() };
+        events.rejected = self.rejected.filter(here).map(bad).into_iter().collect();
+        Ok(Some(events))
     }
 
     fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
@@ -129,6 +129,7 @@ impl Engine for Fire {
                     return Err(EngineError::Event { index, column: None, reason });
                 }
                 Some((at, Fault::Panic)) if at == self.seen => panic!("a bug in the engine"),
+                Some((at, Fault::HangUp)) if at == self.seen => return Err(Closed.into()),
                 _ => {}
             }
             self.seen += 1;
@@ -176,7 +177,7 @@ impl Sink for Faulty {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.collect.flush()
     }
 
@@ -326,13 +327,62 @@ fn a_sink_that_fails_or_panics_ends_the_run_and_the_other_keeps_what_it_has() {
 }
 
 #[test]
-fn a_reader_that_hangs_up_ends_the_run_quietly() {
-    let source = Rows { fault: Some((6, Fault::Block)), ..rows("events") };
-    let outcome = Run { sources: vec![source], sink: Some((2, Fault::HangUp)), ..Run::default() }.go();
+fn a_reader_that_hangs_up_is_let_go_and_the_other_sink_gets_everything() {
+    let outcome =
+        Run { sources: vec![rows("events")], sink: Some((2, Fault::HangUp)), ..Run::default() }.go();
     assert!(outcome.report.error.is_none());
-    assert_eq!(outcome.report.end, RunEnd::Stopped);
-    assert_eq!(outcome.faulty.lines, fired(20));
-    assert_eq!(outcome.good.end, Some(RunEnd::Stopped));
+    assert_eq!(outcome.report.end, RunEnd::Complete);
+    assert_eq!((outcome.faulty.lines, outcome.faulty.end), (fired(20), Some(RunEnd::Stopped)));
+    assert_eq!((outcome.good.lines, outcome.good.end), (fired(100), Some(RunEnd::Complete)));
+}
+
+#[test]
+fn rows_that_wait_for_their_turn_are_evaluated_whatever_ends_the_source() {
+    for fault in [None, Some(Fault::Error), Some(Fault::Panic), Some(Fault::Lie)] {
+        let source = Rows { fault: fault.map(|fault| (4, fault)), ..rows("events") };
+        let acknowledged = Arc::clone(&source.acknowledged);
+        let options = RunOptions { reorder: Duration::from_secs(1000), ..RunOptions::default() };
+        let outcome = Run { sources: vec![source], options, ..Run::default() }.go();
+        let expected = if fault.is_some() { 40 } else { 100 };
+        assert_eq!(outcome.good.lines, fired(expected), "{fault:?}");
+        let last = acknowledged.lock().unwrap().last().map(|position| position.rows);
+        assert_eq!(last, Some(expected as u64), "{fault:?}");
+    }
+}
+
+#[test]
+fn events_are_acknowledged_while_the_run_goes_on() {
+    for reorder in [Duration::ZERO, Duration::from_secs(15)] {
+        let slow = |name| Rows { fault: Some((usize::MAX, Fault::Slow)), ..rows(name) };
+        let sources = vec![slow("first"), slow("second")];
+        let logs: Vec<_> = sources.iter().map(|source| Arc::clone(&source.acknowledged)).collect();
+        let options = RunOptions { reorder, ..RunOptions::default() };
+        let outcome = Run { sources, options, ..Run::default() }.go();
+        assert!(outcome.report.error.is_none());
+        assert_eq!(outcome.good.lines.len(), 200);
+        assert!(outcome.good.flushes > 0);
+        for log in logs {
+            let rows: Vec<u64> = log.lock().unwrap().iter().map(|position| position.rows).collect();
+            assert!(rows.len() >= 2, "more than the last word: {rows:?}");
+            assert!(rows.is_sorted() && rows[0] > 0, "{rows:?}");
+            assert_eq!(rows.last(), Some(&100));
+        }
+    }
+}
+
+#[test]
+fn the_failure_of_one_source_is_told_while_another_is_silent() {
+    let silent = Rows { fault: Some((0, Fault::Block)), ..rows("silent") };
+    let broken = Rows { fault: Some((0, Fault::Error)), ..rows("broken") };
+    let outcome = Run { sources: vec![silent, broken], ..Run::default() }.go();
+    assert_failed(&outcome, "cannot read broken after row 0: the disk is gone");
+}
+
+#[test]
+fn an_engine_that_gives_up_by_itself_has_failed() {
+    let source = Rows { fault: Some((6, Fault::Block)), ..rows("events") };
+    let outcome = Run { sources: vec![source], engine: Some((15, Fault::HangUp)), ..Run::default() }.go();
+    assert_failed(&outcome, "no further verdict is wanted");
 }
 
 #[test]
@@ -417,7 +467,7 @@ impl Sink for Watching {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.inner.flush()
     }
 
@@ -444,10 +494,12 @@ fn a_bad_row_stops_the_run_there_or_is_reported_and_left_out() {
     let outcome = Run { sources: vec![source()], options, ..Run::default() }.go();
     assert!(outcome.report.error.is_none());
     assert_eq!(*reported.lock().unwrap(), ["events: row 33, column `a`: odd"]);
-    assert_eq!((outcome.report.counts.rejected, outcome.report.counts.read), (1, 101));
+    assert_eq!((outcome.report.counts.rejected, outcome.report.counts.read), (1, 100));
+    assert_eq!(outcome.good.lines.len(), 99);
 
     let full = BadRowPolicy::Skip(Arc::new(|_: &str, _: &RejectedRow| Err("the disk is full".into())));
     let options = RunOptions { bad_rows: full, ..RunOptions::default() };
     let outcome = Run { sources: vec![source()], options, ..Run::default() }.go();
     assert_failed(&outcome, "cannot report a bad row of events: the disk is full");
+    assert_eq!(outcome.good.lines, fired(33));
 }

@@ -153,6 +153,50 @@ fn a_reader_that_hangs_up_ends_it_quietly() {
 }
 
 #[test]
+fn a_reader_that_was_never_there_ends_it_quietly() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 100);
+    for sink in ["-", "csv:-", "console"] {
+        let mut child = folder.start(&["run", "spec.lola", "events.csv", "--to", sink, "-q"]);
+        drop(child.stdout.take());
+        let (code, _, err) = end(child);
+        assert_eq!((code, err.as_str()), (1, ""), "{sink}");
+    }
+}
+
+#[test]
+fn nobody_who_reads_standard_error_is_no_reason_to_fail() {
+    let folder = Folder::new(SPEC);
+    std::fs::write(folder.path("events.csv"), "time,a\n1,x\n2,5\n").unwrap();
+    let mut child =
+        folder.start(&["run", "spec.lola", "events.csv", "--on-bad-row", "skip", "--to", "out.jsonl"]);
+    drop(child.stderr.take());
+    let (code, _, _) = end(child);
+    assert_eq!((code, lines(&folder.path("out.jsonl"))), (1, 1));
+}
+
+#[test]
+fn a_sink_that_is_stuck_does_not_hide_the_failure_of_another() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 100_000);
+    let pipe = folder.pipe("stuck");
+    let child = folder.start(&[
+        "run",
+        "spec.lola",
+        "events.csv",
+        "--to",
+        "jsonl:stuck",
+        "--to",
+        "jsonl:/dev/full",
+        "-q",
+    ]);
+    let _reader_that_does_not_read = File::open(pipe).unwrap();
+    let (code, _, err) = end(child);
+    assert_eq!(code, 2);
+    assert!(err.starts_with("error: cannot write /dev/full"), "{err}");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_ends_it_and_the_other_sink_keeps_what_it_has() {
     let folder = Folder::new(SPEC);

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fairstream_core::{
-    Closed, Engine, EngineError, EventBatch, Position, RunOptions, Selection, Time, Verdicts, catch_panic,
+    Closed, Engine, EngineError, EventBatch, Position, RunOptions, Selection, Time, VerdictBatch, Verdicts,
+    catch_panic,
 };
 use fairstream_engine::{ReferenceEngine, Specification};
 use proptest::prelude::*;
 
-use crate::support::{Collect, csv_sources, run};
+use crate::support::{Collect, csv_sources, line, run};
 
 /// Instances, aggregates over them, windows and clocks, so that order and time matter everywhere.
 const SPEC: &str = r#"
@@ -157,18 +158,11 @@ fn batch(seconds: &[i64], values: &[i64]) -> EventBatch {
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::datatypes::{DataType, Field, Schema};
     let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
-    EventBatch {
-        rows: RecordBatch::try_new(
-            schema.into(),
-            vec![std::sync::Arc::new(Int64Array::from(values.to_vec()))],
-        )
-        .unwrap(),
-        times: seconds.iter().map(|second| second * 1_000_000_000).collect(),
-        row_numbers: (1..=seconds.len() as u64).collect(),
-        rejected: Vec::new(),
-        dropped: 0,
-        end: Position::default(),
-    }
+    let column = std::sync::Arc::new(Int64Array::from(values.to_vec()));
+    let rows = RecordBatch::try_new(schema.into(), vec![column]).unwrap();
+    let times: Vec<i64> = seconds.iter().map(|second| second * 1_000_000_000).collect();
+    let numbers: Vec<u64> = (1..=seconds.len() as u64).collect();
+    EventBatch::new(rows, times, numbers, Position::default())
 }
 
 #[test]
@@ -177,7 +171,7 @@ fn the_verdicts_of_a_long_gap_are_handed_on_while_it_lasts() {
     let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
     let mut batches = 0;
     let streams = engine.streams().to_vec();
-    let mut out = Verdicts::new(&streams, Selection::Changes, 100, move |batch| {
+    let mut out = Verdicts::new(&streams, Selection::Changes, 100, move |batch: VerdictBatch| {
         assert_eq!(batch.len(), 100);
         batches += 1;
         if batches == 3 { Err(Closed) } else { Ok(()) }
@@ -185,6 +179,36 @@ fn the_verdicts_of_a_long_gap_are_handed_on_while_it_lasts() {
     // Thirty years of seconds: if they were all evaluated first, this would not come back.
     let fed = engine.feed(&batch(&[1, 1_000_000_000], &[1, 2]), &mut out);
     assert_eq!(fed, Err(EngineError::Closed(Closed)));
+}
+
+#[test]
+fn verdicts_before_a_deadline_that_fails_are_kept_and_it_is_named() {
+    let spec = "input a : Int64\noutput three @3s := a.hold(or: 1)\noutput two @2s := 10 / a.hold(or: 1)\n\
+        output own(i)\n  spawn with a\n  eval @Local(1s) with 1";
+    let spec = Specification::parse("spec", spec).unwrap();
+    let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
+    let streams = engine.streams().to_vec();
+    let lines = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let taken = std::rc::Rc::clone(&lines);
+    let mut out = Verdicts::new(&streams, Selection::Changes, 100, move |batch: VerdictBatch| {
+        taken.borrow_mut().extend(batch.iter().map(|verdict| line(&verdict)));
+        Ok(())
+    });
+    let fed = engine.feed(&batch(&[2, 2, 9], &[5, 0, 7]), &mut out);
+    assert!(
+        matches!(fed, Err(EngineError::Deadline { time: Time(2_000_000_000), before: Some(2), .. })),
+        "{fed:?}"
+    );
+    let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
+    let fed = engine.feed(&batch(&[3, 9], &[0, 7]), &mut out);
+    assert!(
+        matches!(fed, Err(EngineError::Deadline { time: Time(4_000_000_000), before: Some(1), .. })),
+        "{fed:?}"
+    );
+    out.flush().unwrap();
+    let lines = lines.take();
+    assert!(lines.contains(&"3s three = 0".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"2s two = 10".to_owned()), "{lines:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What several tests need: sources and sinks in memory, verdicts as text.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -77,9 +78,9 @@ impl Sink for Collect {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.collected.lock().unwrap().flushes += 1;
-        Ok(Position::default())
+        Ok(None)
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
@@ -94,7 +95,10 @@ pub(crate) fn csv_sources(spec: &Specification, paths: &[PathBuf], max_rows: usi
         let request = SourceRequest {
             location: path.to_str().unwrap().to_owned(),
             wanted: spec.wanted().to_vec(),
-            context: SourceContext { max_rows, ..SourceContext::default() },
+            context: SourceContext {
+                max_rows: NonZeroUsize::new(max_rows).unwrap(),
+                ..SourceContext::default()
+            },
             ..SourceRequest::default()
         };
         CsvSources.open(&request).unwrap()

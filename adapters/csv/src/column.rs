@@ -1,5 +1,6 @@
 //! One typed column, filled field by field.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -19,6 +20,16 @@ pub(crate) struct Notation {
     pub(crate) empty_is_value: bool,
     /// Whether numbers have a decimal comma.
     pub(crate) decimal_comma: bool,
+}
+
+impl Notation {
+    /// A number as Rust writes it; unreadable if it has a point although it should have a comma.
+    pub(crate) fn with_point<'a>(&self, word: &'a str) -> Cow<'a, str> {
+        match self.decimal_comma {
+            true if word.contains(',') => word.replace('.', "?").replace(',', ".").into(),
+            _ => word.into(),
+        }
+    }
 }
 
 /// Builds one column.
@@ -104,6 +115,10 @@ impl Column {
             return Err(format!("`{}` is not UTF-8", shortened(&String::from_utf8_lossy(field))));
         };
         let word = text.trim_ascii();
+        if word.is_empty() && !is_text {
+            self.append_null();
+            return Ok(());
+        }
         let read = match &mut self.builder {
             Builder::Bool(values) => boolean(word).map(|value| values.append_value(value)),
             Builder::Int8(values) => word.parse().ok().map(|value| values.append_value(value)),
@@ -115,11 +130,12 @@ impl Column {
             Builder::UInt32(values) => word.parse().ok().map(|value| values.append_value(value)),
             Builder::UInt64(values) => word.parse().ok().map(|value| values.append_value(value)),
             Builder::Float(values) => {
-                with_point(word, notation, |word| word.parse().ok()).map(|value| values.append_value(value))
+                float(&notation.with_point(word)).map(|value| values.append_value(value))
             }
             Builder::Decimal(values, precision, scale) => {
-                let parse = |word: &str| parse_decimal::<Decimal128Type>(word, *precision, *scale).ok();
-                with_point(word, notation, parse).map(|value| values.append_value(value))
+                let word = notation.with_point(word);
+                let value = parse_decimal::<Decimal128Type>(&word, *precision, *scale);
+                value.ok().map(|value| values.append_value(value))
             }
             Builder::Text(values) => {
                 values.append_value(text);
@@ -151,7 +167,7 @@ impl Column {
             DataType::Boolean => " (write true or false)",
             DataType::Binary => " (write pairs of hexadecimal digits)",
             DataType::Float64 | DataType::Decimal128(..)
-                if !notation.decimal_comma && is_number(&word.replace(',', ".")) =>
+                if !notation.decimal_comma && word.contains(',') && is_number(&word.replace(',', ".")) =>
             {
                 " (a decimal comma? append `?decimal=,` to the input)"
             }
@@ -160,11 +176,14 @@ impl Column {
             {
                 " (it is negative)"
             }
+            DataType::Float64 | DataType::Decimal128(..) if is_number(&notation.with_point(word)) => {
+                " (it is out of range)"
+            }
             data_type if data_type.is_integer() && word.parse::<i128>().is_ok() => " (it is out of range)",
             data_type if data_type.is_integer() && is_number(word) => " (it is not a whole number)",
             _ => "",
         };
-        format!("`{}` is not a {}{hint}", shortened(word), self.data_type)
+        format!("`{}` is not {}{hint}", shortened(word), type_name(&self.data_type))
     }
 }
 
@@ -178,12 +197,10 @@ fn boolean(word: &str) -> Option<bool> {
     }
 }
 
-fn with_point<T>(word: &str, notation: &Notation, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-    match notation.decimal_comma {
-        true if word.contains('.') => None,
-        true => parse(&word.replace(',', ".")),
-        false => parse(word),
-    }
+/// A float; not one that is too large, unless it says that it is infinite.
+fn float(word: &str) -> Option<f64> {
+    let value: f64 = word.parse().ok()?;
+    (value.is_finite() || !word.ends_with(|last: char| last.is_ascii_digit() || last == '.')).then_some(value)
 }
 
 fn hexadecimal(word: &str) -> Option<Vec<u8>> {
@@ -193,6 +210,17 @@ fn hexadecimal(word: &str) -> Option<Vec<u8>> {
         return None;
     }
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// A type as specifications call it.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "a Bool".to_owned(),
+        DataType::Binary => "Bytes".to_owned(),
+        DataType::Decimal128(..) => "a fixed-point number".to_owned(),
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => format!("an {data_type}"),
+        _ => format!("a {data_type}"),
+    }
 }
 
 /// Enough of a text to recognise it by.

@@ -27,8 +27,24 @@ pub(crate) struct Records {
     /// Whether a part of the current record has been read.
     under_way: bool,
     oversize: bool,
-    line: u64,
     fault: Option<String>,
+    /// The line that the current record begins on; known from its first bytes on.
+    line: Option<u64>,
+    /// How many lines end within it, its own end included.
+    line_ends: u64,
+    /// How many lines it runs over.
+    lines: u64,
+    /// Where the next record begins.
+    next: Place,
+}
+
+/// Where a record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) line: u64,
+    /// Whether a carriage return stands before it, whose line feed may be still to come.
+    pub(crate) after_return: bool,
 }
 
 /// What came of reading the next record.
@@ -60,8 +76,11 @@ impl Records {
             fields: 0,
             under_way: false,
             oversize: false,
-            line: 1,
             fault: None,
+            line: None,
+            line_ends: 0,
+            lines: 0,
+            next: Place { offset: 0, line: 1, after_return: false },
         }
     }
 
@@ -74,10 +93,14 @@ impl Records {
     pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
         if !std::mem::replace(&mut self.under_way, true) {
             (self.written, self.fields, self.oversize, self.fault) = (0, 0, false, None);
+            (self.line, self.line_ends) = (None, 0);
         }
         loop {
-            if self.parsed == self.buffer.len() && !self.ended {
+            // The mark of UTF-8 at the beginning is taken off if it is there as a whole.
+            let at_start = self.offset == 0 && self.parsed == 0 && self.buffer.len() < 3;
+            if (at_start || self.parsed == self.buffer.len()) && !self.ended {
                 match self.refill(deadline)? {
+                    Filled::More if at_start => continue,
                     Filled::More => {}
                     Filled::NotYet => return Ok(Next::NotYet),
                     Filled::End => self.ended = true,
@@ -86,15 +109,13 @@ impl Records {
                 }
             }
             let rest = &self.buffer[self.parsed..];
+            let flushed = rest.is_empty();
             let (result, read, written, fields) =
                 self.parser.read_record(rest, &mut self.text[self.written..], &mut self.ends[self.fields..]);
-            let flushed = rest.is_empty();
             self.parsed += read;
             self.written += written;
             self.fields += fields;
-            if self.parsed - self.begun > self.max_record {
-                self.oversize = true;
-            }
+            self.oversize |= self.parsed - self.begun > self.max_record;
             match result {
                 ReadRecordResult::InputEmpty if self.oversize => self.forget(),
                 ReadRecordResult::InputEmpty => {}
@@ -124,7 +145,7 @@ impl Records {
 
     /// The line that the current record begins on, counted from 1.
     pub(crate) fn line(&self) -> u64 {
-        self.line
+        self.line.unwrap_or(self.next.line)
     }
 
     /// What is wrong with the current record as a whole.
@@ -134,34 +155,34 @@ impl Records {
 
     /// How many lines the current record runs over.
     pub(crate) fn lines(&self) -> u64 {
-        1 + newlines(&self.text[..self.written])
+        self.lines
     }
 
-    /// Where the next record begins: offset in the input, and line.
-    pub(crate) fn position(&self) -> (u64, u64) {
-        (self.offset + self.parsed as u64, self.parser.line())
+    /// Where the record after the last one that was read as a whole begins.
+    pub(crate) fn position(&self) -> Place {
+        self.next
     }
 
     /// Goes to where a record begins.
-    pub(crate) fn go_to(&mut self, offset: u64, line: u64) -> io::Result<()> {
-        if self.input.seek(offset)? {
+    pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
+        if self.input.seek(place.offset)? {
             self.buffer.clear();
-            (self.begun, self.parsed, self.offset) = (0, 0, offset);
+            (self.begun, self.parsed, self.offset) = (0, 0, place.offset);
         } else {
-            while self.offset + (self.buffer.len() as u64) < offset {
-                self.parsed = self.buffer.len();
-                self.begun = self.parsed;
+            while self.offset + (self.buffer.len() as u64) < place.offset {
+                self.begun = self.buffer.len();
+                self.parsed = self.begun;
                 if self.refill(None)? != Filled::More {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
-            let ahead = offset.checked_sub(self.offset).ok_or(io::ErrorKind::Unsupported)?;
-            self.parsed = usize::try_from(ahead).map_err(io::Error::other)?;
-            self.begun = self.parsed;
+            let ahead = place.offset.checked_sub(self.offset).ok_or(io::ErrorKind::Unsupported)?;
+            self.begun = usize::try_from(ahead).map_err(io::Error::other)?;
+            self.parsed = self.begun;
         }
         self.under_way = false;
+        self.next = place;
         self.parser.reset();
-        self.parser.set_line(line);
         Ok(())
     }
 
@@ -176,6 +197,7 @@ impl Records {
 
     /// A record that is too long need not be kept.
     fn forget(&mut self) {
+        self.count_lines();
         self.begun = self.parsed;
         self.written = 0;
     }
@@ -183,40 +205,104 @@ impl Records {
     /// Takes note of where the record began and what is wrong with it. `flushed` means that it
     /// was ended by the end of the input, not by the end of a line.
     fn complete(&mut self, flushed: bool) {
+        self.count_lines();
         let raw = &self.buffer[self.begun..self.parsed];
-        // The parser has counted the line's end if it was the last byte it took; in front of a
-        // record it may have skipped empty lines.
-        let counted = u64::from(!flushed && raw.last() == Some(&b'\n'));
-        let inside = if self.oversize { 0 } else { newlines(&self.text[..self.written]) };
-        self.line = self.parser.line() - counted - inside;
-        if self.oversize {
-            self.fault = Some(format!(
+        let more = self.line_ends - u64::from(raw.last().is_some_and(|byte| is_line_end(*byte)));
+        let takes_in = match more {
+            0 => String::new(),
+            1 => ", which takes in the line after it".to_owned(),
+            more => format!(", which takes in the {more} lines after it"),
+        };
+        self.fault = if self.oversize {
+            Some(format!(
                 "it is longer than {} bytes; append `?max_row=BYTES` to the input to allow it, or look for a quote that is not closed",
                 self.max_record
-            ));
-        } else if flushed && self.quote_is_open(raw) {
-            self.fault = Some(match inside - u64::from(raw.last() == Some(&b'\n')) {
-                0 => "it has a quote that is not closed".to_owned(),
-                lines => {
-                    format!("it has a quote that is not closed, which takes in the {lines} lines after it")
-                }
-            });
-        }
+            ))
+        } else {
+            match Quoting::of(raw, self.delimiter) {
+                Quoting::Open if flushed => Some(format!("it has a quote that is not closed{takes_in}")),
+                Quoting::TextBehind => Some(format!(
+                    "it has text right behind a closing quote{takes_in}; a quote inside quotes is written twice"
+                )),
+                Quoting::Open | Quoting::Fine => None,
+            }
+        };
+        self.lines = 1 + more;
         self.begun = self.parsed;
+        self.next.offset = self.offset + self.parsed as u64;
         self.under_way = false;
     }
 
-    /// Whether the input ended within quotes.
-    fn quote_is_open(&self, raw: &[u8]) -> bool {
-        let opens = |(index, byte): (usize, &u8)| {
-            *byte == b'"' && (index == 0 || [self.delimiter, b'\n'].contains(&raw[index - 1]))
-        };
-        memchr::memchr_iter(b'"', raw).count() % 2 == 1 && raw.iter().enumerate().any(opens)
+    /// Counts the line ends of what has been parsed of the record, and those before it.
+    fn count_lines(&mut self) {
+        let mut raw = &self.buffer[self.begun..self.parsed];
+        let Some(last) = raw.last() else { return };
+        let mut after_return = std::mem::replace(&mut self.next.after_return, *last == b'\r');
+        if self.line.is_none() {
+            // Empty lines before the record are not part of it.
+            let empty = raw.iter().take_while(|byte| is_line_end(**byte)).count();
+            let (before, record) = raw.split_at(empty);
+            self.next.line += line_ends(before, after_return);
+            self.line = Some(self.next.line);
+            (raw, after_return) = (record, false);
+        }
+        let ends = line_ends(raw, after_return);
+        self.line_ends += ends;
+        self.next.line += ends;
     }
 }
 
-fn newlines(text: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', text).count() as u64
+fn is_line_end(byte: u8) -> bool {
+    byte == b'\n' || byte == b'\r'
+}
+
+/// How many lines end in there: at a line feed, a carriage return, or both together.
+fn line_ends(bytes: &[u8], after_return: bool) -> u64 {
+    let is_second = |index: &usize| {
+        let first = if *index == 0 { after_return } else { bytes[index - 1] == b'\r' };
+        bytes[*index] == b'\n' && first
+    };
+    memchr::memchr2_iter(b'\n', b'\r', bytes).filter(|index| !is_second(index)).count() as u64
+}
+
+/// How the quotes of a record come out. The parser takes anything; a quote that is opened by
+/// mistake would make it swallow rows without a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quoting {
+    Fine,
+    /// It ends within quotes.
+    Open,
+    /// There is text between a closing quote and the end of its field.
+    TextBehind,
+}
+
+impl Quoting {
+    fn of(raw: &[u8], delimiter: u8) -> Quoting {
+        #[derive(PartialEq)]
+        enum In {
+            Start,
+            Plain,
+            Quotes,
+            /// Behind a quote inside quotes: it closes them, or it is the first of two.
+            Closing,
+        }
+        if memchr::memchr(b'"', raw).is_none() {
+            return Quoting::Fine;
+        }
+        let mut place = In::Start;
+        for &byte in raw {
+            place = match (place, byte) {
+                (In::Quotes, b'"') => In::Closing,
+                (In::Quotes, _) => In::Quotes,
+                (In::Start, b'"') | (In::Closing, b'"') => In::Quotes,
+                (_, byte) if byte == delimiter || is_line_end(byte) => In::Start,
+                (In::Closing, b' ') => In::Closing,
+                (In::Closing, _) => return Quoting::TextBehind,
+                (In::Start | In::Plain, _) => In::Plain,
+            };
+        }
+        if place == In::Quotes { Quoting::Open } else { Quoting::Fine }
+    }
 }
 
 #[cfg(test)]
@@ -251,7 +337,7 @@ mod tests {
     type Record = (u64, Vec<Vec<u8>>);
 
     /// Every record that is left, and after each the position.
-    fn read_all(records: &mut Records) -> Vec<(Record, (u64, u64))> {
+    fn read_all(records: &mut Records) -> Vec<(Record, Place)> {
         let mut found = Vec::new();
         while records.read(None).unwrap() == Next::Record {
             let fields = (0..records.len()).map(|index| records.field(index).to_vec()).collect();
@@ -271,7 +357,7 @@ mod tests {
             while start < bytes.len() && b"\r\n".contains(&bytes[start]) {
                 start += 1;
             }
-            found.push((1 + newlines(&bytes[..start]), record.iter().map(<[u8]>::to_vec).collect()));
+            found.push((1 + line_ends(&bytes[..start], false), record.iter().map(<[u8]>::to_vec).collect()));
         }
         found
     }
@@ -285,11 +371,11 @@ mod tests {
             step in 1..20_usize,
         ) {
             let found = read_all(&mut records(text.as_bytes(), step, 1 << 20));
-            let (found, positions): (Vec<Record>, Vec<(u64, u64)>) = found.into_iter().unzip();
+            let (found, positions): (Vec<Record>, Vec<Place>) = found.into_iter().unzip();
             prop_assert_eq!(&found, &read_with_csv(text.as_bytes()));
-            for (index, (offset, line)) in positions.into_iter().enumerate() {
+            for (index, place) in positions.into_iter().enumerate() {
                 let mut resumed = records(text.as_bytes(), step, 1 << 20);
-                resumed.go_to(offset, line).unwrap();
+                resumed.go_to(place).unwrap();
                 let rest: Vec<Record> = read_all(&mut resumed).into_iter().map(|(record, _)| record).collect();
                 prop_assert_eq!(&rest, &found[index + 1..]);
             }
@@ -299,13 +385,65 @@ mod tests {
     #[test]
     fn a_record_that_is_too_long_is_one_bad_record_and_is_not_kept() {
         let long = "x".repeat(5_000_000);
-        let text = format!("a,b\n{long},\"{long}\"\nc,d\n");
+        let text = format!("a,b\n{long},\"{long}\n\"\nc,d\n");
         let mut records = records(text.as_bytes(), 100_000, 1000);
         let mut faults = Vec::new();
         while records.read(None).unwrap() == Next::Record {
             faults.push((records.line(), records.fault().is_some()));
             assert!(records.buffer.capacity() + records.text.capacity() < 2_000_000);
         }
-        assert_eq!(faults, [(1, false), (2, true), (3, false)]);
+        assert_eq!(faults, [(1, false), (2, true), (4, false)]);
+    }
+
+    /// Breaks off with an error.
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
+        }
+    }
+
+    #[test]
+    fn a_position_is_never_within_a_record() {
+        for end in 0..=b"a,b\r\nc,\"d\ne\"\nf,g".len() {
+            let text = &b"a,b\r\nc,\"d\ne\"\nf,g"[..end];
+            let mut records = Records::new(Input::from_reader("test", text.chain(Broken)), b',', 1000);
+            while records.read(None).is_ok() {}
+            let place = records.position();
+            let expected = match end {
+                0..4 => (0, 1),
+                // The parser takes a carriage return for the end of the record.
+                4..13 => (4, 2),
+                _ => (13, 4),
+            };
+            assert_eq!((place.offset, place.line), expected, "after {end} bytes");
+        }
+    }
+
+    #[test]
+    fn quotes_that_do_not_come_out_are_faults() {
+        let long = "1,x\n".repeat(1000);
+        for (text, faults) in [
+            ("a,\"b\"\n".to_owned(), vec![]),
+            ("a,\"b\" ,c\n".to_owned(), vec![]),
+            ("a,5\" pipe,\"x,y\"".to_owned(), vec![]),
+            ("a,\"b \"\"c\"\"\"\r\nd\n".to_owned(), vec![]),
+            ("a,\"b\"c\n".to_owned(), vec![(1, "text right behind a closing quote;")]),
+            ("x\na,5\" pipe,\"x y".to_owned(), vec![(2, "a quote that is not closed")]),
+            ("x\ra,\"b\r".to_owned(), vec![(2, "a quote that is not closed")]),
+            (format!("x\na,\"b\n{long}9,\"y\"\nz\n"), vec![(2, "takes in the 1001 lines after it")]),
+        ] {
+            let mut records = records(text.as_bytes(), 7, 1 << 20);
+            let mut found = Vec::new();
+            while records.read(None).unwrap() == Next::Record {
+                found.extend(records.fault().map(|fault| (records.line(), fault.to_owned())));
+            }
+            assert_eq!(found.len(), faults.len(), "{text:?}: {found:?}");
+            for ((line, fault), (expected_line, part)) in found.iter().zip(faults) {
+                assert_eq!(*line, expected_line, "{text:?}");
+                assert!(fault.contains(part), "{text:?}: {fault}");
+            }
+        }
     }
 }

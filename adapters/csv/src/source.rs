@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
@@ -14,7 +14,7 @@ use fairstream_core::{
 use fairstream_files::Input;
 
 use crate::column::{Column, Notation, shortened};
-use crate::record::{Next, Records};
+use crate::record::{Next, Place, Records};
 
 /// Opens CSV sources.
 #[derive(Clone, Copy, Debug)]
@@ -122,12 +122,13 @@ impl CsvSource {
     }
 
     fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
-        let place = Place::read(&position.resume).ok_or("the position is not one of a CSV file")?;
-        self.records.go_to(place.offset, place.line).map_err(|error| match error.kind() {
+        let Resume { place, time_format } =
+            Resume::read(&position.resume).ok_or("the position is not one of a CSV file")?;
+        self.records.go_to(place).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => "it is shorter than it was when it was read before".into(),
             _ => Cause::from(error),
         })?;
-        self.time = TimeReader::new(place.time_format);
+        self.time = TimeReader::new(time_format);
         self.rows = position.rows;
         self.line = place.line;
         Ok(())
@@ -138,9 +139,8 @@ impl CsvSource {
     }
 
     fn position(&self) -> Position {
-        let (offset, line) = self.records.position();
-        let place = Place { offset, line, time_format: self.time.format() };
-        Position { rows: self.rows, resume: place.written().into() }
+        let resume = Resume { place: self.records.position(), time_format: self.time.format() };
+        Position { rows: self.rows, resume: resume.written().into() }
     }
 
     /// Appends the current record to the columns. If that fails, some columns are longer than
@@ -164,7 +164,10 @@ impl CsvSource {
             Ok(text) if text.trim_ascii().is_empty() => {
                 return Err(bad(time_column(), "there is no time".to_owned()));
             }
-            Ok(text) => self.time.read(text).map_err(|error| bad(time_column(), error.to_string()))?,
+            Ok(text) => self
+                .time
+                .read(&self.notation.with_point(text))
+                .map_err(|error| bad(time_column(), error.to_string()))?,
             Err(_) => return Err(bad(time_column(), "the time is not UTF-8".to_owned())),
         };
         for (column, field) in self.columns.iter_mut().zip(&self.fields) {
@@ -199,8 +202,11 @@ impl Source for CsvSource {
             return Ok(None);
         }
         let mut batch = Building::default();
-        let mut deadline = None;
-        while batch.held() < self.context.max_rows {
+        let start = self.records.position().offset;
+        // An empty batch now and then, so that acknowledgements come through while nothing else does.
+        let mut deadline = Instant::now().checked_add(IDLE);
+        while batch.held() < self.context.max_rows.get() && self.records.position().offset - start < MAX_BYTES
+        {
             match self.records.read(deadline) {
                 Ok(Next::Record) => {}
                 Ok(Next::NotYet) => break,
@@ -214,7 +220,9 @@ impl Source for CsvSource {
                     break;
                 }
             }
-            deadline.get_or_insert_with(|| Instant::now() + self.context.max_age);
+            if batch.held() == 0 {
+                deadline = Instant::now().checked_add(self.context.max_age);
+            }
             self.line = self.records.line();
             self.rows += 1;
             match self.append(&mut batch.times) {
@@ -227,9 +235,17 @@ impl Source for CsvSource {
         }
         let arrays = self.columns.iter_mut().map(Column::finish).collect();
         let events = batch.finish(&self.schema, arrays, self.position());
-        events.map(Some).map_err(|error| self.cannot_read(error.into()))
+        let mut events = events.map_err(|error| self.cannot_read(error.into()))?;
+        events.relative = self.time.is_relative();
+        Ok(Some(events))
     }
 }
+
+/// How long to wait for a row before saying that there is none.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// A batch is closed when it has come to this many bytes: a column of text holds 2 GiB at most.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// A batch under construction.
 #[derive(Default)]
@@ -272,36 +288,35 @@ impl Building {
             self.good.resize(rows.num_rows(), true);
             rows = filter_record_batch(&rows, &BooleanArray::from(self.good))?;
         }
-        Ok(EventBatch {
-            rows,
-            times: self.times.into(),
-            row_numbers: self.row_numbers.into(),
-            rejected: self.rejected,
-            dropped: 0,
-            end,
-        })
+        let mut events = EventBatch::new(rows, self.times, self.row_numbers, end);
+        events.rejected = self.rejected;
+        Ok(events)
     }
 }
 
 /// Where to go on, as bytes.
-struct Place {
-    offset: u64,
-    line: u64,
+struct Resume {
+    place: Place,
     time_format: TimeFormat,
 }
 
-impl Place {
+impl Resume {
     fn written(&self) -> Vec<u8> {
+        let Place { offset, line, after_return } = self.place;
         let format = self.time_format.name().as_bytes();
-        [&self.offset.to_le_bytes(), &self.line.to_le_bytes(), format].concat()
+        [&offset.to_le_bytes(), &line.to_le_bytes(), &[u8::from(after_return)][..], format].concat()
     }
 
-    fn read(bytes: &[u8]) -> Option<Place> {
+    fn read(bytes: &[u8]) -> Option<Resume> {
         let (offset, rest) = bytes.split_first_chunk()?;
-        let (line, format) = rest.split_first_chunk()?;
-        Some(Place {
-            offset: u64::from_le_bytes(*offset),
-            line: u64::from_le_bytes(*line),
+        let (line, rest) = rest.split_first_chunk()?;
+        let (after_return, format) = rest.split_first()?;
+        Some(Resume {
+            place: Place {
+                offset: u64::from_le_bytes(*offset),
+                line: u64::from_le_bytes(*line),
+                after_return: *after_return == 1,
+            },
             time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
         })
     }
@@ -328,7 +343,8 @@ impl Settings {
                 }),
             }
         };
-        let is_tsv = location.split('.').any(|part| part == "tsv");
+        let location = location.to_lowercase();
+        let is_tsv = [".tsv", ".tsv.gz", ".tsv.zst"].iter().any(|ending| location.ends_with(ending));
         let delimiter = options.text("delimiter").unwrap_or(if is_tsv { "tab" } else { "," });
         let delimiter = match delimiter.as_bytes() {
             b"tab" | b"\\t" => b'\t',
@@ -365,7 +381,17 @@ fn read_header(records: &mut Records) -> Result<Vec<String>, Cause> {
     (0..records.len())
         .map(|index| match std::str::from_utf8(records.field(index)) {
             Ok(name) => Ok(name.trim().to_owned()),
-            Err(_) => Err(format!("the name of column {} is not UTF-8", index + 1).into()),
+            Err(_) => {
+                let packed = [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd"]
+                    .iter()
+                    .any(|mark| records.field(0).starts_with(mark));
+                let hint = if packed {
+                    "; it looks compressed: name it .gz or .zst, or pipe it through zcat or zstdcat"
+                } else {
+                    ""
+                };
+                Err(format!("the name of column {} is not UTF-8{hint}", index + 1).into())
+            }
         })
         .collect()
 }
@@ -387,6 +413,12 @@ fn no_time(name: &str, header: &[String]) -> String {
     let names: Vec<String> = header.iter().map(|name| format!("`{}`", shortened(name))).collect();
     let usual = |column: &&str| USUAL_TIMES.iter().any(|usual| column.eq_ignore_ascii_case(usual));
     let header = || header.iter().map(String::as_str);
+    if let ([only], Some(delimiter)) =
+        (names.as_slice(), header().find_map(|name| name.chars().find(|c| ";\t|".contains(*c))))
+    {
+        let delimiter = if delimiter == '\t' { "tab".to_owned() } else { delimiter.to_string() };
+        return format!("its only column is {only}; append `?delimiter={delimiter}` to the input, perhaps");
+    }
     let hint = match header().find(usual).or_else(|| nearest(name, header())) {
         Some(near) => format!("`--time {near}`, perhaps"),
         None => "say which with `--time COLUMN`".to_owned(),

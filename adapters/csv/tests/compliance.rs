@@ -105,6 +105,7 @@ fn sink_complies() {
     check_sink(&SinkCase {
         factory: &CsvSinks,
         request: SinkRequest { location, options: Options::default(), ..SinkRequest::default() },
+        readable_while_open: true,
         forbidden: SinkRequest {
             location: "/no/such/place/verdicts.csv".to_owned(),
             ..SinkRequest::default()

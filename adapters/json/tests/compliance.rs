@@ -17,6 +17,7 @@ fn sink_complies() {
     check_sink(&SinkCase {
         factory: &JsonSinks,
         request: SinkRequest { location, ..SinkRequest::default() },
+        readable_while_open: true,
         forbidden: SinkRequest {
             location: "/no/such/place/verdicts.jsonl".to_owned(),
             ..SinkRequest::default()

@@ -65,13 +65,14 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SINK", allow_hyphen_values = true)]
     pub(crate) to: Vec<String>,
 
-    /// Leave out events before this; the clock of periodic streams starts here
+    /// Leave out events before this (seconds, a date, or RFC 3339); the clock of periodic streams
+    /// starts here
     /// [default: the first event, or zero for times relative to the start]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Time>,
 
     /// Leave out events after this; after the last event the clock runs on to here
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<Time>,
 
     /// Let rows be this late, such as 10m: they wait that long to be put in order of time
@@ -120,7 +121,7 @@ pub(crate) struct InputArguments {
 pub(crate) enum OnBadRow {
     Stop,
     Skip,
-    File(PathBuf),
+    File(String),
 }
 
 impl std::str::FromStr for OnBadRow {

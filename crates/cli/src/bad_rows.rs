@@ -7,6 +7,7 @@ use anyhow::Context;
 use fairstream_core::{BadRowPolicy, RejectedRow};
 
 use crate::args::OnBadRow;
+use crate::note;
 
 /// Bad rows that are named on standard error before the rest is only counted.
 const NAMED: usize = 10;
@@ -20,17 +21,17 @@ pub(crate) fn policy(on_bad_row: &OnBadRow) -> anyhow::Result<BadRowPolicy> {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 *seen += 1;
                 if *seen <= NAMED {
-                    eprintln!("skipped: {source}: {bad}");
+                    note(&format!("skipped: {source}: {bad}"));
                 } else if *seen == NAMED + 1 {
-                    eprintln!(
-                        "skipped: further bad rows are only counted; `--on-bad-row file=PATH` lists them all"
+                    note(
+                        "skipped: further bad rows are only counted; `--on-bad-row file=PATH` lists them all",
                     );
                 }
                 Ok(())
             }))
         }
         OnBadRow::File(path) => {
-            let file = File::create(path).with_context(|| format!("cannot open {}", path.display()))?;
+            let file = File::create(path).with_context(|| format!("cannot open {}", path))?;
             let mut list = csv::Writer::from_writer(file);
             list.write_record(["input", "row", "column", "reason"])?;
             list.flush()?;

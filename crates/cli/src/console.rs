@@ -89,6 +89,27 @@ struct Trigger {
     shown: HashSet<Option<String>>,
 }
 
+impl Trigger {
+    fn summary(&self, so_far: &str) -> String {
+        let Trigger { message, fired, first, last, shown, .. } = self;
+        let (first, last) = (first.for_people(), last.for_people());
+        let instances = match shown.len() {
+            1 => String::new(),
+            count => format!(" in {count} instances{}", if count == INSTANCES { " or more" } else { "" }),
+        };
+        match fired {
+            1 => format!("once{so_far}, at {first}: {message}"),
+            _ if instances.is_empty() => {
+                format!("{} times{so_far}, from {first} to {last}: {message}", grouped(*fired))
+            }
+            _ => format!(
+                "{} times{so_far}{instances}, from {first} to {last}; first: {message}",
+                grouped(*fired)
+            ),
+        }
+    }
+}
+
 /// Instances of one trigger that are shown; what a person still reads.
 const INSTANCES: usize = 20;
 
@@ -113,8 +134,8 @@ impl Sink for Console {
         print(&text)
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
-        Ok(Position::default())
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        Ok(None)
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
@@ -126,18 +147,9 @@ impl Sink for Console {
             text.push('\n');
         }
         let width = self.triggers.iter().map(|trigger| trigger.stream.len()).max().unwrap_or_default();
-        for Trigger { stream, message, fired, first, last, .. } in &self.triggers {
-            let when = match fired {
-                1 => format!("once{so_far}, at {}", first.for_people()),
-                _ => format!(
-                    "{} times{so_far}, from {} to {}",
-                    grouped(*fired),
-                    first.for_people(),
-                    last.for_people()
-                ),
-            };
-            let _ =
-                writeln!(text, "{}  {when}: {message}", self.style.alarming(&format!("{stream:<width$}")));
+        for trigger in &self.triggers {
+            let name = self.style.alarming(&format!("{:<width$}", trigger.stream));
+            let _ = writeln!(text, "{name}  {}", trigger.summary(so_far));
         }
         match print(&self.style.cleared(&text)) {
             // There is nobody left to tell, and nothing left to do.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairstream_core::StopToken;
 
-use crate::Outcome;
 use crate::progress::CLEAR_LINE;
+use crate::{Outcome, note};
 
 /// Whether the user has interrupted.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl Interrupt {
                 std::process::exit(Outcome::Interrupted as i32);
             }
             let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
-            eprintln!("{clear}stopping after what has been read; Ctrl-C again ends at once");
+            note(&format!("{clear}stopping after what has been read; Ctrl-C again ends at once"));
             stop.stop();
         });
         interrupt

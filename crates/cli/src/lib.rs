@@ -1,8 +1,6 @@
 //! The command line: arguments in, libraries called, results rendered, exit code out. Holds no
 //! logic that a library could.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to people is what this crate is for")]
-
 mod args;
 mod bad_rows;
 mod check;
@@ -10,6 +8,7 @@ mod console;
 mod interrupt;
 mod kinds;
 mod load;
+mod outputs;
 mod progress;
 mod run;
 
@@ -58,9 +57,14 @@ fn print(text: &str) -> anyhow::Result<Outcome> {
     }
 }
 
+/// Writes a line to standard error. If nobody can read it, there is nobody to tell that either.
+fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 fn report(error: &anyhow::Error) {
     match error.downcast_ref::<SpecError>() {
-        Some(error) => eprintln!("{}", error.render(io::stderr().is_terminal())),
-        None => eprintln!("error: {error:#}"),
+        Some(error) => note(&error.render(io::stderr().is_terminal())),
+        None => note(&format!("error: {error:#}")),
     }
 }

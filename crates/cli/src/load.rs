@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
-use fairstream_engine::Specification;
+use fairstream_engine::{ReferenceEngine, Specification};
 
 use crate::args::InputArguments;
 use crate::kinds::{self, Address};
@@ -21,7 +21,9 @@ pub(crate) fn specification(path: &Path) -> anyhow::Result<Specification> {
     let Ok(text) = String::from_utf8(bytes) else {
         bail!("cannot read {}: it is not UTF-8 text", path.display());
     };
-    Ok(Specification::parse(&path.to_string_lossy(), &text)?)
+    let spec = Specification::parse(&path.to_string_lossy(), &text)?;
+    ReferenceEngine::check(&spec).with_context(|| path.display().to_string())?;
+    Ok(spec)
 }
 
 /// Opens every input.
@@ -30,6 +32,9 @@ pub(crate) fn sources(
     wanted: &[WantedColumn],
     context: &SourceContext,
 ) -> anyhow::Result<Vec<Box<dyn Source>>> {
+    if arguments.inputs.iter().filter(|input| Address::parse(input).location == "-").count() > 1 {
+        bail!("standard input is read twice");
+    }
     let mut sources = Vec::new();
     for input in &arguments.inputs {
         let mut address = Address::parse(input);

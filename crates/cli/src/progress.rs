@@ -1,6 +1,6 @@
 //! How far a run has come: one line on standard error that is overwritten, on a terminal only.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -29,9 +29,9 @@ impl Progress {
             while ended.recv_timeout(Duration::from_millis(200))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                eprint!("{CLEAR_LINE}{}", line(&counters.now(), start.elapsed()));
+                show(&line(&counters.now(), start.elapsed()));
             }
-            eprint!("{CLEAR_LINE}");
+            show("");
         });
         Progress { end: Some(end), thread: Some(thread) }
     }
@@ -44,6 +44,12 @@ impl Drop for Progress {
             let _ = thread.join();
         }
     }
+}
+
+/// Puts a text where the last one was.
+fn show(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
 fn line(counts: &Counts, elapsed: Duration) -> String {

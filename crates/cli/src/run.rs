@@ -1,21 +1,16 @@
 //! `fairstream run`.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use fairstream_core::{
-    BuildEngine, Engine, Pipeline, RunOptions, Selection, Sink, SinkRequest, SourceContext, StopToken,
-};
-use fairstream_engine::ReferenceEngine;
+use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, StopToken};
+use fairstream_engine::{ReferenceEngine, Role};
 
 use crate::args::RunArguments;
-use crate::console::ConsoleSinks;
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, Address};
 use crate::progress::{Progress, summary};
-use crate::{Outcome, bad_rows, load};
+use crate::{Outcome, load, note, outputs};
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let spec = load::specification(&arguments.input.spec)?;
@@ -37,15 +32,18 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     };
     let columns = load::columns(&spec, &sources)?;
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
+    let (sinks, bad_rows) = outputs::open(arguments)?;
     let options = RunOptions {
         since: arguments.since,
         until: arguments.until,
         reorder: arguments.reorder,
-        bad_rows: bad_rows::policy(&arguments.on_bad_row)?,
+        bad_rows,
         stop,
         ..RunOptions::default()
     };
-    let sinks = sinks(arguments)?;
+    if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
+        note("warning: the specification has no trigger, so nothing can be violated");
+    }
     let engine: BuildEngine =
         Box::new(move |start| Ok(Box::new(ReferenceEngine::new(&spec, start)?) as Box<dyn Engine>));
 
@@ -54,7 +52,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     if !arguments.quiet {
-        eprintln!("{}", summary(&report.counts, start.elapsed()));
+        note(&summary(&report.counts, start.elapsed()));
+        if report.counts.evaluated == 0 && report.error.is_none() {
+            note("warning: no event was evaluated");
+        }
     }
     match report.error {
         Some(error) => Err(error.into()),
@@ -62,35 +63,4 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         None if report.counts.triggers > 0 => Ok(Outcome::Violated),
         None => Ok(Outcome::NothingViolated),
     }
-}
-
-fn sinks(arguments: &RunArguments) -> anyhow::Result<Vec<Box<dyn Sink>>> {
-    let console = ConsoleSinks::new(arguments.color);
-    let to_console = ["console".to_owned()];
-    let wanted = if arguments.to.is_empty() { to_console.as_slice() } else { &arguments.to };
-    let mut sinks = Vec::new();
-    for sink in wanted {
-        let address = Address::parse(sink);
-        let kind = kinds::sink_for(&address, console)?;
-        if arguments
-            .input
-            .inputs
-            .iter()
-            .any(|input| is_same_file(Address::parse(input).location, address.location))
-        {
-            bail!("{} is an input; writing verdicts there would destroy it", address.location);
-        }
-        sinks.push(kind.open(&SinkRequest {
-            location: address.location.to_owned(),
-            select: address.options.parse("select", Selection::Triggers)?,
-            options: address.options,
-            resume: None,
-        })?);
-    }
-    Ok(sinks)
-}
-
-fn is_same_file(one: &str, other: &str) -> bool {
-    let whole = |path: &str| Path::new(path).canonicalize().ok();
-    whole(one).is_some_and(|path| path.is_file() && Some(path) == whole(other))
 }

@@ -10,7 +10,8 @@ pub trait Engine {
     fn streams(&self) -> &[String];
 
     /// Evaluates the rows of a batch one after another, each after everything that was due
-    /// before its time.
+    /// before its time. In work that may take long it asks `out` now and then whether verdicts
+    /// are [still wanted](Verdicts::check).
     ///
     /// # Errors
     /// The run ends with this error. Verdicts that were given to `out` before it are kept, so an
@@ -51,6 +52,8 @@ pub enum EngineError {
     Deadline {
         /// That time.
         time: Time,
+        /// The index in the batch of the event that it was due before; `None` after the last one.
+        before: Option<usize>,
         /// What is wrong.
         reason: String,
     },

@@ -41,7 +41,7 @@ pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};
 pub use stop::StopToken;
 pub use time::{BadDuration, BadTime, Time, TimeFormat, TimeReader, parse_duration};
-pub use verdict::{Closed, Kind, Value, Verdict, VerdictBatch, Verdicts, verdict_schema};
+pub use verdict::{Closed, Kind, Outlet, Value, Verdict, VerdictBatch, Verdicts, verdict_schema};
 
 /// The cause behind an error: sendable, so that it can cross the pipeline's threads.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -14,24 +14,27 @@ pub trait Sink: Send {
     /// Which verdicts it reads, so that the engine builds no others. `write` gets only these.
     fn wants(&self) -> Selection;
 
-    /// Takes a batch, in order. When it returns, a reader of the output can see the verdicts
-    /// (they may still be lost with the machine; that is what `flush` is for). Blocking here slows
-    /// the whole run down: that is the back-pressure.
+    /// Takes a batch, in order. When it returns, a reader of the output can see the verdicts, if
+    /// the format can be read before it is complete (they may still be lost with the machine; that
+    /// is what `flush` is for). Blocking here slows the whole run down: that is the back-pressure.
     ///
     /// # Errors
-    /// Any error ends the run. [`SinkError::HungUp`] ends it quietly, as if the input had ended.
+    /// Any error ends the run, except [`SinkError::HungUp`]: then this sink is finished and the
+    /// others go on; if there is none left, the run ends quietly.
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError>;
 
     /// Makes everything written so far survive a crash, and says where that is: a sink that is
-    /// opened again with this position goes on exactly there. The pipeline then acknowledges the
-    /// events behind these verdicts to their sources.
+    /// opened again with this position goes on exactly there. `None` if it cannot be taken up
+    /// again, as a terminal cannot. The pipeline then acknowledges the events behind these
+    /// verdicts to their sources.
     ///
     /// # Errors
     /// Ends the run; nothing further is acknowledged.
-    fn flush(&mut self) -> Result<Position, SinkError>;
+    fn flush(&mut self) -> Result<Option<Position>, SinkError>;
 
-    /// Writes what belongs at the end and closes. What was written before must stay readable also
-    /// when `end` says that the run failed.
+    /// Writes what belongs at the end and closes; when it returns, everything is as durable as after
+    /// a `flush`. What was written before must stay readable also when `end` says that the run
+    /// failed.
     ///
     /// # Errors
     /// Ends the run with this error unless another came first.
@@ -43,7 +46,8 @@ pub trait SinkFactory: Send + Sync {
     /// What a user knows these sinks by.
     fn adapter(&self) -> Adapter;
 
-    /// Opens a sink. An existing file is replaced, unless the request says where to go on.
+    /// Opens a sink. An existing file is replaced once the run writes or finishes, not before;
+    /// unless the request says where to go on.
     ///
     /// # Errors
     /// The run does not start.

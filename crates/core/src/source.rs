@@ -1,5 +1,6 @@
 //! Where events come from.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
@@ -15,7 +16,8 @@ pub trait Source: Send {
     fn name(&self) -> &str;
 
     /// The columns of every batch: those of the wanted columns that this source has, under their
-    /// wanted names, and in their wanted types where it can read them so. Fixed once it is open.
+    /// wanted names, and in their wanted types where it can read them so. A source that cannot
+    /// know what it has, such as JSON lines, has all of them. Fixed once it is open.
     fn schema(&self) -> SchemaRef;
 
     /// The names of all columns it has, wanted or not, to suggest one where a wanted column is
@@ -28,7 +30,9 @@ pub trait Source: Send {
     /// [`EventBatch::rejected`]; it is not an error. `None` is the end, also when asked again.
     ///
     /// Must return within a second once the context's [`StopToken`] is stopped, with the rows it
-    /// has, and then `None`; and once the first row of a batch is as old as the context allows.
+    /// has, and then `None`; and once the first row of a batch is as old as the context allows. A
+    /// source that has to wait longer returns an empty batch about once a second, so that
+    /// acknowledgements reach it.
     ///
     /// # Errors
     /// The source cannot go on. It gives the rows that it read before in a batch first. The run
@@ -79,14 +83,15 @@ pub struct SourceContext {
     /// Raised on Ctrl-C and on a failure elsewhere.
     pub stop: StopToken,
     /// Close a batch at this many rows ...
-    pub max_rows: usize,
+    pub max_rows: NonZeroUsize,
     /// ... or when its first row is this old, whichever comes first.
     pub max_age: Duration,
 }
 
 impl Default for SourceContext {
     fn default() -> SourceContext {
-        SourceContext { stop: StopToken::default(), max_rows: 8192, max_age: Duration::from_millis(20) }
+        const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: Duration::from_millis(20) }
     }
 }
 

@@ -18,21 +18,6 @@ pub struct Time(
 );
 
 impl Time {
-    /// Below this a time counts as relative to the start of its own trace. No event of interest
-    /// happened at a Unix time before March 1973, and no trace is three years long and relative.
-    const RELATIVE_BELOW: i64 = 100_000_000 * SECOND;
-
-    /// Where the clock starts if the first event is at this time: periodic streams are due a
-    /// period after it. Zero for a trace with relative time, else the first event itself.
-    pub fn clock_start(self) -> Time {
-        if self.is_relative() { Time(self.0.min(0)) } else { self }
-    }
-
-    /// Whether this is a time since the start of a trace rather than a point in history.
-    pub fn is_relative(self) -> bool {
-        self.0 < Self::RELATIVE_BELOW
-    }
-
     /// The time this much later; the end of time if that is out of range.
     pub fn saturating_add(self, duration: Duration) -> Time {
         Time(self.0.saturating_add(nanos(duration)))
@@ -43,9 +28,10 @@ impl Time {
         Time(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// For people: `3.5s` where the time is relative, else RFC 3339 without trailing zeros.
+    /// For people: `3.5s` if it is likely to be relative to the start of a trace, that is before
+    /// March 1973; else RFC 3339 without trailing zeros.
     pub fn for_people(self) -> String {
-        if self.is_relative() {
+        if self.0 < RELATIVE_BELOW * SECOND {
             let sign = if self.0 < 0 { "-" } else { "" };
             let (seconds, nanos) =
                 (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
@@ -64,6 +50,9 @@ impl Time {
 }
 
 const SECOND: i64 = 1_000_000_000;
+
+/// Seconds below this, some three years, are taken for relative where nobody says what they are.
+const RELATIVE_BELOW: i64 = 100_000_000;
 
 fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
@@ -89,16 +78,19 @@ impl FromStr for Time {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// Decided by the first time that is read, and kept: text is [`TimeFormat::Iso`]; a number is
-    /// seconds below 10¹¹, milliseconds below 10¹⁴, microseconds below 10¹⁷, else nanoseconds.
+    /// relative seconds below 10⁸, seconds below 10¹¹, milliseconds below 10¹⁴, microseconds below
+    /// 10¹⁷, else nanoseconds. Eight digits that could be a date are refused.
     #[default]
     Auto,
     /// A date, a date and time (UTC unless an offset is given), or RFC 3339.
     Iso,
     /// RFC 3339 with an offset: `2026-11-16T09:30:00.5+01:00`.
     Rfc3339,
-    /// A date, meaning its midnight in UTC: `2026-11-16`.
+    /// A date, meaning its midnight in UTC: `2026-11-16` or `20261116`.
     Date,
-    /// Seconds since the epoch or since the start of the trace, with up to nine decimals.
+    /// Seconds since the start of the trace, at which the clock of periodic streams starts.
+    Relative,
+    /// Seconds since the epoch, with up to nine decimals.
     Seconds,
     /// Milliseconds since the epoch.
     Millis,
@@ -118,7 +110,7 @@ impl TimeFormat {
         ("ms", TimeFormat::Millis),
         ("us", TimeFormat::Micros),
         ("ns", TimeFormat::Nanos),
-        ("relative", TimeFormat::Seconds),
+        ("relative", TimeFormat::Relative),
     ];
 
     /// The names that a user can give a format.
@@ -133,14 +125,13 @@ impl TimeFormat {
 
     fn of_first(text: &str) -> TimeFormat {
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-        if unsigned.contains(['-', ':', 'T', 't']) && !unsigned.contains("e-") {
-            return TimeFormat::Iso;
-        }
-        match text.parse::<f64>().map(f64::abs) {
+        match unsigned.parse::<f64>() {
             Ok(number) if number >= 1e17 => TimeFormat::Nanos,
             Ok(number) if number >= 1e14 => TimeFormat::Micros,
             Ok(number) if number >= 1e11 => TimeFormat::Millis,
-            _ => TimeFormat::Seconds,
+            Ok(number) if number >= RELATIVE_BELOW as f64 => TimeFormat::Seconds,
+            Ok(_) => TimeFormat::Relative,
+            Err(_) => TimeFormat::Iso,
         }
     }
 }
@@ -174,6 +165,11 @@ impl TimeReader {
         self.format
     }
 
+    /// Whether the times count from the start of the trace.
+    pub fn is_relative(&self) -> bool {
+        self.format == TimeFormat::Relative
+    }
+
     /// Reads one time.
     ///
     /// # Errors
@@ -189,12 +185,15 @@ impl TimeReader {
             TimeFormat::Auto | TimeFormat::Iso => rfc3339(text).or_else(|| utc(text)),
             TimeFormat::Rfc3339 => rfc3339(text),
             TimeFormat::Date => date(text),
-            TimeFormat::Seconds => decimal(text, 9),
+            TimeFormat::Relative | TimeFormat::Seconds => decimal(text, 9),
             TimeFormat::Millis => decimal(text, 6),
             TimeFormat::Micros => decimal(text, 3),
             TimeFormat::Nanos => decimal(text, 0),
         };
         let time = time.ok_or_else(bad)?;
+        if self.format == TimeFormat::Auto && format == TimeFormat::Relative && is_compact_date(text) {
+            return Err(BadTime { text: text.to_owned(), format: TimeFormat::Auto, guessed: false });
+        }
         self.format = format;
         Ok(time)
     }
@@ -212,12 +211,19 @@ impl std::error::Error for BadTime {}
 
 impl fmt::Display for BadTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.format == TimeFormat::Auto {
+            let text = &self.text;
+            return write!(
+                f,
+                "`{text}` may be a date or a number of seconds; say which with `--time-format date` or `s`"
+            );
+        }
         let wanted = match self.format {
             _ if self.guessed => "a time (a number of seconds, a date, or RFC 3339)",
             TimeFormat::Auto | TimeFormat::Iso => "a date or RFC 3339 time",
             TimeFormat::Rfc3339 => "an RFC 3339 time such as 2026-11-16T09:30:00Z",
             TimeFormat::Date => "a date such as 2026-11-16",
-            TimeFormat::Seconds => "a number of seconds",
+            TimeFormat::Relative | TimeFormat::Seconds => "a number of seconds",
             TimeFormat::Millis => "a number of milliseconds",
             TimeFormat::Micros => "a number of microseconds",
             TimeFormat::Nanos => "a number of nanoseconds",
@@ -235,21 +241,29 @@ fn rfc3339(text: &str) -> Option<Time> {
 }
 
 fn utc(text: &str) -> Option<Time> {
-    let civil: DateTime = text.parse().ok()?;
+    // An annotation such as `[Europe/Berlin]` would be read over.
+    let civil: DateTime = if text.contains('[') { None } else { text.parse().ok() }?;
     Offset::UTC.to_timestamp(civil).ok().and_then(in_range)
 }
 
 fn date(text: &str) -> Option<Time> {
-    if text.len() != "2026-11-16".len() {
-        return None;
-    }
-    let midnight = text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight());
-    Offset::UTC.to_timestamp(midnight).ok().and_then(in_range)
+    let is_date = text.len() == "2026-11-16".len() || text.len() == "20261116".len();
+    let date: Date = if is_date { text.parse().ok() } else { None }?;
+    Offset::UTC.to_timestamp(date.to_datetime(jiff::civil::Time::midnight())).ok().and_then(in_range)
+}
+
+fn is_compact_date(text: &str) -> bool {
+    text.len() == 8 && ("1900".."2100").contains(&&text[..4]) && date(text).is_some()
+}
+
+/// `text` as a number of nanoseconds, where one of its units has 10^`scale`.
+fn decimal(text: &str, scale: u32) -> Option<Time> {
+    scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time)
 }
 
 /// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. What is finer than a nanosecond is
 /// rounded to the nearest one.
-fn decimal(text: &str, scale: u32) -> Option<Time> {
+fn scaled(text: &str, scale: u32) -> Option<i128> {
     let (negative, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -283,14 +297,14 @@ fn decimal(text: &str, scale: u32) -> Option<Time> {
         return None;
     }
     let missing = scale - decimals.unwrap_or(0).min(scale);
-    nanos = nanos.checked_mul(10_i128.pow(missing))? + i128::from(round_up);
-    i64::try_from(if negative { -nanos } else { nanos }).ok().map(Time)
+    nanos = nanos.checked_mul(10_i128.pow(missing))?.checked_add(i128::from(round_up))?;
+    Some(if negative { -nanos } else { nanos })
 }
 
-fn scientific(text: &str, scale: u32) -> Option<Time> {
-    let nanos = (text.parse::<f64>().ok()? * 10_f64.powi(scale.cast_signed())).round();
-    // 2⁶³ itself is not an i64; everything below it is.
-    (nanos.abs() < 9_223_372_036_854_775_808.0).then_some(Time(nanos as i64))
+fn scientific(text: &str, scale: u32) -> Option<i128> {
+    let scaled = (text.parse::<f64>().ok()? * 10_f64.powi(scale.cast_signed())).round();
+    // Far beyond any time, and within what an i128 holds.
+    (scaled.abs() < 1e30).then_some(scaled as i128)
 }
 
 /// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`.
@@ -320,8 +334,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
             "w" => 7 * 86_400 * SECOND,
             _ => return Err(bad()),
         };
-        let billionths = decimal(number, 9).ok_or_else(bad)?;
-        let nanos = i128::from(billionths.0) * i128::from(unit_nanos) / i128::from(SECOND);
+        let billionths = scaled(number, 9).ok_or_else(bad)?;
+        let nanos = billionths.checked_mul(unit_nanos.into()).ok_or_else(bad)? / i128::from(SECOND);
         let nanos = u64::try_from(nanos).map_err(|_| bad())?;
         total = total.checked_add(Duration::from_nanos(nanos)).ok_or_else(bad)?;
         rest = tail;
@@ -352,6 +366,7 @@ mod tests {
             (TimeFormat::Rfc3339, "2013-08-14T02:00:00+02:00"),
             (TimeFormat::Iso, "2013-08-14 00:00:00"),
             (TimeFormat::Iso, "2013-08-14"),
+            (TimeFormat::Iso, "2013-08-14T00:00:00+00:00[UTC]"),
             (TimeFormat::Seconds, "1376438400"),
             (TimeFormat::Millis, "1376438400000"),
             (TimeFormat::Micros, "1376438400000000"),
@@ -373,6 +388,7 @@ mod tests {
             ("0.30000000000000004", 300_000_000),
             ("0.9999999996", 1_000_000_000),
             ("1.5e3", 1_500_000_000_000),
+            ("1E-3", 1_000_000),
         ] {
             assert_eq!(read(TimeFormat::Seconds, text), Ok(nanos), "{text}");
         }
@@ -380,9 +396,24 @@ mod tests {
 
     #[test]
     fn what_is_not_a_time_is_refused() {
-        for text in ["", ".", "-", "1,5", "12:30", "2013-13-01", "1e300", "9223372037", "noon", "--1"] {
+        for text in [
+            "",
+            ".",
+            "-",
+            "1,5",
+            "12:30",
+            "2013-13-01",
+            "1e300",
+            "9223372037",
+            "noon",
+            "--1",
+            "20240101",
+            "2024-01-01T10:00:00[Europe/Berlin]",
+        ] {
             assert!(read(TimeFormat::Auto, text).is_err(), "{text}");
         }
+        assert!(read(TimeFormat::Nanos, "170141183460469231731687303715884105727.5").is_err());
+        assert_eq!(read(TimeFormat::Date, "20130814"), read(TimeFormat::Date, "2013-08-14"));
         assert!(read(TimeFormat::Date, "2013-08-14T00:00:00Z").is_err());
         assert!(read(TimeFormat::Rfc3339, "2013-08-14T00:00:00").is_err());
     }
@@ -397,11 +428,18 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_starts_at_zero_or_at_the_first_event() {
-        assert_eq!(Time(5).clock_start(), Time(0));
-        assert_eq!(Time(-5).clock_start(), Time(-5));
-        let event = Time(1_376_438_400 * SECOND);
-        assert_eq!(event.clock_start(), event);
+    fn seconds_are_relative_if_they_say_so_or_are_few() {
+        let relative = |format, text| {
+            let mut reader = TimeReader::new(format);
+            reader.read(text).unwrap();
+            reader.is_relative()
+        };
+        assert!(relative(TimeFormat::Auto, "5"));
+        assert!(relative(TimeFormat::Auto, "-5"));
+        assert!(relative(TimeFormat::Relative, "1376438400"));
+        assert!(!relative(TimeFormat::Auto, "1376438400"));
+        assert!(!relative(TimeFormat::Seconds, "5"));
+        assert!(!relative(TimeFormat::Auto, "1972-01-01"));
     }
 
     #[test]

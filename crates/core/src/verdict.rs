@@ -105,11 +105,11 @@ pub struct VerdictBatch {
 }
 
 impl VerdictBatch {
-    /// Takes rows of the [`verdict_schema`]; `None` if their columns differ from it.
+    /// Takes rows of the [`verdict_schema`]; `None` if their columns differ from it, or if there
+    /// is a kind that is none of [`Kind`].
     pub fn new(rows: RecordBatch) -> Option<VerdictBatch> {
-        let schema = rows.schema();
-        let same = schema.fields() == verdict_schema().fields();
-        same.then_some(VerdictBatch { rows })
+        let same = rows.schema_ref().fields() == verdict_schema().fields();
+        (same && View::of(&rows).kinds.iter().all(Option::is_some)).then_some(VerdictBatch { rows })
     }
 
     /// The rows as columns.
@@ -135,8 +135,8 @@ impl VerdictBatch {
 
     /// How many triggers fired.
     pub(crate) fn triggers(&self) -> usize {
-        let trigger = key(Kind::Trigger);
-        View::of(&self.rows).kind.keys().values().iter().filter(|kind| **kind == trigger).count()
+        let view = View::of(&self.rows);
+        (0..self.len()).filter(|row| view.kind(*row) == Kind::Trigger).count()
     }
 
     /// Only what `selection` covers.
@@ -144,23 +144,20 @@ impl VerdictBatch {
         if selection == Selection::Changes {
             return self.clone();
         }
-        let trigger = key(Kind::Trigger);
-        let kinds = View::of(&self.rows).kind.keys();
-        let wanted: BooleanArray = kinds.values().iter().map(|kind| Some(*kind == trigger)).collect();
+        let view = View::of(&self.rows);
+        let wanted: BooleanArray = (0..self.len()).map(|row| Some(view.kind(row) == Kind::Trigger)).collect();
         // The mask has one entry a row, so filtering cannot fail.
         let rows = filter_record_batch(&self.rows, &wanted).unwrap_or_else(|_| self.rows.clone());
         VerdictBatch { rows }
     }
 }
 
-fn key(kind: Kind) -> i32 {
-    kind as i32
-}
-
 /// The columns of a batch, downcast once.
 struct View<'a> {
     time: &'a PrimitiveArray<TimestampNanosecondType>,
     kind: &'a DictionaryArray<Int32Type>,
+    /// What the keys of `kind` mean.
+    kinds: Vec<Option<Kind>>,
     stream: &'a DictionaryArray<Int32Type>,
     stream_names: &'a StringArray,
     instance: &'a StringArray,
@@ -174,12 +171,15 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Sound because a `VerdictBatch` is only made with the verdict schema.
+    /// Of rows that have the verdict schema.
     fn of(rows: &'a RecordBatch) -> View<'a> {
+        let kind = rows.column(1).as_dictionary::<Int32Type>();
+        let named = |name| Kind::ALL.into_iter().find(|kind| Some(kind.name()) == name);
         let stream = rows.column(2).as_dictionary::<Int32Type>();
         View {
             time: rows.column(0).as_primitive(),
-            kind: rows.column(1).as_dictionary(),
+            kind,
+            kinds: kind.values().as_string::<i32>().iter().map(named).collect(),
             stream,
             stream_names: stream.values().as_string(),
             instance: rows.column(3).as_string(),
@@ -191,6 +191,12 @@ impl<'a> View<'a> {
             json: rows.column(9).as_string(),
             message: rows.column(10).as_string(),
         }
+    }
+
+    fn kind(&self, row: usize) -> Kind {
+        let key = usize::try_from(self.kind.keys().value(row)).unwrap_or_default();
+        // `VerdictBatch::new` has seen to it that every key means something.
+        self.kinds[key].unwrap_or(Kind::Value)
     }
 
     fn verdict(&self, row: usize) -> Verdict<'a> {
@@ -206,11 +212,10 @@ impl<'a> View<'a> {
         } else {
             text(self.text).map(Value::Text).or_else(|| text(self.json).map(Value::Json))
         };
-        let kind = usize::try_from(self.kind.keys().value(row)).unwrap_or_default();
         let stream = usize::try_from(self.stream.keys().value(row)).unwrap_or_default();
         Verdict {
             time: Time(self.time.value(row)),
-            kind: Kind::ALL[kind],
+            kind: self.kind(row),
             stream: self.stream_names.value(stream),
             instance: text(self.instance),
             value,
@@ -224,14 +229,31 @@ impl<'a> View<'a> {
 #[error("no further verdict is wanted")]
 pub struct Closed;
 
-/// Takes batches as they fill up.
-type Outlet = Box<dyn FnMut(VerdictBatch) -> Result<(), Closed>>;
+/// Where full batches of verdicts go.
+pub trait Outlet {
+    /// Takes a batch.
+    ///
+    /// # Errors
+    /// The run is ending.
+    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed>;
+
+    /// Whether a batch would still be taken.
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+impl<F: FnMut(VerdictBatch) -> Result<(), Closed>> Outlet for F {
+    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed> {
+        self(batch)
+    }
+}
 
 /// Where an engine puts its verdicts. Full batches go on to the sinks at once, so a long gap in
 /// time with a verdict at every tick needs no memory to speak of.
 pub struct Verdicts {
     selection: Selection,
-    outlet: Outlet,
+    outlet: Box<dyn Outlet>,
     max_rows: usize,
     stream_names: ArrayRef,
     columns: ColumnBuilders,
@@ -259,7 +281,7 @@ impl Verdicts {
         streams: &[String],
         selection: Selection,
         max_rows: usize,
-        outlet: impl FnMut(VerdictBatch) -> Result<(), Closed> + 'static,
+        outlet: impl Outlet + 'static,
     ) -> Verdicts {
         Verdicts {
             selection,
@@ -273,6 +295,15 @@ impl Verdicts {
     /// What somebody reads: an engine need not build anything else.
     pub fn selection(&self) -> Selection {
         self.selection
+    }
+
+    /// Whether verdicts are still wanted: for engines to ask now and then in work that yields
+    /// none for long.
+    ///
+    /// # Errors
+    /// The run is ending.
+    pub fn check(&self) -> Result<(), Closed> {
+        if self.outlet.is_open() { Ok(()) } else { Err(Closed) }
     }
 
     /// A trigger fired.
@@ -329,7 +360,7 @@ impl Verdicts {
         }
         let rows = self.columns.finish(&self.stream_names);
         match RecordBatch::try_new(verdict_schema(), rows).ok().and_then(VerdictBatch::new) {
-            Some(batch) => (self.outlet)(batch),
+            Some(batch) => self.outlet.take(batch),
             None => Err(Closed),
         }
     }
@@ -348,8 +379,8 @@ impl Verdicts {
         }
         let columns = &mut self.columns;
         columns.time.push(time.0);
-        columns.kind.push(key(kind));
-        columns.stream.push(i32::try_from(stream).unwrap_or_default());
+        columns.kind.push(kind as i32);
+        columns.stream.push(i32::try_from(stream).unwrap_or(i32::MAX));
         columns.instance.append_option(instance);
         columns.value(value);
         columns.message.append_option(message);

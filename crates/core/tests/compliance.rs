@@ -83,7 +83,7 @@ impl Source for Count {
             }
             self.next = LAST;
         }
-        let max_rows = self.request.context.max_rows as u64;
+        let max_rows = self.request.context.max_rows.get() as u64;
         let mut end = LAST.min(self.next.saturating_add(max_rows.saturating_sub(1)));
         if self.broken == "loses rows before an error" && self.request.location == "cut off" && end == LAST {
             self.next = LAST + 1;
@@ -106,14 +106,12 @@ impl Source for Count {
         self.next = end + 1 + u64::from(self.broken == "drops a row between batches" && max_rows == 3);
         let column = Int64Array::from_iter_values(rows.iter().map(|row| row.cast_signed()));
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
-        Ok(Some(EventBatch {
-            rows: RecordBatch::try_new(schema, vec![Arc::new(column)]).unwrap(),
-            times: rows.iter().map(|row| row.cast_signed()).collect(),
-            row_numbers: rows.into(),
-            rejected,
-            dropped: 0,
-            end: Position { rows: end, resume: [u8::try_from(end).unwrap()].into() },
-        }))
+        let times: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
+        let position = Position { rows: end, resume: [u8::try_from(end).unwrap()].into() };
+        let batch = RecordBatch::try_new(schema, vec![Arc::new(column)]).unwrap();
+        let mut events = EventBatch::new(batch, times, rows, position);
+        events.rejected = rejected;
+        Ok(Some(events))
     }
 }
 
@@ -168,6 +166,7 @@ struct Storing {
 }
 
 struct Stored {
+    fresh: bool,
     broken: &'static str,
     store: Store,
     location: String,
@@ -187,11 +186,14 @@ impl SinkFactory for Storing {
         let mut store = self.store.lock().unwrap();
         let lines = store.entry(request.location.clone()).or_default();
         match &request.resume {
-            None => lines.clear(),
+            None if self.broken == "empties what it opens" => lines.clear(),
+            None => {}
             Some(_) if self.broken == "does not cut off" => {}
             Some(position) => lines.truncate(usize::try_from(position.rows).unwrap()),
         }
+        drop(store);
         Ok(Box::new(Stored {
+            fresh: request.resume.is_none(),
             broken: self.broken,
             store: Arc::clone(&self.store),
             location: request.location.clone(),
@@ -202,7 +204,14 @@ impl SinkFactory for Storing {
 }
 
 impl Stored {
-    fn append(&self, lines: &mut Vec<String>) {
+    fn start(&mut self) {
+        if std::mem::take(&mut self.fresh) {
+            self.store.lock().unwrap().get_mut(&self.location).unwrap().clear();
+        }
+    }
+
+    fn append(&mut self, lines: &mut Vec<String>) {
+        self.start();
         self.store.lock().unwrap().get_mut(&self.location).unwrap().append(lines);
     }
 }
@@ -229,10 +238,11 @@ impl Sink for Stored {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        self.start();
         let rows = self.store.lock().unwrap()[&self.location].len() as u64;
         let rows = if self.broken == "miscounts" { rows + 1 } else { rows };
-        Ok(Position { rows, ..Position::default() })
+        Ok(Some(Position { rows, ..Position::default() }))
     }
 
     fn finish(mut self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
@@ -252,6 +262,7 @@ fn try_sink(broken: &'static str) -> Result<(), String> {
         check_sink(&SinkCase {
             factory: &Storing { broken, store: Arc::clone(&store) },
             request: request("out"),
+            readable_while_open: true,
             forbidden: request("forbidden"),
             read: &|location| store.lock().unwrap().get(location).cloned().unwrap_or_default(),
         });
@@ -268,6 +279,7 @@ fn a_sink_that_keeps_its_promises_passes_and_one_that_breaks_any_does_not() {
         "keeps verdicts back",
         "marks batches",
         "miscounts",
+        "empties what it opens",
         "loses a failed run",
     ] {
         assert!(try_sink(broken).is_err(), "a sink that {broken} gets by");

@@ -11,6 +11,7 @@
 //! # Ok::<(), fairstream_engine::SpecError>(())
 //! ```
 
+mod clock;
 mod reference;
 mod specification;
 mod value;

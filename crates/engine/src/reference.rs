@@ -2,13 +2,13 @@
 //!
 //! The interpreter panics on much that can happen, accepts time that runs backwards, and keeps
 //! every deadline of a gap in memory. The guard in front of it checks what goes in, catches what
-//! goes wrong, and feeds it time in small steps.
+//! goes wrong, and takes it from one deadline to the next.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use fairstream_core::{Engine, EngineError, EventBatch, Time, Verdicts, WantedColumn, catch_panic};
+use rtlola_frontend::mir::WindowOperation;
 use rtlola_interpreter::config::OfflineMode;
 use rtlola_interpreter::input::VectorFactory;
 use rtlola_interpreter::monitor::{Change, Incremental};
@@ -16,7 +16,8 @@ use rtlola_interpreter::time::RelativeNanos;
 use rtlola_interpreter::{ConfigBuilder, Monitor, Value};
 
 use crate::Specification;
-use crate::specification::is_trigger;
+use crate::clock::Clock;
+use crate::specification::{is_trigger, with_deep_stack};
 use crate::value::{instance, read, with_verdict_value};
 
 type Interpreter =
@@ -31,11 +32,10 @@ pub struct ReferenceEngine {
     wanted: Vec<WantedColumn>,
     streams: Vec<Stream>,
     names: Vec<String>,
-    /// The longest step in which the clock may go on: the shortest period of the specification.
-    step: Option<Duration>,
+    clock: Clock,
     start: Time,
-    /// Everything that was due up to here has been evaluated.
-    reached: Time,
+    /// Everything that is due up to and at this time has been evaluated.
+    evaluated: Time,
 }
 
 /// What the engine keeps for each output stream.
@@ -54,6 +54,13 @@ impl ReferenceEngine {
     /// # Errors
     /// The interpreter refuses the specification.
     pub fn new(spec: &Specification, start: Time) -> Result<ReferenceEngine, EngineError> {
+        let mut windows = spec.mir().sliding_windows.iter().map(|window| window.op);
+        if windows.any(|operation| operation == WindowOperation::Integral) {
+            // Version 0.11 takes a tenth of a second for a second where it adds up the time between.
+            return Err(EngineError::Build(
+                "the interpreter computes `integral` over a time wrongly".to_owned(),
+            ));
+        }
         let build = || {
             ConfigBuilder::new()
                 .with_ir(spec.mir().clone())
@@ -77,10 +84,18 @@ impl ReferenceEngine {
             wanted: spec.wanted().to_vec(),
             streams: streams.collect(),
             names: spec.mir().outputs.iter().map(|output| output.name.clone()).collect(),
-            step: spec.shortest_period(),
+            clock: Clock::new(spec.mir()),
             start,
-            reached: start,
+            evaluated: Time(start.0.saturating_sub(1)),
         })
+    }
+
+    /// Whether an engine can be built for a specification.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(spec: &Specification) -> Result<(), EngineError> {
+        with_deep_stack(|| ReferenceEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
     /// One row of the batch.
@@ -91,11 +106,13 @@ impl ReferenceEngine {
             reason,
         };
         let time = events.time(index);
-        if time < self.reached {
-            let (time, reached) = (time.for_people(), self.reached.for_people());
+        // What is due at exactly the time of the row is evaluated after it.
+        let before = Time(time.0.saturating_sub(1));
+        if before < self.evaluated || time < self.start {
+            let (time, evaluated) = (time.for_people(), self.evaluated.max(self.start).for_people());
             return Err(bad(
                 None,
-                format!("its time {time} is before {reached}, which has been evaluated already"),
+                format!("its time {time} is before {evaluated}, which has been evaluated already"),
             ));
         }
         let values: Result<Vec<Value>, EngineError> = events
@@ -106,62 +123,68 @@ impl ReferenceEngine {
             .map(|(column, wanted)| read(column, index).map_err(|reason| bad(Some(&wanted.name), reason)))
             .collect();
         let values = values?;
-        // What is due at exactly the time of the row is evaluated after it.
-        if time > self.reached {
-            self.run_clock(Time(time.0 - 1), out)?;
-        }
+        self.run_clock(before, Some(index), out)?;
         let since_start = self.since_start(time);
         let verdicts = catch_panic(|| self.interpreter.accept_event(values, since_start))
             .map_err(|panic| bad(None, explained(&panic)))?
             .map_err(|error| bad(None, error.to_string()))?;
-        self.reached = time;
+        self.write_due(verdicts.timed, out)?;
         self.write(time, verdicts.event, out)
     }
 
-    /// Evaluates everything that is due up to and at `time`, in steps, so that the verdicts of a
-    /// long gap are handed on instead of piling up.
-    fn run_clock(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        let Some(step) = self.step else {
-            self.reached = self.reached.max(time);
-            return Ok(());
-        };
-        // First what is due at the time of the last event, which comes after it. Then from one
-        // multiple of the step to the next, so that an error can name the deadline.
-        let mut next = self.reached.min(time);
-        loop {
+    /// Evaluates everything that is due up to and at `time`, one deadline after another, so that
+    /// the verdicts of a long gap are handed on instead of piling up, and those before a deadline
+    /// that fails are kept. `event` is the row that waits for it.
+    fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
+        while !self.clock.is_idle() && self.evaluated < time {
+            let next = self.clock.next_after(self.since_start(self.evaluated));
+            let next = next.map_or(time, |nanos| self.at(nanos)).min(time);
             let since_start = self.since_start(next);
-            let due = catch_panic(|| self.interpreter.accept_time(since_start))
-                .map_err(|panic| EngineError::Deadline { time: next, reason: explained(&panic) })?;
-            for (nanos, changes) in due {
-                self.write(Time(self.start.0.saturating_add_unsigned(nanos)), changes, out)?;
-            }
-            self.reached = self.reached.max(next);
-            if next == time {
-                return Ok(());
-            }
-            let into_step = u128::from(since_start) % step.as_nanos();
-            let rest_of_step = step - Duration::from_nanos(u64::try_from(into_step).unwrap_or_default());
-            next = next.saturating_add(rest_of_step).min(time);
+            let due = catch_panic(|| self.interpreter.accept_time(since_start)).map_err(|panic| {
+                EngineError::Deadline { time: next, before: event, reason: explained(&panic) }
+            })?;
+            self.evaluated = next;
+            self.write_due(due, out)?;
+            out.check()?;
         }
+        self.evaluated = self.evaluated.max(time);
+        Ok(())
     }
 
+    /// Nanoseconds since the start of the clock; zero for the instant before it.
     fn since_start(&self, time: Time) -> u64 {
         u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
     }
 
+    fn at(&self, since_start: u64) -> Time {
+        Time(self.start.0.saturating_add_unsigned(since_start))
+    }
+
+    fn write_due(&mut self, due: Vec<(u64, Incremental)>, out: &mut Verdicts) -> Result<(), EngineError> {
+        due.into_iter().try_for_each(|(nanos, changes)| self.write(self.at(nanos), changes, out))
+    }
+
     fn write(&mut self, time: Time, changes: Incremental, out: &mut Verdicts) -> Result<(), EngineError> {
+        let since_start = self.since_start(time);
         for (index, mut changes) in changes {
             let stream = &mut self.streams[index];
             stream.put_in_order(&mut changes);
             for change in changes {
                 match change {
-                    Change::Spawn(parameters) => out.spawn(time, index, &instance(&parameters))?,
+                    Change::Spawn(parameters) => {
+                        if let Some(spawn) = stream.spawned.get(&parameters) {
+                            self.clock.spawn(index, *spawn, since_start);
+                        }
+                        out.spawn(time, index, &instance(&parameters))?;
+                    }
                     Change::Value(parameters, value) => {
                         let parameters = parameters.as_deref().map(instance);
                         stream.write_value(time, index, parameters.as_deref(), &value, out)?;
                     }
                     Change::Close(parameters) => {
-                        stream.spawned.remove(&parameters);
+                        if let Some(spawn) = stream.spawned.remove(&parameters) {
+                            self.clock.close(index, spawn);
+                        }
                         out.close(time, index, &instance(&parameters))?;
                     }
                 }
@@ -226,7 +249,7 @@ impl Engine for ReferenceEngine {
     }
 
     fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.run_clock(time, out)
+        self.run_clock(time, None, out)
     }
 }
 
@@ -236,8 +259,8 @@ fn explained(panic: &str) -> String {
         "a whole number overflows: it is too large, or an unsigned one would be negative"
     } else if panic.contains("divide by zero") || panic.contains("divisor of zero") {
         "a whole number is divided by zero"
-    } else if panic.contains("NaN") {
-        "the result is not a number, such as 0.0 / 0.0"
+    } else if panic.to_lowercase().contains("nan") {
+        "the result is not a number, such as 0.0 / 0.0 or the root of -1.0"
     } else {
         return format!("the interpreter stopped working: {panic}");
     };

@@ -1,5 +1,6 @@
 //! A specification that has been parsed and type-checked, and what can be said of it at once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,8 +9,12 @@ use codespan_reporting::diagnostic::Diagnostic;
 use codespan_reporting::files::SimpleFile;
 use codespan_reporting::term::{self, termcolor::Buffer};
 use fairstream_core::{WantedColumn, catch_panic};
-use rtlola_frontend::mir::{FloatTy, IntTy, OutputKind, OutputStream, PacingType, Type, UIntTy};
+use rtlola_frontend::mir::{
+    ActivationCondition, FloatTy, IntTy, OutputKind, OutputStream, PacingType, Type, UIntTy,
+};
 use rtlola_frontend::{ParserConfig, RawDiagnostic, RtLolaMir};
+
+use crate::clock::{pacings, period};
 
 /// A specification that the RTLola frontend has accepted.
 #[derive(Clone, Debug)]
@@ -26,7 +31,7 @@ impl Specification {
     pub fn parse(name: &str, text: &str) -> Result<Specification, SpecError> {
         let config = ParserConfig::for_named_spec(name.to_owned(), text.to_owned());
         let refused = |diagnostics| SpecError { name: name.to_owned(), text: text.to_owned(), diagnostics };
-        let parsed = catch_panic(|| rtlola_frontend::parse(&config)).map_err(|panic| {
+        let parsed = with_deep_stack(|| rtlola_frontend::parse(&config)).map_err(|panic| {
             refused(vec![
                 Diagnostic::error()
                     .with_message("the RTLola frontend cannot handle this specification")
@@ -36,6 +41,9 @@ impl Specification {
         let mir = parsed.map_err(|errors| {
             refused(errors.iter().map(|error| RawDiagnostic::from(error.clone())).collect())
         })?;
+        if let Some(too_fast) = too_fast(&mir) {
+            return Err(refused(vec![too_fast]));
+        }
         let wanted: Vec<Result<WantedColumn, RawDiagnostic<()>>> =
             mir.inputs.iter().map(|input| wanted(&input.name, &input.ty)).collect();
         if wanted.iter().any(Result::is_err) {
@@ -93,8 +101,31 @@ impl Specification {
                 format!("{} from its spawn on", every(duration))
             }
             (_, Some(duration)) => every(duration),
+            (PacingType::Event(condition), _) => format!("at {}", self.activation(condition)),
             _ => format!("at {}", self.mir.display(pacing)),
         }
+    }
+
+    /// An activation condition without the alternatives that others make superfluous: `a∨b`, not
+    /// `a∨a∧b∨b`.
+    fn activation(&self, condition: &ActivationCondition) -> String {
+        let alternatives = match condition {
+            ActivationCondition::Disjunction(alternatives) => alternatives.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        let parts = |alternative: &ActivationCondition| -> BTreeSet<String> {
+            let parts = match alternative {
+                ActivationCondition::Conjunction(parts) => parts.as_slice(),
+                other => std::slice::from_ref(other),
+            };
+            parts.iter().map(|part| self.mir.display(part).to_string()).collect()
+        };
+        let all: Vec<BTreeSet<String>> = alternatives.iter().map(parts).collect();
+        let needed =
+            all.iter().filter(|one| !all.iter().any(|other| other.is_subset(one) && other.len() < one.len()));
+        let words: Vec<String> =
+            needed.map(|parts| parts.iter().cloned().collect::<Vec<_>>().join("∧")).collect();
+        words.join("∨")
     }
 
     /// The condition of a trigger, as text.
@@ -104,16 +135,6 @@ impl Specification {
             conditions.map(|condition| self.mir.display(condition).to_string()).collect();
         (is_trigger(output) && !texts.is_empty()).then(|| texts.join(" or "))
     }
-
-    /// The shortest period of any clock in it; `None` if it has no clock.
-    pub(crate) fn shortest_period(&self) -> Option<Duration> {
-        let outputs = self.mir.outputs.iter();
-        let pacings = outputs.flat_map(|output| {
-            let clauses = output.eval.clauses.iter().map(|clause| &clause.pacing);
-            clauses.chain([&output.eval.eval_pacing, &output.spawn.pacing, &output.close.pacing])
-        });
-        pacings.filter_map(period).min()
-    }
 }
 
 /// Whether an output is a trigger.
@@ -121,16 +142,24 @@ pub(crate) fn is_trigger(output: &OutputStream) -> bool {
     matches!(output.kind, OutputKind::Trigger(_))
 }
 
-fn period(pacing: &PacingType) -> Option<Duration> {
-    match pacing {
-        PacingType::GlobalPeriodic(frequency) | PacingType::LocalPeriodic(frequency) => {
-            // A frequency is an exact fraction of hertz; its inverse in nanoseconds, rounded down.
-            let hertz = frequency.value;
-            let nanos = *hertz.denom() * 1_000_000_000 / *hertz.numer();
-            Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
-        }
-        PacingType::Event(_) | PacingType::Constant => None,
-    }
+/// Runs `work` with a stack that does for deeply nested expressions, which the frontend takes apart
+/// by recursion. Memory that is not touched costs nothing.
+pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    const STACK: usize = 512 << 20;
+    let work = || catch_panic(work);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let joined = thread.map_err(|error| error.to_string())?.join();
+        joined.unwrap_or_else(|_| Err("it panicked".to_owned()))
+    })
+}
+
+/// The first stream with a clock that is too fast to be told in nanoseconds.
+fn too_fast(mir: &RtLolaMir) -> Option<RawDiagnostic<()>> {
+    let is_too_fast = |pacing: &&PacingType| period(pacing).is_some_and(|period| period.is_zero());
+    let index = pacings(mir).position(|pacings| pacings.iter().any(is_too_fast))?;
+    let name = &mir.outputs[index].name;
+    Some(Diagnostic::error().with_message(format!("the period of `{name}` is shorter than a nanosecond")))
 }
 
 fn signature(output: &OutputStream) -> String {
@@ -161,9 +190,13 @@ fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
         Type::String => DataType::Utf8,
         Type::Bytes => DataType::Binary,
         Type::Tuple(_) | Type::Option(_) | Type::Function { .. } => {
+            let help = match ty {
+                Type::Tuple(_) => vec!["Help: use one input for each part".to_owned()],
+                _ => vec!["Help: an input has no value at an instant anyway where there is none".to_owned()],
+            };
             return Err(Diagnostic::error()
                 .with_message(format!("input `{name}` has the type {ty}, which no source can supply"))
-                .with_notes(vec!["Help: use one input for each part".to_owned()]));
+                .with_notes(help));
         }
     };
     Ok(WantedColumn::new(name, data_type))

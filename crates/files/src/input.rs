@@ -137,7 +137,8 @@ enum Unpacked {
 }
 
 fn unpacked(path: &Path, file: File) -> io::Result<Unpacked> {
-    Ok(match path.extension().and_then(|extension| extension.to_str()) {
+    let ending = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    Ok(match ending.as_deref() {
         Some("gz") => {
             let file = io::BufReader::with_capacity(BLOCK, file);
             Unpacked::Packed(Box::new(Decompressed(MultiGzDecoder::new(file))))

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use fairstream_core::{Cause, Position, RunEnd, Selection, Sink, SinkError, SinkRequest, VerdictBatch};
@@ -13,21 +14,28 @@ pub type Format = fn(&VerdictBatch) -> Result<Vec<u8>, Cause>;
 pub struct TextSink {
     output: TextOutput,
     select: Selection,
+    header: &'static str,
     format: Format,
 }
 
 impl TextSink {
-    /// Opens what the request names. A file that exists is replaced and begins with `header`; if
-    /// the request says where to go on, it is cut off there instead.
+    /// Opens what the request names. A file that exists is replaced, by one that begins with
+    /// `header`, once something is written or the run has ended well. If the request says where to
+    /// go on, it is cut off there instead.
     ///
     /// # Errors
     /// The file cannot be opened, or is shorter than the place to go on.
-    pub fn open(request: &SinkRequest, header: &str, format: Format) -> Result<TextSink, SinkError> {
-        let mut output = TextOutput::open(request)?;
-        if output.bytes == 0 && !header.is_empty() {
-            output.write(0, header.as_bytes())?;
+    pub fn open(request: &SinkRequest, header: &'static str, format: Format) -> Result<TextSink, SinkError> {
+        Ok(TextSink { output: TextOutput::open(request)?, select: request.select, header, format })
+    }
+
+    /// Before anything is written: empties the file and writes the header.
+    fn begin(&mut self) -> Result<(), SinkError> {
+        if std::mem::replace(&mut self.output.begun, true) {
+            return Ok(());
         }
-        Ok(TextSink { output, select: request.select, format })
+        self.output.empty()?;
+        if self.header.is_empty() { Ok(()) } else { self.output.write(0, self.header.as_bytes()) }
     }
 }
 
@@ -43,14 +51,17 @@ impl Sink for TextSink {
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
         let text =
             (self.format)(batch).map_err(|cause| SinkError::Write { sink: self.name().to_owned(), cause })?;
+        self.begin()?;
         self.output.write(batch.len(), &text)
     }
 
-    fn flush(&mut self) -> Result<Position, SinkError> {
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        self.begin()?;
         self.output.flush()
     }
 
     fn finish(mut self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
+        self.begin()?;
         self.output.flush().map(|_| ())
     }
 }
@@ -60,6 +71,8 @@ struct TextOutput {
     name: String,
     /// `None` is standard output.
     file: Option<File>,
+    /// Whether the file has been emptied and has its header, or is gone on with.
+    begun: bool,
     rows: u64,
     bytes: u64,
 }
@@ -77,11 +90,23 @@ impl TextOutput {
             ("-", Some(_)) => {
                 return Err(failed(io::Error::other("standard output cannot be taken up again")));
             }
-            (path, None) => Some(File::create(path).map_err(failed)?),
+            // Not emptied yet: the run may still fail to start.
+            (path, None) => {
+                let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+                Some(opened.map_err(failed)?)
+            }
             (path, Some((_, bytes))) => Some(cut(path, bytes).map_err(failed)?),
         };
         let (rows, bytes) = resume.unwrap_or_default();
-        Ok(TextOutput { name: name.to_owned(), file, rows, bytes })
+        Ok(TextOutput { name: name.to_owned(), file, begun: bytes > 0, rows, bytes })
+    }
+
+    fn empty(&self) -> Result<(), SinkError> {
+        let Some(file) = self.regular_file() else { return Ok(()) };
+        let folder = Path::new(&self.name).parent().filter(|folder| !folder.as_os_str().is_empty());
+        // The name of a new file is durable once its folder is; not every system can do that.
+        let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+        file.set_len(0).map_err(|cause| self.failed(cause))
     }
 
     /// Writes the text of so many rows. When it returns, a reader can see them.
@@ -99,14 +124,16 @@ impl TextOutput {
         Ok(())
     }
 
-    /// Makes what was written durable and says where that is.
-    fn flush(&mut self) -> Result<Position, SinkError> {
-        if let Some(file) = &self.file
-            && file.metadata().is_ok_and(|meta| meta.is_file())
-        {
-            file.sync_data().map_err(|cause| self.failed(cause))?;
-        }
-        Ok(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) })
+    /// Makes what was written durable and says where that is. Standard output, pipes and devices
+    /// are as durable as whoever reads them.
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        let Some(file) = self.regular_file() else { return Ok(None) };
+        file.sync_data().map_err(|cause| self.failed(cause))?;
+        Ok(Some(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) }))
+    }
+
+    fn regular_file(&self) -> Option<&File> {
+        self.file.as_ref().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
     }
 
     fn failed(&self, cause: io::Error) -> SinkError {

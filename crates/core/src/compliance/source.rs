@@ -1,6 +1,7 @@
 //! What every source must do.
 
 use std::any::Any;
+use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,6 +80,7 @@ fn try_open(
     max_rows: usize,
     stop: &StopToken,
 ) -> Result<Box<dyn Source>, SourceError> {
+    let max_rows = NonZeroUsize::new(max_rows).expect("at least one row");
     let context = SourceContext { stop: stop.clone(), max_rows, ..SourceContext::default() };
     case.factory.open(&SourceRequest { context, ..request.clone() })
 }

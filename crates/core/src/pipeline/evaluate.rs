@@ -1,9 +1,11 @@
 //! The engine's thread: merges, evaluates, hands verdicts to every sink.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{SendTimeoutError, Sender};
 
 use super::RunError;
 use super::counters::count;
@@ -12,7 +14,7 @@ use super::merge::{Merge, Merged};
 use super::shared::Shared;
 use super::write::Parcel;
 use crate::{
-    BuildEngine, Closed, Engine, EngineError, EventBatch, RejectedRow, Selection, Time, VerdictBatch,
+    BuildEngine, Closed, Engine, EngineError, EventBatch, Outlet, RejectedRow, Selection, Time, VerdictBatch,
     Verdicts, catch_panic,
 };
 
@@ -34,19 +36,23 @@ struct Running {
     engine: Box<dyn Engine>,
     verdicts: Verdicts,
     reached: Time,
+    /// Whether the input has ended and only the clock runs on.
+    running_out: Rc<Cell<bool>>,
 }
 
 impl Evaluation {
     pub(super) fn run(self) {
         let shared = Arc::clone(&self.shared);
+        // Kept until the end is settled: the sinks finish when the last outlet is gone.
         let outlets = self.outlets.clone();
-        match catch_panic(|| self.evaluate()) {
-            Ok(Ok(())) | Ok(Err(RunError::Engine(EngineError::Closed(Closed)))) => {}
-            Ok(Err(error)) => shared.fail(error),
-            Err(reason) => shared.fail(RunError::EnginePanicked(reason)),
+        match catch_panic(|| self.evaluate()).unwrap_or_else(|panic| Err(RunError::EnginePanicked(panic))) {
+            // Whoever closed the run has said why.
+            Err(RunError::Engine(EngineError::Closed(_))) if shared.is_over() || shared.stop.is_stopped() => {
+            }
+            Err(error) => shared.fail(error),
+            Ok(()) => {}
         }
-        // Settled before the sinks see that there is nothing more to come.
-        let _ = shared.end();
+        shared.settle_end();
         drop(outlets);
     }
 
@@ -57,7 +63,7 @@ impl Evaluation {
             if let Some(first) = merged.events.times.first() {
                 let running = match &mut running {
                     Some(running) => running,
-                    none => none.insert(self.start(self.since.unwrap_or(Time(*first).clock_start()))?),
+                    none => none.insert(self.start(self.clock_start(Time(*first), merged.events.relative))?),
                 };
                 running
                     .feed(&merged.events, &self.shared)
@@ -65,49 +71,52 @@ impl Evaluation {
             }
             self.tell_through(&merged.through);
         }
-        if !self.shared.stop.is_stopped() {
-            if running.is_none()
-                && let Some(since) = self.since
-            {
-                running = Some(self.start(since)?);
-            }
-            if let Some(running) = &mut running {
-                running.run_out(self.until, &self.shared)?;
-            }
+        if self.shared.stop.is_stopped() {
+            return Ok(());
         }
-        Ok(())
+        if running.is_none()
+            && let Some(since) = self.since
+        {
+            running = Some(self.start(since)?);
+        }
+        running.map_or(Ok(()), |mut running| running.run_out(self.until, &self.shared))
+    }
+
+    /// Where the clock starts: periodic streams are due a period after it.
+    fn clock_start(&self, first: Time, relative: bool) -> Time {
+        self.since.unwrap_or(if relative { first.min(Time(0)) } else { first })
     }
 
     fn start(&mut self, start: Time) -> Result<Running, RunError> {
         let refused: BuildEngine = Box::new(|_| Err(EngineError::Build("it was built already".to_owned())));
         let build = std::mem::replace(&mut self.build, refused);
         let engine = build(start).map_err(RunError::Engine)?;
-        let shared = Arc::clone(&self.shared);
-        let outlets: Rc<[Sender<Parcel>]> = self.outlets.as_slice().into();
-        let verdicts = Verdicts::new(engine.streams(), self.selection, self.max_verdicts, move |batch| {
-            hand_out(&batch, &outlets, &shared)
-        });
-        Ok(Running { engine, verdicts, reached: start })
+        let running_out = Rc::new(Cell::new(false));
+        let sinks = Sinks {
+            outlets: self.outlets.clone(),
+            shared: Arc::clone(&self.shared),
+            running_out: Rc::clone(&running_out),
+        };
+        let verdicts = Verdicts::new(engine.streams(), self.selection, self.max_verdicts, sinks);
+        Ok(Running { engine, verdicts, reached: start, running_out })
     }
 
     /// Every verdict on the events up to there has been handed out.
     fn tell_through(&self, through: &Through) {
         for outlet in &self.outlets {
-            // A sink that is gone has told `shared` why.
-            let _ = outlet.send(Parcel::Through(Arc::clone(through)));
+            let _ = send(outlet, Parcel::Through(Arc::clone(through)), &self.shared);
         }
     }
 
     /// From the index in a batch to the row of a source.
     fn name_event(&self, error: RunError, merged: &Merged) -> RunError {
-        match error {
-            RunError::Engine(EngineError::Event { index, column, reason }) => {
-                let source = merged.sources.as_ref().and_then(|sources| sources.get(index)).unwrap_or(&0);
-                let row = merged.events.row_numbers.get(index).copied().unwrap_or_default();
-                let origin = self.origins.get(*source).cloned().unwrap_or_default();
-                RunError::Event { origin, bad: RejectedRow { row, column, reason } }
+        let RunError::Engine(EngineError::Event { index, column, reason }) = error else { return error };
+        let source = merged.sources.as_ref().and_then(|sources| sources.get(index)).unwrap_or(&0);
+        match (self.origins.get(*source), merged.events.row_numbers.get(index)) {
+            (Some(origin), Some(row)) => {
+                RunError::Event { origin: origin.clone(), bad: RejectedRow { row: *row, column, reason } }
             }
-            error => error,
+            _ => RunError::Engine(EngineError::Event { index, column, reason }),
         }
     }
 }
@@ -115,14 +124,18 @@ impl Evaluation {
 impl Running {
     fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), RunError> {
         let fed = self.evaluate(|engine, verdicts| engine.feed(events, verdicts));
-        if let Err(RunError::Engine(EngineError::Event { index, .. })) = &fed {
-            count(&shared.counters.evaluated, *index);
+        let evaluated = match &fed {
+            Ok(()) => events.len(),
+            Err(RunError::Engine(EngineError::Event { index, .. })) => *index,
+            Err(RunError::Engine(EngineError::Deadline { before, .. })) => before.unwrap_or(0),
+            Err(_) => 0,
+        };
+        count(&shared.counters.evaluated, evaluated);
+        if let Some(last) = events.times[..evaluated].last() {
+            self.reached = self.reached.max(Time(*last));
+            shared.counters.reach(self.reached);
         }
-        fed?;
-        self.reached = self.reached.max(events.times.last().map_or(self.reached, |last| Time(*last)));
-        count(&shared.counters.evaluated, events.len());
-        shared.counters.reach(self.reached);
-        Ok(())
+        fed
     }
 
     /// Hands out the verdicts also when the engine fails or panics: those on the events before the
@@ -136,33 +149,57 @@ impl Running {
         evaluated.map_err(RunError::EnginePanicked)?.map_err(RunError::Engine)
     }
 
-    /// After the last event the clock runs on to the end of the monitored span. In steps, so that
-    /// somebody who does not want to wait for it can stop it.
+    /// After the last event the clock runs on to the end of the monitored span; in steps, so that
+    /// one sees how far it has come.
     fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), RunError> {
         const STEPS: i64 = 1000;
+        self.running_out.set(true);
         let end = until.map_or(self.reached, |until| until.max(self.reached));
         let step = end.0.saturating_sub(self.reached.0) / STEPS + 1;
-        while !shared.stop.is_stopped() {
+        loop {
             let time = self.reached;
             self.evaluate(|engine, verdicts| engine.advance(time, verdicts))?;
-            shared.counters.reach(self.reached);
-            if self.reached == end {
-                break;
+            shared.counters.reach(time);
+            if time == end {
+                return Ok(());
             }
-            self.reached = Time(self.reached.0.saturating_add(step)).min(end);
+            self.reached = Time(time.0.saturating_add(step)).min(end);
         }
-        Ok(())
     }
 }
 
-fn hand_out(batch: &VerdictBatch, outlets: &[Sender<Parcel>], shared: &Shared) -> Result<(), Closed> {
-    if shared.is_over() {
-        return Err(Closed);
+/// Every sink's end of the engine.
+struct Sinks {
+    outlets: Vec<Sender<Parcel>>,
+    shared: Arc<Shared>,
+    running_out: Rc<Cell<bool>>,
+}
+
+impl Outlet for Sinks {
+    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed> {
+        if self.shared.is_over() {
+            return Err(Closed);
+        }
+        count(&self.shared.counters.verdicts, batch.len());
+        count(&self.shared.counters.triggers, batch.triggers());
+        self.outlets.iter().try_for_each(|outlet| send(outlet, Parcel::Verdicts(batch.clone()), &self.shared))
     }
-    count(&shared.counters.verdicts, batch.len());
-    count(&shared.counters.triggers, batch.triggers());
-    for outlet in outlets {
-        let _ = outlet.send(Parcel::Verdicts(batch.clone()));
+
+    /// What has been read is evaluated even when somebody asks to stop; the time after it is not.
+    fn is_open(&self) -> bool {
+        let stopped = self.running_out.get() && self.shared.stop.is_stopped();
+        !stopped && !self.shared.is_over()
     }
-    Ok(())
+}
+
+/// Waits for the sink, but not if the run has failed elsewhere meanwhile.
+fn send(outlet: &Sender<Parcel>, mut parcel: Parcel, shared: &Shared) -> Result<(), Closed> {
+    loop {
+        parcel = match outlet.send_timeout(parcel, Duration::from_millis(100)) {
+            // A sink that is gone has told `shared` why.
+            Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return Ok(()),
+            Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Closed),
+            Err(SendTimeoutError::Timeout(parcel)) => parcel,
+        };
+    }
 }

@@ -5,13 +5,21 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 use arrow::error::ArrowError;
-use crossbeam_channel::{Receiver, TryRecvError};
+use crossbeam_channel::{Receiver, Select, TryRecvError};
 
 use super::ledger::Through;
 use crate::{EventBatch, Position, SourceError};
 
-/// What a source's thread sends: batches, and perhaps an error as its last word.
-pub(super) type Delivery = Result<EventBatch, SourceError>;
+/// Rows of one source in order of time.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) events: EventBatch,
+    /// All rows of the source up to there have left its thread; `None` if that has not changed.
+    pub(super) through: Option<Position>,
+}
+
+/// What a source's thread sends: parts, and perhaps an error as its last word.
+pub(super) type Delivery = Result<Part, SourceError>;
 
 /// Rows that are put together into one batch at most.
 pub(super) const ROWS_AT_ONCE: usize = 8192;
@@ -35,15 +43,40 @@ pub(super) struct Merged {
 struct Input {
     deliveries: Receiver<Delivery>,
     ended: bool,
-    /// The batch whose rows are next, and the first of them that is not yet merged.
-    head: Option<(EventBatch, usize)>,
-    /// The end of the last batch that has been merged as a whole.
+    /// The part whose rows are next, and the first of them that is not yet merged.
+    head: Option<(Part, usize)>,
+    /// How far all rows have been merged.
     through: Option<Position>,
 }
 
 impl Input {
     fn time(&self) -> Option<i64> {
-        self.head.as_ref().map(|(events, next)| events.times[*next])
+        self.head.as_ref().map(|(part, next)| part.events.times[*next])
+    }
+
+    /// Whether there may be rows that have to be known before others can be merged.
+    fn is_wanting(&self) -> bool {
+        self.head.is_none() && !self.ended
+    }
+
+    fn pass(&mut self, through: Option<Position>) {
+        if through.is_some() {
+            self.through = through;
+        }
+    }
+
+    /// Takes what is there, if anything.
+    fn take(&mut self) -> Result<(), SourceError> {
+        while self.is_wanting() {
+            match self.deliveries.try_recv() {
+                Ok(Ok(part)) if part.events.is_empty() => self.pass(part.through),
+                Ok(Ok(part)) => self.head = Some((part, 0)),
+                Ok(Err(error)) => return Err(error),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => self.ended = true,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -55,17 +88,12 @@ impl Merge {
 
     /// The next rows; `None` when every source has ended.
     pub(super) fn next(&mut self) -> Option<Result<Merged, SourceError>> {
-        match self.inputs.as_mut_slice() {
-            [only] => {
-                let events = match only.deliveries.recv().ok()? {
-                    Ok(events) => events,
-                    Err(error) => return Some(Err(error)),
-                };
-                let through = Arc::from([Some(events.end.clone())]);
-                Some(Ok(Merged { events, sources: None, through }))
-            }
-            _ => self.next_of_several(),
-        }
+        let [only] = self.inputs.as_mut_slice() else { return self.next_of_several() };
+        let delivery = only.deliveries.recv().ok()?;
+        Some(delivery.map(|Part { events, through }| {
+            only.pass(through);
+            Merged { events, sources: None, through: Arc::from([only.through.clone()]) }
+        }))
     }
 
     fn next_of_several(&mut self) -> Option<Result<Merged, SourceError>> {
@@ -84,16 +112,17 @@ impl Merge {
                 break;
             };
             let input = &mut self.inputs[source];
-            let Some((events, next)) = &mut input.head else { break };
+            let Some((part, next)) = &mut input.head else { break };
             let batch = *heads[source].get_or_insert_with(|| {
-                batches.push(events.clone());
+                batches.push(part.events.clone());
                 batches.len() - 1
             });
             places.push((batch, *next));
             sources.push(source);
             *next += 1;
-            if *next == events.len() {
-                input.through = Some(events.end.clone());
+            if *next == part.events.len() {
+                let through = part.through.take();
+                input.pass(through);
                 input.head = None;
                 heads[source] = None;
             }
@@ -102,48 +131,47 @@ impl Merge {
             return self.error.take().map(Err);
         }
         let through = self.inputs.iter().map(|input| input.through.clone()).collect();
-        let merged = gather(&batches.iter().collect::<Vec<_>>(), &places);
-        Some(match merged {
-            Ok(events) => Ok(Merged { events, sources: Some(sources), through }),
-            Err(error) => Err(SourceError::Broken {
-                origin: "the merge of the inputs".to_owned(),
-                reason: error.to_string(),
-            }),
-        })
+        let merged = gather(&batches, &places);
+        Some(merged.map(|events| Merged { events, sources: Some(sources), through }).map_err(|error| {
+            SourceError::Broken { origin: "the merge of the inputs".to_owned(), reason: error.to_string() }
+        }))
     }
 
     /// Gives every input that has not ended a head. With `wait`, blocks until that is so; else
-    /// says `false` if one has nothing ready. Says `false` in either case if one has failed.
+    /// says `false` if one has nothing ready. Says `false` in either case if one has failed,
+    /// whichever it is, and however long the others keep one waiting.
     fn fill(&mut self, wait: bool) -> bool {
-        for input in &mut self.inputs {
-            while input.head.is_none() && !input.ended && self.error.is_none() {
-                let delivery = if wait {
-                    input.deliveries.recv().map_err(|_| TryRecvError::Disconnected)
-                } else {
-                    input.deliveries.try_recv()
-                };
-                match delivery {
-                    Ok(Ok(events)) if events.is_empty() => input.through = Some(events.end),
-                    Ok(Ok(events)) => input.head = Some((events, 0)),
-                    Ok(Err(error)) => self.error = Some(error),
-                    Err(TryRecvError::Empty) => return false,
-                    Err(TryRecvError::Disconnected) => input.ended = true,
+        loop {
+            for input in &mut self.inputs {
+                if let Err(error) = input.take() {
+                    self.error = Some(error);
                 }
             }
+            if self.error.is_some() {
+                return false;
+            }
+            let wanting: Vec<&Input> = self.inputs.iter().filter(|input| input.is_wanting()).collect();
+            if wanting.is_empty() {
+                return true;
+            }
+            if !wait {
+                return false;
+            }
+            let mut select = Select::new();
+            for input in wanting {
+                select.recv(&input.deliveries);
+            }
+            select.ready();
         }
-        self.error.is_none()
     }
 }
 
 /// Puts rows of several batches together: `places` are batch and row, in the new order.
-pub(super) fn gather(batches: &[&EventBatch], places: &[(usize, usize)]) -> Result<EventBatch, ArrowError> {
+pub(super) fn gather(batches: &[EventBatch], places: &[(usize, usize)]) -> Result<EventBatch, ArrowError> {
     let rows: Vec<&RecordBatch> = batches.iter().map(|events| &events.rows).collect();
-    Ok(EventBatch {
-        rows: interleave_record_batch(&rows, places)?,
-        times: places.iter().map(|(batch, row)| batches[*batch].times[*row]).collect(),
-        row_numbers: places.iter().map(|(batch, row)| batches[*batch].row_numbers[*row]).collect(),
-        rejected: Vec::new(),
-        dropped: 0,
-        end: Position::default(),
-    })
+    let times: Vec<i64> = places.iter().map(|(batch, row)| batches[*batch].times[*row]).collect();
+    let numbers: Vec<u64> = places.iter().map(|(batch, row)| batches[*batch].row_numbers[*row]).collect();
+    let rows = interleave_record_batch(&rows, places)?;
+    let relative = batches.iter().all(|events| events.relative);
+    Ok(EventBatch { relative, ..EventBatch::new(rows, times, numbers, Position::default()) })
 }

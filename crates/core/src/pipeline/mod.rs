@@ -14,8 +14,8 @@ mod write;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
@@ -137,6 +137,7 @@ impl Pipeline {
             deliveries.push(delivery);
             let reader = Reader {
                 index,
+                origin: origins[index].clone(),
                 source,
                 columns: columns.clone(),
                 order: Order::new(options.reorder),
@@ -154,7 +155,8 @@ impl Pipeline {
         for (index, sink) in sinks.into_iter().enumerate() {
             let (outlet, parcels) = bounded(capacity);
             outlets.push(outlet);
-            let writer = Writer { index, sink, parcels, shared: Arc::clone(&shared) };
+            let (name, wants) = (sink.name().to_owned(), sink.wants());
+            let writer = Writer { index, name, wants, sink, parcels, shared: Arc::clone(&shared) };
             sink_threads.push(thread::spawn(move || writer.run()));
         }
         let evaluation = Evaluation {
@@ -168,17 +170,37 @@ impl Pipeline {
             until: options.until,
             shared: Arc::clone(&shared),
         };
-        let engine_thread = thread::spawn(move || evaluation.run());
-
-        // Every thread catches its own panics and reports them to `shared`.
-        let _ = engine_thread.join();
-        for thread in sink_threads {
-            let _ = thread.join();
+        match thread::Builder::new().stack_size(ENGINE_STACK).spawn(move || evaluation.run()) {
+            // Every thread catches its own panics and reports them to `shared`.
+            Ok(engine_thread) => drop(engine_thread.join()),
+            Err(error) => shared.fail(RunError::EnginePanicked(error.to_string())),
         }
+        wait_for_sinks(sink_threads, &shared);
         drop(running);
         for thread in source_threads {
             let _ = thread.join();
         }
         shared.report()
+    }
+}
+
+/// Engines evaluate nested expressions by recursion. Memory that is not touched costs nothing.
+const ENGINE_STACK: usize = 256 << 20;
+
+/// How long a sink may take to finish once the run has failed elsewhere.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A slow sink gets all the time it needs; but one that is stuck must not keep the failure of
+/// another part from being told.
+fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &Shared) {
+    let mut over_since = None;
+    for thread in threads {
+        while !thread.is_finished() {
+            if shared.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let _ = thread.join();
     }
 }

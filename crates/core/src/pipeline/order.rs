@@ -1,12 +1,12 @@
 //! Puts the rows of one source in order of time, as far as they may be late.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
 use arrow::error::ArrowError;
 
-use super::merge::{ROWS_AT_ONCE, gather};
+use super::merge::{Part, ROWS_AT_ONCE, gather};
 use crate::{EventBatch, Position, Time};
 
 /// A row may come after rows that are up to `lateness` younger. Rows wait here until no row
@@ -20,8 +20,6 @@ pub(super) struct Order {
     /// The batches that the waiting rows stand in, in order of arrival.
     batches: VecDeque<Held>,
     arrived: u64,
-    /// The end of the last batch that has left as a whole.
-    released: Position,
 }
 
 struct Held {
@@ -38,12 +36,11 @@ impl Order {
             waiting: BinaryHeap::new(),
             batches: VecDeque::new(),
             arrived: 0,
-            released: Position::default(),
         }
     }
 
-    /// Takes note of a row's time, in order of arrival. If it is too late, the time that it would
-    /// have had to have at least.
+    /// Takes note of a row's time, in order of arrival. If it is too late: the oldest time that
+    /// it might have had.
     pub(super) fn admit(&mut self, time: Time) -> Result<(), Time> {
         let oldest = self.oldest_to_come();
         if time < oldest {
@@ -58,47 +55,124 @@ impl Order {
         self.newest.saturating_sub(self.lateness)
     }
 
+    /// What to say of a row that was not admitted.
+    pub(super) fn too_late(&self, time: Time, oldest: Time) -> String {
+        let (time, oldest) = (time.for_people(), oldest.for_people());
+        if self.lateness.is_zero() {
+            format!(
+                "its time {time} is before {oldest}; if rows come late, allow for it with `--reorder 10m`"
+            )
+        } else {
+            format!("its time {time} is before {oldest}, later than `--reorder` allows")
+        }
+    }
+
     /// Takes admitted rows.
     pub(super) fn push(&mut self, events: EventBatch) {
         let first = self.arrived;
+        let mut waiting = 0;
         if !self.lateness.is_zero() {
-            self.arrived += events.len() as u64;
+            waiting = events.len();
+            self.arrived += waiting as u64;
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
         }
-        self.batches.push_back(Held { waiting: events.len(), first, events });
+        self.batches.push_back(Held { waiting, first, events });
     }
 
     /// The next rows that no admissible row can precede any more; with `all`, those too that still
-    /// wait for a predecessor. `None` if there are none now.
-    pub(super) fn ready(&mut self, all: bool) -> Result<Option<EventBatch>, ArrowError> {
+    /// wait for a predecessor. `None` if there is nothing to tell now.
+    pub(super) fn ready(&mut self, all: bool) -> Result<Option<Part>, ArrowError> {
         if self.lateness.is_zero() {
-            return Ok(self.batches.pop_front().map(|held| held.events));
+            let held = self.batches.pop_front();
+            return Ok(held.map(|Held { events, .. }| Part { through: Some(events.end.clone()), events }));
         }
         let through = if all { Time(i64::MAX) } else { self.oldest_to_come() };
+        let mut touched = HashMap::new();
+        let mut batches = Vec::new();
         let mut places = Vec::new();
         while places.len() < ROWS_AT_ONCE
             && let Some(Reverse((time, arrival))) = self.waiting.peek().copied()
             && time <= through.0
         {
             self.waiting.pop();
-            let batch = self.batches.partition_point(|held| held.first <= arrival) - 1;
-            self.batches[batch].waiting -= 1;
-            let row = usize::try_from(arrival - self.batches[batch].first).unwrap_or_default();
-            places.push((batch, row));
+            let index = self.batches.partition_point(|held| held.first <= arrival) - 1;
+            let held = &mut self.batches[index];
+            held.waiting -= 1;
+            let row = usize::try_from(arrival - held.first).unwrap_or_default();
+            let place = *touched.entry(index).or_insert_with(|| {
+                batches.push(held.events.clone());
+                batches.len() - 1
+            });
+            places.push((place, row));
         }
-        if places.is_empty() {
-            return Ok(None);
-        }
-        let held: Vec<&EventBatch> = self.batches.iter().map(|held| &held.events).collect();
-        let mut events = gather(&held, &places)?;
+        let (empty, through) = self.forget_what_has_left();
+        let events = if places.is_empty() { empty } else { Some(gather(&batches, &places)?) };
+        Ok(events.map(|events| Part { events, through }))
+    }
+
+    /// Lets go of the batches at the front that have left as a whole. The end of the last of them,
+    /// and a batch without rows to tell it with.
+    fn forget_what_has_left(&mut self) -> (Option<EventBatch>, Option<Position>) {
+        let mut last = None;
         while let Some(held) = self.batches.front()
             && held.waiting == 0
         {
-            self.released = held.events.end.clone();
-            self.batches.pop_front();
+            last = self.batches.pop_front();
         }
-        events.end = self.released.clone();
-        Ok(Some(events))
+        match last {
+            None => (None, None),
+            Some(Held { events, .. }) => {
+                let nothing = EventBatch::new(events.rows.slice(0, 0), vec![], vec![], events.end.clone());
+                (Some(nothing), Some(events.end))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use std::sync::Arc;
+
+    fn batch(seconds: &[i64], end: u64) -> EventBatch {
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+        let column = Int64Array::from(seconds.to_vec());
+        let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(column)]).unwrap();
+        let times: Vec<i64> = seconds.iter().map(|second| second * 1_000_000_000).collect();
+        let numbers: Vec<u64> = (0..seconds.len() as u64).collect();
+        EventBatch::new(rows, times, numbers, Position { rows: end, ..Position::default() })
+    }
+
+    /// Pushes a batch; the seconds of the rows that leave, and how far one may acknowledge.
+    fn push(order: &mut Order, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
+        for second in seconds {
+            order.admit(Time(second * 1_000_000_000)).unwrap();
+        }
+        order.push(batch(seconds, end));
+        leave(order, false)
+    }
+
+    fn leave(order: &mut Order, all: bool) -> Vec<(Vec<i64>, Option<u64>)> {
+        let mut left = Vec::new();
+        while let Some(part) = order.ready(all).unwrap() {
+            let seconds = part.events.times.iter().map(|time| time / 1_000_000_000).collect();
+            left.push((seconds, part.through.map(|position| position.rows)));
+        }
+        left
+    }
+
+    #[test]
+    fn a_batch_is_acknowledged_when_its_last_row_has_left() {
+        let mut order = Order::new(Duration::from_secs(3));
+        assert_eq!(push(&mut order, &[1, 5, 4], 3), [(vec![1], None)]);
+        assert_eq!(order.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
+        assert_eq!(push(&mut order, &[], 4), []);
+        assert_eq!(push(&mut order, &[8, 6], 6), [(vec![4, 5], Some(4))]);
+        assert_eq!(push(&mut order, &[9], 7), [(vec![6], None)]);
+        assert_eq!(leave(&mut order, true), [(vec![8, 9], Some(7))]);
+        assert_eq!(push(&mut order, &[], 9), [(vec![], Some(9))]);
     }
 }

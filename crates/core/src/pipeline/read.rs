@@ -1,10 +1,12 @@
 //! A source's thread: reads, applies the policy for bad rows, keeps the order of time.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Float64Type, SchemaRef};
+use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
@@ -15,6 +17,8 @@ use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError,
 
 pub(super) struct Reader {
     pub(super) index: usize,
+    /// What the user calls the source.
+    pub(super) origin: String,
     pub(super) source: Box<dyn Source>,
     pub(super) columns: Columns,
     pub(super) order: Order,
@@ -45,26 +49,31 @@ impl From<SourceError> for Halt {
 
 impl Reader {
     pub(super) fn run(mut self) {
-        let name = self.source.name().to_owned();
-        let ended = catch_panic(|| self.read()).unwrap_or_else(|reason| {
-            Err(Halt::Failed(SourceError::Panicked { origin: name.clone(), reason }))
-        });
-        if let Err(Halt::Failed(error)) = ended {
-            // The error takes its place behind the rows that were read before it.
+        let ended = self.guarded(Reader::read);
+        // Whatever ended it, rows that were waiting for their turn are let go, and an error takes
+        // its place behind them.
+        let drained = self.guarded(|reader| reader.send_ready(true));
+        if let Err(Halt::Failed(error)) = ended.and(drained) {
             let _ = self.out.send(Err(error));
         }
-        let Reader { index, mut source, out, done, shared, .. } = self;
+        let Reader { index, origin, mut source, out, done, shared, .. } = self;
         drop(out);
         let _ = done.recv();
         let acknowledged = catch_panic(|| match shared.ledger.durable(index) {
             Some(through) => source.acknowledge(&through),
             None => Ok(()),
         });
-        match acknowledged {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => shared.fail(error),
-            Err(reason) => shared.fail(SourceError::Panicked { origin: name, reason }),
+        if let Err(error) =
+            acknowledged.unwrap_or_else(|reason| Err(SourceError::Panicked { origin, reason }))
+        {
+            shared.fail(error);
         }
+    }
+
+    fn guarded(&mut self, work: impl FnOnce(&mut Reader) -> Result<(), Halt>) -> Result<(), Halt> {
+        let origin = self.origin.clone();
+        catch_panic(|| work(self))
+            .unwrap_or_else(|reason| Err(Halt::Failed(SourceError::Panicked { origin, reason })))
     }
 
     fn read(&mut self) -> Result<(), Halt> {
@@ -79,61 +88,14 @@ impl Reader {
                 acknowledged = durable;
             }
             let Some(events) = self.source.next_batch()? else { break };
-            match self.take(events, &schema) {
-                Ok(()) => {}
+            self.check(&events, &schema)?;
+            match self.take(events) {
                 Err(Halt::PastSpan) => break,
-                Err(halt) => {
-                    self.send_ready(true)?;
-                    return Err(halt);
-                }
+                taken => taken?,
             }
+            self.send_ready(false)?;
         }
-        self.send_ready(true)
-    }
-
-    /// Passes on what is good of a batch.
-    fn take(&mut self, mut events: EventBatch, schema: &SchemaRef) -> Result<(), Halt> {
-        let counters = Arc::clone(&self.shared.counters);
-        count(&counters.read, events.len() + events.rejected.len());
-        count(&counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
-        self.check(&events, schema)?;
-
-        let mut bad = std::mem::take(&mut events.rejected);
-        let mut good = vec![true; events.len()];
-        reject_nan(&events, &mut good, &mut bad);
-        let last = self.admit(&events, &mut good, &mut bad);
-        bad.retain(|bad| last.is_none_or(|last| bad.row <= last));
-        bad.sort_by_key(|bad| bad.row);
-
-        let fatal = match &self.bad_rows {
-            BadRowPolicy::Stop => bad.into_iter().next(),
-            BadRowPolicy::Skip(report) => {
-                count(&counters.rejected, bad.len());
-                for bad in &bad {
-                    report(self.source.name(), bad).map_err(|cause| SourceError::Report {
-                        origin: self.source.name().to_owned(),
-                        cause,
-                    })?;
-                }
-                None
-            }
-        };
-        if let Some(fatal) = &fatal {
-            for (good, row) in good.iter_mut().zip(&events.row_numbers) {
-                *good &= *row < fatal.row;
-            }
-        }
-        events = self.keep(events, &good)?;
-        self.order.push(events);
-        self.send_ready(false)?;
-        match fatal {
-            Some(bad) => {
-                count(&self.shared.counters.rejected, 1);
-                Err(Halt::Failed(SourceError::BadRow { origin: self.source.name().to_owned(), bad }))
-            }
-            None if last.is_some() => Err(Halt::PastSpan),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// A source that breaks its contract is named, instead of crashing something behind it.
@@ -143,99 +105,135 @@ impl Reader {
             "it gave a batch whose times or row numbers are not as many as its rows"
         } else if events.rows.schema_ref().fields() != schema.fields() {
             "it gave a batch whose columns are not those of its schema"
+        } else if !events.row_numbers.is_sorted_by(|a, b| a < b) {
+            "it gave a batch whose row numbers do not increase"
         } else {
             return Ok(());
         };
-        Err(SourceError::Broken { origin: self.source.name().to_owned(), reason: reason.to_owned() })
+        Err(self.broken(reason.to_owned()))
     }
 
-    /// Goes through the rows in order of arrival, rejects those that come too late and leaves out
-    /// those outside the monitored span. If no further row can be inside it: the row from which
-    /// on that is so. What follows that row does not count, wherever the batch ends.
-    fn admit(&mut self, events: &EventBatch, good: &mut [bool], bad: &mut Vec<RejectedRow>) -> Option<u64> {
-        let (since, until) = (self.since, self.until);
-        let before = |time: Time| since.is_some_and(|since| time < since);
-        let after = |time: Time| until.is_some_and(|until| time > until);
-        for index in 0..good.len() {
-            if !good[index] {
-                continue;
-            }
+    fn broken(&self, reason: String) -> SourceError {
+        SourceError::Broken { origin: self.origin.clone(), reason }
+    }
+
+    /// Passes on what is good of a batch: goes through its rows, good and rejected, in the order
+    /// of the source, up to the first that ends the run. So it does not matter where a batch ends.
+    fn take(&mut self, mut events: EventBatch) -> Result<(), Halt> {
+        count(&self.shared.counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
+        let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
+        let nan = NanColumns::of(&events);
+        let mut good = vec![false; events.len()];
+        let judged = self.judge(&events, &mut rejected, &nan, &mut good);
+        let kept = self.keep(events, &good)?;
+        self.order.push(kept);
+        judged
+    }
+
+    fn judge(
+        &mut self,
+        events: &EventBatch,
+        rejected: &mut Peekable<impl Iterator<Item = RejectedRow>>,
+        nan: &NanColumns<'_>,
+        good: &mut [bool],
+    ) -> Result<(), Halt> {
+        let shared = Arc::clone(&self.shared);
+        for (index, good) in good.iter_mut().enumerate() {
             let (time, row) = (events.time(index), events.row_numbers[index]);
-            if let Err(oldest) = self.order.admit(time) {
-                good[index] = false;
-                count(&self.shared.counters.late, 1);
-                bad.push(RejectedRow {
+            while let Some(bad) = rejected.next_if(|bad| bad.row < row) {
+                self.reject(bad)?;
+            }
+            count(&shared.counters.read, 1);
+            let admitted = self.order.admit(time);
+            if let Err(oldest) = admitted {
+                count(&shared.counters.late, 1);
+                self.reject_counted(RejectedRow {
                     row,
                     column: None,
-                    reason: format!(
-                        "its time {} is before {}; if rows come late, allow for it with `--reorder 10m`",
-                        time.for_people(),
-                        oldest.for_people()
-                    ),
-                });
-            } else if before(time) || after(time) {
-                good[index] = false;
-                count(&self.shared.counters.outside, 1);
+                    reason: self.order.too_late(time, oldest),
+                })?;
+            } else if self.is_before(time) || self.is_after(time) {
+                count(&shared.counters.outside, 1);
+            } else if let Some(column) = nan.at(index) {
+                let reason = "NaN is not a number; leave the value out where there is none".to_owned();
+                self.reject_counted(RejectedRow { row, column: Some(column.to_owned()), reason })?;
+            } else {
+                *good = true;
             }
-            if after(self.order.oldest_to_come()) {
-                good[index + 1..].fill(false);
-                return Some(row);
+            if self.is_after(self.order.oldest_to_come()) {
+                return Err(Halt::PastSpan);
             }
         }
-        None
+        rejected.try_for_each(|bad| self.reject(bad))
+    }
+
+    fn is_before(&self, time: Time) -> bool {
+        self.since.is_some_and(|since| time < since)
+    }
+
+    fn is_after(&self, time: Time) -> bool {
+        self.until.is_some_and(|until| time > until)
+    }
+
+    fn reject(&self, bad: RejectedRow) -> Result<(), Halt> {
+        count(&self.shared.counters.read, 1);
+        self.reject_counted(bad)
+    }
+
+    fn reject_counted(&self, bad: RejectedRow) -> Result<(), Halt> {
+        count(&self.shared.counters.rejected, 1);
+        let origin = || self.origin.clone();
+        match &self.bad_rows {
+            BadRowPolicy::Stop => Err(SourceError::BadRow { origin: origin(), bad }.into()),
+            BadRowPolicy::Skip(report) => report(&self.origin, &bad)
+                .map_err(|cause| SourceError::Report { origin: origin(), cause }.into()),
+        }
     }
 
     /// The rows that are marked good, with every wanted column in its place.
     fn keep(&self, events: EventBatch, good: &[bool]) -> Result<EventBatch, SourceError> {
-        let broken = |reason: String| SourceError::Broken { origin: self.source.name().to_owned(), reason };
         let rows = self
             .columns
             .arrange(self.index, &events.rows)
-            .ok_or_else(|| broken("its columns changed after it was opened".to_owned()))?;
+            .ok_or_else(|| self.broken("its columns changed after it was opened".to_owned()))?;
         if good.iter().all(|good| *good) {
             return Ok(EventBatch { rows, ..events });
         }
-        let marked = |index: &usize| good[*index];
+        let kept = || (0..good.len()).filter(|index| good[*index]);
+        let filter = BooleanArray::from(good.to_vec());
         Ok(EventBatch {
-            rows: filter_rows(&rows, good).map_err(|error| broken(error.to_string()))?,
-            times: (0..good.len()).filter(marked).map(|index| events.times[index]).collect(),
-            row_numbers: (0..good.len()).filter(marked).map(|index| events.row_numbers[index]).collect(),
+            rows: filter_record_batch(&rows, &filter).map_err(|error| self.broken(error.to_string()))?,
+            times: kept().map(|index| events.times[index]).collect(),
+            row_numbers: kept().map(|index| events.row_numbers[index]).collect(),
             ..events
         })
     }
 
     fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
-        loop {
-            let ready = self.order.ready(all).map_err(|error| SourceError::Broken {
-                origin: self.source.name().to_owned(),
-                reason: error.to_string(),
-            })?;
-            match ready {
-                None => return Ok(()),
-                Some(events) => self.out.send(Ok(events)).map_err(|_| Halt::Unwanted)?,
-            }
+        let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
+        while let Some(part) = self.order.ready(all).map_err(|error| failed(self, error))? {
+            self.out.send(Ok(part)).map_err(|_| Halt::Unwanted)?;
         }
+        Ok(())
     }
 }
 
-fn filter_rows(rows: &RecordBatch, good: &[bool]) -> Result<RecordBatch, arrow::error::ArrowError> {
-    filter_record_batch(rows, &BooleanArray::from(good.to_vec()))
-}
+/// Columns with a NaN in them. NaN is no measurement: it compares with nothing, so a verdict on it
+/// would mean nothing.
+struct NanColumns<'a>(Vec<(&'a str, &'a arrow::array::Float64Array)>);
 
-/// NaN is no measurement: it compares with nothing, so a verdict on it would mean nothing.
-fn reject_nan(events: &EventBatch, good: &mut [bool], bad: &mut Vec<RejectedRow>) {
-    let columns = events.rows.columns().iter().zip(events.rows.schema_ref().fields());
-    for (column, field) in columns.filter(|(column, _)| column.data_type() == &DataType::Float64) {
-        let values = column.as_primitive::<Float64Type>();
-        for (index, value) in values.values().iter().enumerate() {
-            if value.is_nan() && values.is_valid(index) && good[index] {
-                good[index] = false;
-                bad.push(RejectedRow {
-                    row: events.row_numbers[index],
-                    column: Some(field.name().clone()),
-                    reason: "NaN is not a number; leave the value out where there is none".to_owned(),
-                });
-            }
-        }
+impl<'a> NanColumns<'a> {
+    fn of(events: &'a EventBatch) -> NanColumns<'a> {
+        let columns = events.rows.columns().iter().zip(events.rows.schema_ref().fields());
+        let floats = columns.filter(|(column, _)| column.data_type() == &DataType::Float64);
+        let floats =
+            floats.map(|(column, field)| (field.name().as_str(), column.as_primitive::<Float64Type>()));
+        NanColumns(floats.filter(|(_, column)| column.values().iter().any(|value| value.is_nan())).collect())
+    }
+
+    /// The first column in which that row is NaN.
+    fn at(&self, row: usize) -> Option<&'a str> {
+        let is_nan = |column: &arrow::array::Float64Array| column.is_valid(row) && column.value(row).is_nan();
+        self.0.iter().find(|(_, column)| is_nan(column)).map(|(name, _)| *name)
     }
 }

@@ -1,7 +1,7 @@
 //! What the threads of a run share: the first failure, the way to stop, the counts.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::ledger::Ledger;
 use super::{Counters, RunError, RunReport};
@@ -14,6 +14,8 @@ pub(super) struct Shared {
     failure: Mutex<Option<RunError>>,
     over: AtomicBool,
     end: OnceLock<RunEnd>,
+    /// Sinks whose reader has not hung up.
+    listening: AtomicUsize,
 }
 
 impl Shared {
@@ -25,47 +27,65 @@ impl Shared {
             failure: Mutex::new(None),
             over: AtomicBool::new(false),
             end: OnceLock::new(),
+            listening: AtomicUsize::new(sinks),
         }
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<RunError>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A part failed: the run ends. Only the first failure is kept; what follows it is its echo.
     pub(super) fn fail(&self, error: impl Into<RunError>) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.into());
+        self.failure().get_or_insert(error.into());
         self.give_up();
     }
 
-    /// Nobody reads on: the run ends without an error, and at once.
-    pub(super) fn give_up(&self) {
-        self.over.store(true, Ordering::Release);
-        self.stop.stop();
-    }
-
-    /// What a sink's error means for the run.
+    /// What came of a sink. One whose reader hung up is done; when all are, nobody is left to tell
+    /// and the run ends at once, without an error.
     pub(super) fn end_with(&self, result: Result<(), SinkError>) {
         match result {
             Ok(()) => {}
-            Err(SinkError::HungUp { .. }) => self.give_up(),
+            Err(SinkError::HungUp { .. }) => {
+                if self.listening.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.give_up();
+                }
+            }
             Err(error) => self.fail(error),
         }
     }
 
-    /// Whether the run has failed or been given up, so that evaluating on is of no use.
+    fn give_up(&self) {
+        self.over.store(true, Ordering::Release);
+        self.stop.stop();
+    }
+
+    /// Whether the run has failed or nobody listens, so that evaluating on is of no use.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// How the run ends, decided at the first call: once the engine has seen all it will see.
-    pub(super) fn end(&self) -> &RunEnd {
-        self.end.get_or_init(|| match &*self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+    /// The engine has seen all that it will see: how the run ends is decided.
+    pub(super) fn settle_end(&self) {
+        let _ = self.end.set(self.end_now());
+    }
+
+    /// How the run ends, as far as that is decided.
+    pub(super) fn end(&self) -> RunEnd {
+        self.end.get().cloned().unwrap_or_else(|| self.end_now())
+    }
+
+    fn end_now(&self) -> RunEnd {
+        match &*self.failure() {
             Some(error) => RunEnd::Failed(error.to_string()),
             None if self.stop.is_stopped() => RunEnd::Stopped,
             None => RunEnd::Complete,
-        })
+        }
     }
 
     pub(super) fn report(&self) -> RunReport {
-        let end = self.end().clone();
-        let error = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let end = self.end();
+        let error = self.failure().take();
         let end = match &error {
             Some(error) => RunEnd::Failed(error.to_string()),
             None => end,

@@ -7,21 +7,24 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::ledger::Through;
 use super::shared::Shared;
-use crate::{RunEnd, Sink, SinkError, VerdictBatch, catch_panic};
+use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
 /// What the engine sends a sink.
 pub(super) enum Parcel {
     /// Verdicts to write.
     Verdicts(VerdictBatch),
-    /// All verdicts on the events up to there have been sent.
+    /// All verdicts on the events up to there have been sent, and no others.
     Through(Through),
 }
 
-/// How long an event waits for its acknowledgement at most, while the run is busy.
+/// How long an event waits for its acknowledgement at most, unless a sink is slow.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     pub(super) index: usize,
+    /// What the user calls the sink.
+    pub(super) name: String,
+    pub(super) wants: Selection,
     pub(super) sink: Box<dyn Sink>,
     pub(super) parcels: Receiver<Parcel>,
     pub(super) shared: Arc<Shared>,
@@ -29,57 +32,60 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn run(mut self) {
-        let name = self.sink.name().to_owned();
-        let panicked = |reason| SinkError::Panicked { sink: name.clone(), reason };
+        let panicked = |name: &str, reason| SinkError::Panicked { sink: name.to_owned(), reason };
         let mut through = None;
-        let written = catch_panic(|| self.write(&mut through)).unwrap_or_else(|reason| Err(panicked(reason)));
-        let Writer { index, sink, parcels, shared } = self;
+        let written = catch_panic(|| self.write(&mut through))
+            .unwrap_or_else(|reason| Err(panicked(&self.name, reason)));
+        let Writer { index, name, sink, parcels, shared, .. } = self;
         // Whoever sends to this sink need not wait for it any more.
         drop(parcels);
         let end = match &written {
-            Ok(()) => shared.end().clone(),
+            Ok(()) => shared.end(),
             Err(SinkError::HungUp { .. }) => RunEnd::Stopped,
             Err(error) => RunEnd::Failed(error.to_string()),
         };
         let failed = written.is_err();
         shared.end_with(written);
-        let finished = catch_panic(|| sink.finish(&end)).unwrap_or_else(|reason| Err(panicked(reason)));
+        let finished =
+            catch_panic(|| sink.finish(&end)).unwrap_or_else(|reason| Err(panicked(&name, reason)));
         if !failed
             && finished.is_ok()
             && let Some(through) = through
         {
             shared.ledger.record(index, through);
         }
-        shared.end_with(finished);
+        if !failed {
+            shared.end_with(finished);
+        }
     }
 
     fn write(&mut self, through: &mut Option<Through>) -> Result<(), SinkError> {
-        let selection = self.sink.wants();
         let mut flushed = Instant::now();
-        let mut pending = false;
+        // What the sink has beyond the last flush, once it has all of it: then it can be told apart
+        // from what comes later.
+        let mut pending = None;
         loop {
             match self.parcels.recv_timeout(FLUSH_EVERY) {
                 Ok(Parcel::Verdicts(batch)) => {
-                    let batch = batch.select(selection);
+                    pending = None;
+                    let batch = batch.select(self.wants);
                     if !batch.is_empty() {
                         self.sink.write(&batch)?;
                     }
                 }
                 Ok(Parcel::Through(latest)) => {
-                    *through = Some(latest);
-                    pending = true;
+                    *through = Some(Arc::clone(&latest));
+                    pending = Some(latest);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if pending
-                && flushed.elapsed() >= FLUSH_EVERY
-                && let Some(through) = through
+            if flushed.elapsed() >= FLUSH_EVERY
+                && let Some(latest) = pending.take()
             {
                 self.sink.flush()?;
-                self.shared.ledger.record(self.index, Arc::clone(through));
+                self.shared.ledger.record(self.index, latest);
                 flushed = Instant::now();
-                pending = false;
             }
         }
     }

@@ -1,0 +1,93 @@
+//! What a run writes: sinks and the list of bad rows. Everything is looked at before anything is
+//! opened, so that a mistake costs nobody a file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
+
+use crate::args::{OnBadRow, RunArguments};
+use crate::bad_rows;
+use crate::console::ConsoleSinks;
+use crate::kinds::{self, Address};
+
+/// Opens every sink, and then the list of bad rows if there is to be one.
+pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
+    let console = ConsoleSinks::new(arguments.color);
+    let to_console = ["console".to_owned()];
+    let wanted = if arguments.to.is_empty() { to_console.as_slice() } else { &arguments.to };
+    let mut openings = Vec::new();
+    for sink in wanted {
+        let address = Address::parse(sink);
+        let kind = kinds::sink_for(&address, console)?;
+        let request = SinkRequest {
+            location: address.location.to_owned(),
+            select: address.options.parse("select", Selection::Triggers)?,
+            options: address.options,
+            resume: None,
+        };
+        openings.push((kind, request));
+    }
+    let mut written: Vec<&str> = openings.iter().map(|(_, request)| request.location.as_str()).collect();
+    if let OnBadRow::File(path) = &arguments.on_bad_row {
+        written.push(path);
+    }
+    refuse_to_destroy(arguments, &written)?;
+    let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
+    Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
+}
+
+/// Nothing that is read may be written, and nothing twice.
+fn refuse_to_destroy(arguments: &RunArguments, written: &[&str]) -> anyhow::Result<()> {
+    let inputs = arguments.input.inputs.iter().map(|input| Address::parse(input).location);
+    let spec = arguments.input.spec.to_string_lossy();
+    for (index, location) in written.iter().enumerate() {
+        if inputs.clone().any(|input| input != "-" && is_same(input, location)) {
+            bail!("{location} is an input; writing there would destroy it");
+        }
+        if is_same(&spec, location) {
+            bail!("{location} is the specification; writing there would destroy it");
+        }
+        if written[..index].iter().any(|other| is_same(other, location)) {
+            let name = if is_standard_output(location) { "standard output" } else { location };
+            bail!("{name} is written to twice; give each sink a place of its own");
+        }
+    }
+    Ok(())
+}
+
+fn is_standard_output(location: &str) -> bool {
+    location == "-" || location == "console"
+}
+
+/// Whether two locations are one and the same, by whatever name.
+fn is_same(one: &str, other: &str) -> bool {
+    if is_standard_output(one) || is_standard_output(other) {
+        return is_standard_output(one) && is_standard_output(other);
+    }
+    match (identity(Path::new(one)), identity(Path::new(other))) {
+        (Some(one), Some(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// What tells a file from every other. `None` for what is no file, such as a device, which several
+/// may write to.
+fn identity(path: &Path) -> Option<(PathBuf, Option<(u64, u64)>)> {
+    match path.metadata() {
+        Ok(meta) if !meta.is_file() => None,
+        #[cfg(unix)]
+        Ok(meta) => {
+            use std::os::unix::fs::MetadataExt;
+            Some((PathBuf::new(), Some((meta.dev(), meta.ino()))))
+        }
+        #[cfg(not(unix))]
+        Ok(_) => Some((path.canonicalize().ok()?, None)),
+        // Not there yet: the folder is.
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+            Some((folder.join(path.file_name()?), None))
+        }
+    }
+}
