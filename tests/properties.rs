@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairstream_core::{
-    Closed, Engine, EngineError, EventBatch, Position, RunOptions, Selection, Time, VerdictBatch, Verdicts,
-    catch_panic,
+    BadRowPolicy, Closed, Engine, EngineError, EventBatch, Position, RejectedRow, RunOptions, Selection,
+    Time, VerdictBatch, Verdicts, catch_panic,
 };
 use fairstream_engine::{ReferenceEngine, Specification};
 use proptest::prelude::*;
@@ -153,12 +154,90 @@ proptest! {
     }
 }
 
+/// What can be wrong with a row.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Nothing,
+    Value,
+    Fields,
+    Nan,
+    Late,
+}
+
+/// Everything that comes of a run on these rows, a second apart: verdicts, error, counts.
+fn outcome(rows: &[Wrong], max_rows: usize, skip: bool, since: u64, until: u64, reorder: u64) -> String {
+    let spec =
+        "input a : Int64\ninput f : Float64\ntrigger a > 5 \"high\"\ntrigger @2s a.hold(or: 0) > 8 \"tick\"";
+    let spec = Specification::parse("spec", spec).unwrap();
+    let mut csv = String::from("time,a,f\n");
+    for (second, wrong) in rows.iter().enumerate() {
+        let a = second * 7 % 11;
+        match wrong {
+            Wrong::Nothing => writeln!(csv, "{second},{a},0.5"),
+            Wrong::Value => writeln!(csv, "{second},x,0.5"),
+            Wrong::Fields => writeln!(csv, "{second},{a}"),
+            Wrong::Nan => writeln!(csv, "{second},{a},NaN"),
+            Wrong::Late => writeln!(csv, "{},{a},0.5", second.saturating_sub(4)),
+        }
+        .unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("events.csv");
+    std::fs::write(&path, csv).unwrap();
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&reported);
+    let policy = BadRowPolicy::Skip(Arc::new(move |_: &str, bad: &RejectedRow| {
+        log.lock().unwrap().push(bad.to_string());
+        Ok(())
+    }));
+    let options = RunOptions {
+        since: Some(Time(since.cast_signed() * 1_000_000_000)),
+        until: Some(Time(until.cast_signed() * 1_000_000_000)),
+        reorder: Duration::from_secs(reorder),
+        bad_rows: if skip { policy } else { BadRowPolicy::Stop },
+        ..RunOptions::default()
+    };
+    let collect = Collect::new(Selection::Changes);
+    let report = run(&spec, csv_sources(&spec, &[path], max_rows), vec![Box::new(collect.clone())], options);
+    let error = report.error.map(|error| error.to_string().split_once(".csv").unwrap().1.to_owned());
+    let reported = reported.lock().unwrap().clone();
+    format!("{:#?}\n{error:?}\n{reported:#?}\n{:?}", collect.lines(), report.counts)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn neither_errors_nor_counts_depend_on_the_batches(
+        rows in prop::collection::vec(
+            prop_oneof![
+                12 => Just(Wrong::Nothing),
+                1 => Just(Wrong::Value),
+                1 => Just(Wrong::Fields),
+                1 => Just(Wrong::Nan),
+                1 => Just(Wrong::Late),
+            ],
+            1..40,
+        ),
+        max_rows in 1..12_usize,
+        skip: bool,
+        since in 0..6_u64,
+        until in 6..45_u64,
+        reorder in 0..6_u64,
+    ) {
+        prop_assert_eq!(
+            outcome(&rows, max_rows, skip, since, until, reorder),
+            outcome(&rows, 8192, skip, since, until, reorder)
+        );
+    }
+}
+
 /// A batch of rows of one Int64 column, at those seconds.
 fn batch(seconds: &[i64], values: &[i64]) -> EventBatch {
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::datatypes::{DataType, Field, Schema};
     let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
-    let column = std::sync::Arc::new(Int64Array::from(values.to_vec()));
+    let column = Arc::new(Int64Array::from(values.to_vec()));
     let rows = RecordBatch::try_new(schema.into(), vec![column]).unwrap();
     let times: Vec<i64> = seconds.iter().map(|second| second * 1_000_000_000).collect();
     let numbers: Vec<u64> = (1..=seconds.len() as u64).collect();
