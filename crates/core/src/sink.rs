@@ -7,6 +7,43 @@ use crate::{Adapter, BadOption, Cause, Options, Position, VerdictBatch};
 /// The pipeline gives each sink a thread of its own and calls: `write` and `flush` in any mixture,
 /// then `finish` once, whether the run went well or not. After an error of `write` or `flush` it
 /// calls only `finish`, and the run ends with that error; the other sinks keep what they have.
+///
+/// A sink that counts:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use fairstream_core::{Position, RunEnd, Selection, Sink, SinkError, VerdictBatch};
+///
+/// struct Count { total: Arc<AtomicUsize> }
+///
+/// impl Sink for Count {
+///     fn name(&self) -> &str {
+///         "count"
+///     }
+///
+///     fn wants(&self) -> Selection {
+///         Selection::Triggers
+///     }
+///
+///     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+///         self.total.fetch_add(batch.len(), Ordering::Relaxed);
+///         Ok(())
+///     }
+///
+///     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+///         Ok(None)
+///     }
+///
+///     fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
+///         Ok(())
+///     }
+/// }
+///
+/// let sink: Box<dyn Sink> = Box::new(Count { total: Arc::default() });
+/// assert_eq!(sink.wants(), Selection::Triggers);
+/// # Ok::<(), SinkError>(())
+/// ```
 pub trait Sink: Send {
     /// What the user would call it, for errors: a path, `standard output`.
     fn name(&self) -> &str;

@@ -11,6 +11,48 @@ use crate::{Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRo
 ///
 /// The pipeline gives each source a thread of its own and calls `next_batch` until it returns
 /// `None` or an error, with `acknowledge` in between and after.
+///
+/// A source that counts:
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{Int64Array, RecordBatch};
+/// use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+/// use fairstream_core::{EventBatch, Position, Source, SourceContext, SourceError};
+///
+/// struct Count { next: u64, last: u64, context: SourceContext }
+///
+/// impl Source for Count {
+///     fn name(&self) -> &str {
+///         "count"
+///     }
+///
+///     fn schema(&self) -> SchemaRef {
+///         Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]))
+///     }
+///
+///     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+///         if self.next > self.last || self.context.stop.is_stopped() {
+///             return Ok(None);
+///         }
+///         let end = self.last.min(self.next + self.context.max_rows.get() as u64 - 1);
+///         let numbers: Vec<u64> = (self.next..=end).collect();
+///         self.next = end + 1;
+///         let column = Int64Array::from_iter_values(numbers.iter().map(|n| n.cast_signed()));
+///         let rows = RecordBatch::try_new(self.schema(), vec![Arc::new(column)])
+///             .map_err(|error| SourceError::Read { origin: "count".into(), row: end, cause: error.into() })?;
+///         // One a second, and the number is all it takes to go on.
+///         let times: Vec<i64> = numbers.iter().map(|n| n.cast_signed() * 1_000_000_000).collect();
+///         let position = Position { rows: end, resume: Arc::from(end.to_le_bytes()) };
+///         Ok(Some(EventBatch::new(rows, times, numbers, position)))
+///     }
+/// }
+///
+/// let mut source = Count { next: 1, last: 3, context: SourceContext::default() };
+/// assert_eq!(source.next_batch()?.map(|batch| batch.len()), Some(3));
+/// assert!(source.next_batch()?.is_none());
+/// # Ok::<(), SourceError>(())
+/// ```
 pub trait Source: Send {
     /// What the user would call it, for errors: a path, `standard input`.
     fn name(&self) -> &str;

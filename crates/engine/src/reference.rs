@@ -56,10 +56,9 @@ impl ReferenceEngine {
     pub fn new(spec: &Specification, start: Time) -> Result<ReferenceEngine, EngineError> {
         let mut windows = spec.mir().sliding_windows.iter().map(|window| window.op);
         if windows.any(|operation| operation == WindowOperation::Integral) {
-            // Version 0.11 takes a tenth of a second for a second where it adds up the time between.
-            return Err(EngineError::Build(
-                "the interpreter computes `integral` over a time wrongly".to_owned(),
-            ));
+            // Version 0.11 counts fractions of a second tenfold.
+            let reason = "rtlola-interpreter computes `integral` over a sliding window wrongly";
+            return Err(EngineError::Build(reason.to_owned()));
         }
         let build = || {
             ConfigBuilder::new()

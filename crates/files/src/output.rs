@@ -20,8 +20,8 @@ pub struct TextSink {
 
 impl TextSink {
     /// Opens what the request names. A file that exists is replaced, by one that begins with
-    /// `header`, once something is written or the run has ended well. If the request says where to
-    /// go on, it is cut off there instead.
+    /// `header`, once something is written or the run ends. If the request says where to go on, it
+    /// is cut off there instead.
     ///
     /// # Errors
     /// The file cannot be opened, or is shorter than the place to go on.
