@@ -111,6 +111,18 @@ fn ctrl_c_while_waiting_for_the_first_byte_ends_it() {
 }
 
 #[test]
+fn ctrl_c_while_waiting_for_somebody_to_read_a_sink_ends_it() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 10);
+    let _pipe = folder.pipe("nobody");
+    let child = folder.start(&["run", "spec.lola", "events.csv", "--to", "jsonl:nobody"]);
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    let (code, _, err) = end(child);
+    assert_eq!(code, 130, "{err}");
+}
+
+#[test]
 fn a_second_ctrl_c_ends_at_once() {
     // Thirty years of seconds between two events take a while to evaluate.
     let folder = Folder::new("input a : Int64\noutput n @1Hz := a.hold(or: 0)\ntrigger n > 5 \"high\"\n");

@@ -25,11 +25,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let sources = match load::sources(&arguments.input, spec.wanted(), &context) {
-        // Who stops waiting for a pipe's first row need not be told that it is empty.
-        Err(_) if interrupt.happened() => return Ok(Outcome::Interrupted),
-        sources => sources?,
-    };
+    let sources = load::sources(&arguments.input, spec.wanted(), &context)?;
     let columns = load::columns(&spec, &sources)?;
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let (sinks, bad_rows) = outputs::open(arguments)?;
@@ -47,6 +43,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let engine: BuildEngine =
         Box::new(move |start| Ok(Box::new(ReferenceEngine::new(&spec, start)?) as Box<dyn Engine>));
 
+    interrupt.start();
     let start = Instant::now();
     let progress = Progress::show(Arc::clone(&options.counters), arguments.quiet);
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
