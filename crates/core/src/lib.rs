@@ -27,6 +27,7 @@ mod source;
 mod stop;
 mod time;
 mod verdict;
+mod verdicts;
 
 pub use adapter::{Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
@@ -41,7 +42,8 @@ pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};
 pub use stop::StopToken;
 pub use time::{BadDuration, BadTime, Time, TimeFormat, TimeReader, parse_duration};
-pub use verdict::{Closed, Kind, Outlet, Value, Verdict, VerdictBatch, Verdicts, verdict_schema};
+pub use verdict::{Kind, Value, Verdict, VerdictBatch, verdict_schema};
+pub use verdicts::{Closed, Outlet, Verdicts};
 
 /// The cause behind an error: sendable, so that it can cross the pipeline's threads.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
