@@ -162,7 +162,7 @@ impl Sink for Faulty {
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
         let sink = || "faulty".to_owned();
         match self.fault {
-            Some((_, Fault::Slow)) => thread::sleep(Duration::from_millis(20)),
+            Some((_, Fault::Slow)) => thread::sleep(Duration::from_millis(60)),
             Some((at, fault)) if at == self.written.load(Ordering::SeqCst) => match fault {
                 Fault::Error => {
                     return Err(SinkError::Write { sink: sink(), cause: "the disk is full".into() });
@@ -192,6 +192,8 @@ struct Run {
     sources: Vec<Rows>,
     engine: Option<(usize, Fault)>,
     sink: Option<(usize, Fault)>,
+    /// Whether the sink with the fault is the only one.
+    alone: bool,
     options: RunOptions,
 }
 
@@ -223,7 +225,11 @@ impl Run {
             engine: Box::new(move |_| {
                 Ok(Box::new(Fire { streams: vec!["trigger_0".to_owned()], fault, seen: 0 }) as _)
             }),
-            sinks: vec![Box::new(good.clone()), Box::new(sink)],
+            sinks: if self.alone {
+                vec![Box::new(sink)]
+            } else {
+                vec![Box::new(good.clone()), Box::new(sink)]
+            },
             options: self.options,
         };
         let (done, result) = mpsc::channel();
@@ -337,6 +343,29 @@ fn a_reader_that_hangs_up_is_let_go_and_the_other_sink_gets_everything() {
 }
 
 #[test]
+fn when_nobody_is_left_to_tell_the_run_ends_quietly() {
+    let source = Rows { fault: Some((6, Fault::Block)), ..rows("events") };
+    let outcome =
+        Run { sources: vec![source], sink: Some((2, Fault::HangUp)), alone: true, ..Run::default() }.go();
+    assert!(outcome.report.error.is_none());
+    assert_eq!(outcome.report.end, RunEnd::Stopped);
+    assert_eq!((outcome.faulty.lines, outcome.faulty.end), (fired(20), Some(RunEnd::Stopped)));
+}
+
+#[test]
+fn a_sink_is_flushed_when_it_has_all_verdicts_of_its_events() {
+    let options = RunOptions { max_verdicts: 3, ..RunOptions::default() };
+    // Forty writes of 60 ms, so that more than one flush falls due on the way.
+    let outcome =
+        Run { sources: vec![rows("events")], sink: Some((0, Fault::Slow)), options, ..Run::default() }.go();
+    assert!(outcome.report.error.is_none());
+    assert_eq!(outcome.faulty.lines, fired(100));
+    let flushed = &outcome.faulty.flushed;
+    assert!(!flushed.is_empty());
+    assert!(flushed.iter().all(|lines| lines % ROWS == 0), "{flushed:?}");
+}
+
+#[test]
 fn rows_that_wait_for_their_turn_are_evaluated_whatever_ends_the_source() {
     for fault in [None, Some(Fault::Error), Some(Fault::Panic), Some(Fault::Lie)] {
         let source = Rows { fault: fault.map(|fault| (4, fault)), ..rows("events") };
@@ -360,7 +389,7 @@ fn events_are_acknowledged_while_the_run_goes_on() {
         let outcome = Run { sources, options, ..Run::default() }.go();
         assert!(outcome.report.error.is_none());
         assert_eq!(outcome.good.lines.len(), 200);
-        assert!(outcome.good.flushes > 0);
+        assert!(!outcome.good.flushed.is_empty());
         for log in logs {
             let rows: Vec<u64> = log.lock().unwrap().iter().map(|position| position.rows).collect();
             assert!(rows.len() >= 2, "more than the last word: {rows:?}");

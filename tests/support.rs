@@ -44,7 +44,8 @@ pub(crate) fn line(verdict: &Verdict<'_>) -> String {
 pub(crate) struct Collected {
     pub(crate) lines: Vec<String>,
     pub(crate) end: Option<RunEnd>,
-    pub(crate) flushes: usize,
+    /// How many lines there were at each flush.
+    pub(crate) flushed: Vec<usize>,
 }
 
 /// A sink that remembers.
@@ -79,7 +80,9 @@ impl Sink for Collect {
     }
 
     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        self.collected.lock().unwrap().flushes += 1;
+        let mut collected = self.collected.lock().unwrap();
+        let lines = collected.lines.len();
+        collected.flushed.push(lines);
         Ok(None)
     }
 
