@@ -400,6 +400,49 @@ fn events_are_acknowledged_while_the_run_goes_on() {
 }
 
 #[test]
+fn what_comes_after_a_bad_row_is_not_acknowledged() {
+    for reorder in [Duration::ZERO, Duration::from_secs(1000)] {
+        let source = Rows { rejected: Some(33), ..rows("events") };
+        let acknowledged = Arc::clone(&source.acknowledged);
+        let options = RunOptions { reorder, ..RunOptions::default() };
+        let outcome = Run { sources: vec![source], options, ..Run::default() }.go();
+        assert_eq!(outcome.good.lines, fired(33));
+        let last = acknowledged.lock().unwrap().last().map(|position| position.rows);
+        assert_eq!(last, Some(30), "the batch that was broken off is read again");
+    }
+}
+
+#[test]
+fn a_stop_does_not_judge_what_a_silent_source_might_have_preceded() {
+    let silent = Rows { fault: Some((2, Fault::Block)), ..rows("silent") };
+    let (options, given) = (RunOptions::default(), Arc::clone(&silent.given));
+    let stop = options.stop.clone();
+    thread::spawn(move || {
+        while given.load(Ordering::SeqCst) < 2 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(200));
+        stop.stop();
+    });
+    let outcome = Run { sources: vec![silent, rows("events")], options, ..Run::default() }.go();
+    assert!(outcome.report.error.is_none());
+    // Seconds 0 to 19 of both; what is at 19 in the second comes after 19 in the first.
+    let times: Vec<&str> = outcome.good.lines.iter().map(|line| line.split_once('s').unwrap().0).collect();
+    assert_eq!(times.iter().filter(|time| time.parse::<u64>().unwrap() > 19).count(), 0, "{times:?}");
+    assert!(times.len() >= 39, "{times:?}");
+}
+
+#[test]
+fn a_report_that_panics_keeps_the_rows_before_it() {
+    let panics = BadRowPolicy::Skip(Arc::new(|_: &str, _: &RejectedRow| panic!("a bug in the report")));
+    let options = RunOptions { bad_rows: panics, ..RunOptions::default() };
+    let source = Rows { rejected: Some(33), ..rows("events") };
+    let outcome = Run { sources: vec![source], options, ..Run::default() }.go();
+    assert_failed(&outcome, "a bug in the report");
+    assert_eq!(outcome.good.lines, fired(33));
+}
+
+#[test]
 fn the_failure_of_one_source_is_told_while_another_is_silent() {
     let silent = Rows { fault: Some((0, Fault::Block)), ..rows("silent") };
     let broken = Rows { fault: Some((0, Fault::Error)), ..rows("broken") };

@@ -192,20 +192,59 @@ fn a_sink_that_is_stuck_does_not_hide_the_failure_of_another() {
     let folder = Folder::new(SPEC);
     folder.rows("events.csv", 100_000);
     let pipe = folder.pipe("stuck");
-    let child = folder.start(&[
-        "run",
-        "spec.lola",
-        "events.csv",
-        "--to",
-        "jsonl:stuck",
-        "--to",
-        "jsonl:/dev/full",
-        "-q",
-    ]);
+    let sinks = ["--to", "jsonl:stuck", "--to", "jsonl:/dev/full", "-q"];
+    let mut child = folder.start(&[&["run", "spec.lola", "events.csv"], &sinks[..]].concat());
     let _reader_that_does_not_read = File::open(pipe).unwrap();
-    let (code, _, err) = end(child);
-    assert_eq!(code, 2);
-    assert!(err.starts_with("error: cannot write /dev/full"), "{err}");
+    let mut told = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut told).unwrap();
+    assert!(told.starts_with("failed: cannot write /dev/full"), "{told}");
+    interrupt(&child);
+    interrupt(&child);
+    thread::sleep(Duration::from_millis(50));
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+    assert_eq!(end(child).0, 130);
+}
+
+#[test]
+fn a_slow_reader_gets_everything_also_when_the_run_fails() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 2000);
+    let mut events = OpenOptions::new().append(true).open(folder.path("events.csv")).unwrap();
+    writeln!(events, "x,1").unwrap();
+    let mut child = folder.start(&["run", "spec.lola", "events.csv", "--to", "-"]);
+    thread::sleep(Duration::from_secs(7));
+    let read = BufReader::new(child.stdout.take().unwrap()).lines().count();
+    assert_eq!((read, end(child).0), (2000, 2));
+}
+
+#[test]
+fn standard_input_and_output_are_files_too() {
+    let folder = Folder::new(SPEC);
+    folder.rows("events.csv", 10);
+    let run = |arguments: &[&str], input: &str, output: Option<&str>| {
+        let mut command = fairstream();
+        command
+            .args(["run", "spec.lola"])
+            .args(arguments)
+            .current_dir(folder.0.path())
+            .stderr(Stdio::piped());
+        command.stdin(File::open(folder.path(input)).unwrap());
+        if let Some(output) = output {
+            command.stdout(File::create(folder.path(output)).unwrap());
+        }
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, err) = run(&["csv:-", "--to", "events.csv"], "events.csv", None);
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(2), "error: events.csv is an input; writing there would destroy it\n")
+    );
+    let (code, err) = run(&["events.csv", "--to", "out.jsonl", "--to", "-"], "events.csv", Some("out.jsonl"));
+    assert_eq!(code, Some(2), "{err}");
+    std::os::unix::fs::symlink("new.jsonl", folder.path("link.jsonl")).unwrap();
+    let (code, err) = run(&["events.csv", "--to", "link.jsonl", "--to", "new.jsonl"], "events.csv", None);
+    assert_eq!(code, Some(2), "{err}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl Notation {
     /// A number as Rust writes it; unreadable if it has a point although it should have a comma.
     pub(crate) fn with_point<'a>(&self, word: &'a str) -> Cow<'a, str> {
         match self.decimal_comma {
-            true if word.contains(',') => word.replace('.', "?").replace(',', ".").into(),
+            true if word.contains([',', '.']) => word.replace('.', "?").replace(',', ".").into(),
             _ => word.into(),
         }
     }
@@ -230,4 +230,65 @@ pub(crate) fn shortened(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().take(ENOUGH).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::util::display::array_value_to_string;
+
+    /// What a field is read as: its value, `∅` for none, or the reason why it cannot be read.
+    fn read(data_type: DataType, field: &str, decimal_comma: bool) -> String {
+        let notation = Notation { null: "#".to_owned(), empty_is_value: false, decimal_comma };
+        let mut column = Column::new(&data_type).unwrap();
+        match column.append(field.as_bytes(), &notation) {
+            Err(reason) => reason,
+            Ok(()) => {
+                let array = column.finish();
+                if array.is_null(0) { "∅".to_owned() } else { array_value_to_string(&array, 0).unwrap() }
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_read_as_the_specification_says() {
+        for (data_type, field, expected) in [
+            (DataType::Int64, " -5 ", "-5"),
+            (DataType::Int64, "", "∅"),
+            (DataType::Int64, "  ", "∅"),
+            (DataType::Int64, "#", "∅"),
+            (DataType::Int64, "5.0", "`5.0` is not an Int64 (it is not a whole number)"),
+            (DataType::UInt64, "18446744073709551615", "18446744073709551615"),
+            (
+                DataType::UInt64,
+                "18446744073709551616",
+                "`18446744073709551616` is not a UInt64 (it is out of range)",
+            ),
+            (DataType::Utf8, "  ", "  "),
+            (DataType::Utf8, "", "∅"),
+            (DataType::Boolean, "True", "true"),
+            (DataType::Boolean, "0", "false"),
+            (DataType::Boolean, "yes", "`yes` is not a Bool (write true or false)"),
+            (DataType::Float64, "-inf", "-inf"),
+            (DataType::Float64, "1e400", "`1e400` is not a Float64 (it is out of range)"),
+            (DataType::Decimal128(28, 18), "0.1", "0.100000000000000000"),
+            (
+                DataType::Decimal128(28, 18),
+                "99999999999",
+                "`99999999999` is not a fixed-point number (it is out of range)",
+            ),
+            (DataType::Binary, "00fF", "00ff"),
+            (DataType::Binary, "0", "`0` is not Bytes (write pairs of hexadecimal digits)"),
+        ] {
+            assert_eq!(read(data_type.clone(), field, false), expected, "{data_type} {field:?}");
+        }
+        for (field, expected) in [
+            ("12,5", "12.5"),
+            ("12", "12.0"),
+            ("1.500", "`1.500` is not a Float64"),
+            ("1.234,5", "`1.234,5` is not a Float64"),
+        ] {
+            assert_eq!(read(DataType::Float64, field, true), expected, "{field:?}");
+        }
+    }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Records {
     line_ends: u64,
     /// How many lines it runs over.
     lines: u64,
+    /// The line that has been reached, and whether a carriage return was the last byte before.
+    reached: (u64, bool),
     /// Where the next record begins.
     next: Place,
 }
@@ -80,6 +82,7 @@ impl Records {
             line: None,
             line_ends: 0,
             lines: 0,
+            reached: (1, false),
             next: Place { offset: 0, line: 1, after_return: false },
         }
     }
@@ -115,7 +118,7 @@ impl Records {
             self.parsed += read;
             self.written += written;
             self.fields += fields;
-            self.oversize |= self.parsed - self.begun > self.max_record;
+            self.oversize |= self.parsed - self.begun > self.max_record && self.length() > self.max_record;
             match result {
                 ReadRecordResult::InputEmpty if self.oversize => self.forget(),
                 ReadRecordResult::InputEmpty => {}
@@ -182,6 +185,7 @@ impl Records {
         }
         self.under_way = false;
         self.next = place;
+        self.reached = (place.line, place.after_return);
         self.parser.reset();
         Ok(())
     }
@@ -219,6 +223,8 @@ impl Records {
                 self.max_record
             ))
         } else {
+            let marked = self.offset == 0 && self.begun == 0;
+            let raw = raw.strip_prefix(b"\xEF\xBB\xBF").filter(|_| marked).unwrap_or(raw);
             match Quoting::of(raw, self.delimiter) {
                 Quoting::Open if flushed => Some(format!("it has a quote that is not closed{takes_in}")),
                 Quoting::TextBehind => Some(format!(
@@ -229,26 +235,34 @@ impl Records {
         };
         self.lines = 1 + more;
         self.begun = self.parsed;
-        self.next.offset = self.offset + self.parsed as u64;
+        let (line, after_return) = self.reached;
+        self.next = Place { offset: self.offset + self.parsed as u64, line, after_return };
         self.under_way = false;
+    }
+
+    /// How long the record under way is, without empty lines before it.
+    fn length(&self) -> usize {
+        let raw = &self.buffer[self.begun..self.parsed];
+        raw.len() - raw.iter().take_while(|byte| is_line_end(**byte)).count()
     }
 
     /// Counts the line ends of what has been parsed of the record, and those before it.
     fn count_lines(&mut self) {
         let mut raw = &self.buffer[self.begun..self.parsed];
         let Some(last) = raw.last() else { return };
-        let mut after_return = std::mem::replace(&mut self.next.after_return, *last == b'\r');
+        let (line, mut after_return) = self.reached;
+        self.reached = (line, *last == b'\r');
         if self.line.is_none() {
             // Empty lines before the record are not part of it.
             let empty = raw.iter().take_while(|byte| is_line_end(**byte)).count();
             let (before, record) = raw.split_at(empty);
-            self.next.line += line_ends(before, after_return);
-            self.line = Some(self.next.line);
+            self.reached.0 += line_ends(before, after_return);
+            self.line = Some(self.reached.0);
             (raw, after_return) = (record, false);
         }
         let ends = line_ends(raw, after_return);
         self.line_ends += ends;
-        self.next.line += ends;
+        self.reached.0 += ends;
     }
 }
 
@@ -285,6 +299,8 @@ impl Quoting {
             Quotes,
             /// Behind a quote inside quotes: it closes them, or it is the first of two.
             Closing,
+            /// Behind quotes that have been closed.
+            Behind,
         }
         if memchr::memchr(b'"', raw).is_none() {
             return Quoting::Fine;
@@ -296,8 +312,8 @@ impl Quoting {
                 (In::Quotes, _) => In::Quotes,
                 (In::Start, b'"') | (In::Closing, b'"') => In::Quotes,
                 (_, byte) if byte == delimiter || is_line_end(byte) => In::Start,
-                (In::Closing, b' ') => In::Closing,
-                (In::Closing, _) => return Quoting::TextBehind,
+                (In::Closing | In::Behind, b' ') => In::Behind,
+                (In::Closing | In::Behind, _) => return Quoting::TextBehind,
                 (In::Start | In::Plain, _) => In::Plain,
             };
         }
@@ -422,6 +438,23 @@ mod tests {
     }
 
     #[test]
+    fn a_position_stays_where_it_was_while_a_long_record_is_forgotten() {
+        let text = &b"a,b\nc,\"d\nd\nd\nd\nd\nd\n"[..];
+        let mut records = Records::new(Input::from_reader("test", text.chain(Broken)), b',', 5);
+        while records.read(None).is_ok() {}
+        assert_eq!(records.position(), Place { offset: 4, line: 2, after_return: false });
+    }
+
+    #[test]
+    fn empty_lines_do_not_make_a_record_long() {
+        let mut records = records(format!("a{}b\n", "\n".repeat(30)).as_bytes(), 3, 5);
+        let found = std::iter::from_fn(|| {
+            (records.read(None).unwrap() == Next::Record).then(|| records.fault().is_some())
+        });
+        assert_eq!(found.collect::<Vec<_>>(), [false, false]);
+    }
+
+    #[test]
     fn quotes_that_do_not_come_out_are_faults() {
         let long = "1,x\n".repeat(1000);
         for (text, faults) in [
@@ -429,6 +462,9 @@ mod tests {
             ("a,\"b\" ,c\n".to_owned(), vec![]),
             ("a,5\" pipe,\"x,y\"".to_owned(), vec![]),
             ("a,\"b \"\"c\"\"\"\r\nd\n".to_owned(), vec![]),
+            ("\u{feff}\"x,\"\"y\"\"\",z\n".to_owned(), vec![]),
+            ("\u{feff}\"x,y\n".to_owned(), vec![(1, "a quote that is not closed")]),
+            ("a,\"b\" \"c\n".to_owned(), vec![(1, "text right behind a closing quote")]),
             ("a,\"b\"c\n".to_owned(), vec![(1, "text right behind a closing quote;")]),
             ("x\na,5\" pipe,\"x y".to_owned(), vec![(2, "a quote that is not closed")]),
             ("x\ra,\"b\r".to_owned(), vec![(2, "a quote that is not closed")]),

@@ -164,10 +164,11 @@ impl CsvSource {
             Ok(text) if text.trim_ascii().is_empty() => {
                 return Err(bad(time_column(), "there is no time".to_owned()));
             }
-            Ok(text) => self
-                .time
-                .read(&self.notation.with_point(text))
-                .map_err(|error| bad(time_column(), error.to_string()))?,
+            Ok(text) => {
+                // Times of day have a point before their fraction in any notation of numbers.
+                let text = if text.contains(':') { text.into() } else { self.notation.with_point(text) };
+                self.time.read(&text).map_err(|error| bad(time_column(), error.to_string()))?
+            }
             Err(_) => return Err(bad(time_column(), "the time is not UTF-8".to_owned())),
         };
         for (column, field) in self.columns.iter_mut().zip(&self.fields) {

@@ -131,7 +131,7 @@ impl std::str::FromStr for OnBadRow {
         match (text, text.strip_prefix("file=")) {
             ("stop", _) => Ok(OnBadRow::Stop),
             ("skip", _) => Ok(OnBadRow::Skip),
-            (_, Some(path)) if !path.is_empty() => Ok(OnBadRow::File(path.into())),
+            (_, Some(path)) if !["", "-"].contains(&path) => Ok(OnBadRow::File(path.into())),
             _ => Err("there are `stop`, `skip` and `file=PATH`"),
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn policy(on_bad_row: &OnBadRow) -> anyhow::Result<BadRowPolicy> {
             let file = File::create(path).with_context(|| format!("cannot open {}", path))?;
             let mut list = csv::Writer::from_writer(file);
             list.write_record(["input", "row", "column", "reason"])?;
-            list.flush()?;
+            list.flush().with_context(|| format!("cannot write {path}"))?;
             let list = Mutex::new(list);
             BadRowPolicy::Skip(Arc::new(move |source: &str, bad: &RejectedRow| {
                 let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);

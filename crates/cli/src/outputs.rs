@@ -40,15 +40,20 @@ pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink
 /// Nothing that is read may be written, and nothing twice.
 fn refuse_to_destroy(arguments: &RunArguments, written: &[&str]) -> anyhow::Result<()> {
     let inputs = arguments.input.inputs.iter().map(|input| Address::parse(input).location);
-    let spec = arguments.input.spec.to_string_lossy();
-    for (index, location) in written.iter().enumerate() {
-        if inputs.clone().any(|input| input != "-" && is_same(input, location)) {
+    let inputs: Vec<&Path> =
+        inputs.map(|input| Path::new(if input == "-" { "/dev/stdin" } else { input })).collect();
+    let place = |location: &&str| {
+        Path::new(if is_standard_output(location) { "/dev/stdout" } else { location }).to_owned()
+    };
+    let places: Vec<PathBuf> = written.iter().map(place).collect();
+    for (index, (location, place)) in written.iter().zip(&places).enumerate() {
+        if inputs.iter().any(|input| is_same(input, place)) {
             bail!("{location} is an input; writing there would destroy it");
         }
-        if is_same(&spec, location) {
+        if is_same(&arguments.input.spec, place) {
             bail!("{location} is the specification; writing there would destroy it");
         }
-        if written[..index].iter().any(|other| is_same(other, location)) {
+        if places[..index].iter().any(|other| other == place || is_same(other, place)) {
             let name = if is_standard_output(location) { "standard output" } else { location };
             bail!("{name} is written to twice; give each sink a place of its own");
         }
@@ -60,34 +65,31 @@ fn is_standard_output(location: &str) -> bool {
     location == "-" || location == "console"
 }
 
-/// Whether two locations are one and the same, by whatever name.
-fn is_same(one: &str, other: &str) -> bool {
-    if is_standard_output(one) || is_standard_output(other) {
-        return is_standard_output(one) && is_standard_output(other);
-    }
-    match (identity(Path::new(one)), identity(Path::new(other))) {
-        (Some(one), Some(other)) => one == other,
-        _ => false,
-    }
+/// Whether two paths lead to one and the same file, by whatever name.
+fn is_same(one: &Path, other: &Path) -> bool {
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// What tells a file from every other. `None` for what is no file, such as a device, which several
-/// may write to.
-fn identity(path: &Path) -> Option<(PathBuf, Option<(u64, u64)>)> {
+/// What tells a file from every other. `None` for what is no file, such as a terminal or a pipe,
+/// which several may write to.
+fn identity(path: &Path) -> Option<(PathBuf, u64, u64)> {
     match path.metadata() {
         Ok(meta) if !meta.is_file() => None,
         #[cfg(unix)]
         Ok(meta) => {
             use std::os::unix::fs::MetadataExt;
-            Some((PathBuf::new(), Some((meta.dev(), meta.ino()))))
+            Some((PathBuf::new(), meta.dev(), meta.ino()))
         }
         #[cfg(not(unix))]
-        Ok(_) => Some((path.canonicalize().ok()?, None)),
-        // Not there yet: the folder is.
+        Ok(_) => Some((path.canonicalize().ok()?, 0, 0)),
+        // Not there yet, but its folder is; or the folder of what a link leads to.
         Err(_) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
-            Some((folder.join(path.file_name()?), None))
+            let folder =
+                path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            match path.read_link() {
+                Ok(target) => identity(&folder.join(target)),
+                Err(_) => Some((folder.canonicalize().ok()?.join(path.file_name()?), 0, 0)),
+            }
         }
     }
 }

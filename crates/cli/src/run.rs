@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         reorder: arguments.reorder,
         bad_rows,
         stop,
+        on_wait: Some(Arc::new(|reason: &str| {
+            note(&format!(
+                "failed: {reason}\nwaiting for an output to take what is left; press Ctrl-C twice to end at once"
+            ));
+        })),
         ..RunOptions::default()
     };
     if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {

@@ -126,3 +126,53 @@ impl fmt::Display for Mismatches {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EventBatch, SourceError};
+
+    struct Has(&'static str, Vec<(&'static str, DataType)>);
+
+    impl Source for Has {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn schema(&self) -> SchemaRef {
+            let field = |(name, data_type): &(&str, DataType)| Field::new(*name, data_type.clone(), true);
+            Arc::new(Schema::new(self.1.iter().map(field).collect::<Vec<_>>()))
+        }
+
+        fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn every_mismatch_is_reported_at_once() {
+        let wanted = [
+            WantedColumn::new("id", DataType::UInt64),
+            WantedColumn::new("gender", DataType::Utf8),
+            WantedColumn::new("salary", DataType::Float64),
+        ];
+        let one = || Has("a", vec![("id", DataType::Utf8), ("gendr", DataType::Utf8)]);
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(one())];
+        assert_eq!(
+            Columns::bind(&wanted, &sources).unwrap_err().to_string(),
+            "the input does not have what the specification reads:\n  \
+             column `id` of a is Utf8, but the specification reads it as UInt64\n  \
+             there is no column `gender` in a; did you mean `gendr`?\n  \
+             there is no column `salary` in a; there are `id`, `gendr`"
+        );
+        // A column need not be in every input; where it is, it has to have its type.
+        let rest = vec![("id", DataType::UInt64), ("gender", DataType::Utf8), ("salary", DataType::Float64)];
+        let sources: Vec<Box<dyn Source>> =
+            vec![Box::new(Has("b", rest.clone())), Box::new(Has("c", vec![]))];
+        assert!(Columns::bind(&wanted, &sources).is_ok());
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(Has("b", rest)), Box::new(one())];
+        assert!(
+            Columns::bind(&wanted, &sources).unwrap_err().to_string().contains("column `id` of a is Utf8")
+        );
+    }
+}

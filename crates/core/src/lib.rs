@@ -36,7 +36,7 @@ pub use columns::{Columns, Mismatches, WantedColumn};
 pub use engine::{BuildEngine, Engine, EngineError};
 pub use nearest::nearest;
 pub use panics::catch_panic;
-pub use pipeline::{Counters, Counts, Pipeline, RunError, RunOptions, RunReport};
+pub use pipeline::{Counters, Counts, OnWait, Pipeline, RunError, RunOptions, RunReport};
 pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};

@@ -18,8 +18,14 @@ pub(super) struct Part {
     pub(super) through: Option<Position>,
 }
 
-/// What a source's thread sends: parts, and perhaps an error as its last word.
-pub(super) type Delivery = Result<Part, SourceError>;
+/// What a source's thread sends. If it falls silent without a last word, it was stopped.
+pub(super) enum Delivery {
+    Part(Part),
+    /// The last word of a source that has no more rows.
+    End,
+    /// The last word of a source that cannot go on.
+    Failed(SourceError),
+}
 
 /// Rows that are put together into one batch at most.
 pub(super) const ROWS_AT_ONCE: usize = 8192;
@@ -43,6 +49,8 @@ pub(super) struct Merged {
 struct Input {
     deliveries: Receiver<Delivery>,
     ended: bool,
+    /// Whether it was stopped: nobody knows which rows would have come.
+    stopped: bool,
     /// The part whose rows are next, and the first of them that is not yet merged.
     head: Option<(Part, usize)>,
     /// How far all rows have been merged.
@@ -56,7 +64,7 @@ impl Input {
 
     /// Whether there may be rows that have to be known before others can be merged.
     fn is_wanting(&self) -> bool {
-        self.head.is_none() && !self.ended
+        self.head.is_none() && !self.ended && !self.stopped
     }
 
     fn pass(&mut self, through: Option<Position>) {
@@ -69,11 +77,12 @@ impl Input {
     fn take(&mut self) -> Result<(), SourceError> {
         while self.is_wanting() {
             match self.deliveries.try_recv() {
-                Ok(Ok(part)) if part.events.is_empty() => self.pass(part.through),
-                Ok(Ok(part)) => self.head = Some((part, 0)),
-                Ok(Err(error)) => return Err(error),
+                Ok(Delivery::Part(part)) if part.events.is_empty() => self.pass(part.through),
+                Ok(Delivery::Part(part)) => self.head = Some((part, 0)),
+                Ok(Delivery::End) => self.ended = true,
+                Ok(Delivery::Failed(error)) => return Err(error),
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.ended = true,
+                Err(TryRecvError::Disconnected) => self.stopped = true,
             }
         }
         Ok(())
@@ -82,18 +91,22 @@ impl Input {
 
 impl Merge {
     pub(super) fn new(deliveries: Vec<Receiver<Delivery>>) -> Merge {
-        let input = |deliveries| Input { deliveries, ended: false, head: None, through: None };
+        let input =
+            |deliveries| Input { deliveries, ended: false, stopped: false, head: None, through: None };
         Merge { inputs: deliveries.into_iter().map(input).collect(), error: None }
     }
 
-    /// The next rows; `None` when every source has ended.
+    /// The next rows; `None` when every source has ended, or one was stopped.
     pub(super) fn next(&mut self) -> Option<Result<Merged, SourceError>> {
         let [only] = self.inputs.as_mut_slice() else { return self.next_of_several() };
-        let delivery = only.deliveries.recv().ok()?;
-        Some(delivery.map(|Part { events, through }| {
-            only.pass(through);
-            Merged { events, sources: None, through: Arc::from([only.through.clone()]) }
-        }))
+        match only.deliveries.recv() {
+            Ok(Delivery::Part(Part { events, through })) => {
+                only.pass(through);
+                Some(Ok(Merged { events, sources: None, through: Arc::from([only.through.clone()]) }))
+            }
+            Ok(Delivery::Failed(error)) => Some(Err(error)),
+            Ok(Delivery::End) | Err(_) => None,
+        }
     }
 
     fn next_of_several(&mut self) -> Option<Result<Merged, SourceError>> {
@@ -138,16 +151,18 @@ impl Merge {
     }
 
     /// Gives every input that has not ended a head. With `wait`, blocks until that is so; else
-    /// says `false` if one has nothing ready. Says `false` in either case if one has failed,
-    /// whichever it is, and however long the others keep one waiting.
+    /// says `false` if one has nothing ready. Says `false` in either case if one has failed or was
+    /// stopped, whichever it is, and however long the others keep one waiting.
     fn fill(&mut self, wait: bool) -> bool {
         loop {
             for input in &mut self.inputs {
                 if let Err(error) = input.take() {
-                    self.error = Some(error);
+                    self.error.get_or_insert(error);
                 }
             }
-            if self.error.is_some() {
+            // Past the last row of a source that was stopped, the order of the others' is unknown.
+            let stopped = |input: &Input| input.stopped && input.head.is_none();
+            if self.error.is_some() || self.inputs.iter().any(stopped) {
                 return false;
             }
             let wanting: Vec<&Input> = self.inputs.iter().filter(|input| input.is_wanting()).collect();
@@ -172,6 +187,6 @@ pub(super) fn gather(batches: &[EventBatch], places: &[(usize, usize)]) -> Resul
     let times: Vec<i64> = places.iter().map(|(batch, row)| batches[*batch].times[*row]).collect();
     let numbers: Vec<u64> = places.iter().map(|(batch, row)| batches[*batch].row_numbers[*row]).collect();
     let rows = interleave_record_batch(&rows, places)?;
-    let relative = batches.iter().all(|events| events.relative);
+    let relative = places.first().is_some_and(|(batch, _)| batches[*batch].relative);
     Ok(EventBatch { relative, ..EventBatch::new(rows, times, numbers, Position::default()) })
 }

@@ -46,8 +46,11 @@ pub struct Pipeline {
     pub options: RunOptions,
 }
 
+/// Told why the run has failed when it cannot end because a sink does not.
+pub type OnWait = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// How to run a pipeline.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunOptions {
     /// Batches that may wait between two threads. More even out the work, fewer save memory.
     pub capacity: NonZeroUsize,
@@ -65,6 +68,9 @@ pub struct RunOptions {
     pub stop: StopToken,
     /// Counts as the run goes on; for progress displays.
     pub counters: Arc<Counters>,
+    /// Called at most once, a few seconds after a failure, if a sink still keeps the run from
+    /// ending: somebody who waits for it should know.
+    pub on_wait: Option<OnWait>,
 }
 
 impl Default for RunOptions {
@@ -78,6 +84,7 @@ impl Default for RunOptions {
             bad_rows: BadRowPolicy::default(),
             stop: StopToken::default(),
             counters: Arc::default(),
+            on_wait: None,
         }
     }
 }
@@ -175,7 +182,7 @@ impl Pipeline {
             Ok(engine_thread) => drop(engine_thread.join()),
             Err(error) => shared.fail(RunError::EnginePanicked(error.to_string())),
         }
-        wait_for_sinks(sink_threads, &shared);
+        wait_for_sinks(sink_threads, &shared, options.on_wait.as_ref());
         drop(running);
         for thread in source_threads {
             let _ = thread.join();
@@ -187,17 +194,21 @@ impl Pipeline {
 /// Engines evaluate nested expressions by recursion. Memory that is not touched costs nothing.
 const ENGINE_STACK: usize = 256 << 20;
 
-/// How long a sink may take to finish once the run has failed elsewhere.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a sink may take to finish once the run has failed, before somebody is told.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A slow sink gets all the time it needs; but one that is stuck must not keep the failure of
-/// another part from being told.
-fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &Shared) {
+/// A slow sink gets all the time it needs. But one that is stuck must not hide the failure of
+/// another part: that is told meanwhile.
+fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &Shared, on_wait: Option<&OnWait>) {
     let mut over_since = None;
+    let mut told = false;
     for thread in threads {
         while !thread.is_finished() {
-            if shared.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                return;
+            if shared.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE && !told {
+                told = true;
+                if let (Some(on_wait), RunEnd::Failed(reason)) = (on_wait, shared.end()) {
+                    on_wait(&reason);
+                }
             }
             thread::sleep(Duration::from_millis(1));
         }

@@ -26,6 +26,8 @@ struct Held {
     events: EventBatch,
     first: u64,
     waiting: usize,
+    /// Whether all rows of the batch were taken, so that its end may be acknowledged.
+    whole: bool,
 }
 
 impl Order {
@@ -67,8 +69,8 @@ impl Order {
         }
     }
 
-    /// Takes admitted rows.
-    pub(super) fn push(&mut self, events: EventBatch) {
+    /// Takes admitted rows; `whole` if they are all that was good in their batch.
+    pub(super) fn push(&mut self, events: EventBatch, whole: bool) {
         let first = self.arrived;
         let mut waiting = 0;
         if !self.lateness.is_zero() {
@@ -77,7 +79,7 @@ impl Order {
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
         }
-        self.batches.push_back(Held { waiting, first, events });
+        self.batches.push_back(Held { waiting, first, events, whole });
     }
 
     /// The next rows that no admissible row can precede any more; with `all`, those too that still
@@ -85,7 +87,11 @@ impl Order {
     pub(super) fn ready(&mut self, all: bool) -> Result<Option<Part>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
-            return Ok(held.map(|Held { events, .. }| Part { through: Some(events.end.clone()), events }));
+            let part = |Held { events, whole, .. }: Held| Part {
+                through: whole.then(|| events.end.clone()),
+                events,
+            };
+            return Ok(held.map(part));
         }
         let through = if all { Time(i64::MAX) } else { self.oldest_to_come() };
         let mut touched = HashMap::new();
@@ -115,18 +121,14 @@ impl Order {
     /// and a batch without rows to tell it with.
     fn forget_what_has_left(&mut self) -> (Option<EventBatch>, Option<Position>) {
         let mut last = None;
-        while let Some(held) = self.batches.front()
-            && held.waiting == 0
-        {
-            last = self.batches.pop_front();
+        while self.batches.front().is_some_and(|held| held.waiting == 0) {
+            let left = self.batches.pop_front();
+            last = left.filter(|held| held.whole).map(|held| held.events).or(last);
         }
-        match last {
-            None => (None, None),
-            Some(Held { events, .. }) => {
-                let nothing = EventBatch::new(events.rows.slice(0, 0), vec![], vec![], events.end.clone());
-                (Some(nothing), Some(events.end))
-            }
-        }
+        let nothing = last
+            .as_ref()
+            .map(|events| EventBatch::new(events.rows.slice(0, 0), vec![], vec![], events.end.clone()));
+        (nothing, last.map(|events| events.end))
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
         for second in seconds {
             order.admit(Time(second * 1_000_000_000)).unwrap();
         }
-        order.push(batch(seconds, end));
+        order.push(batch(seconds, end), true);
         leave(order, false)
     }
 

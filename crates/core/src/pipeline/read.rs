@@ -35,6 +35,8 @@ pub(super) struct Reader {
 enum Halt {
     /// The engine takes no more.
     Unwanted,
+    /// Somebody asked to stop: what would have come is not known.
+    Stopped,
     /// Every further row is after the monitored span.
     PastSpan,
     /// The source failed.
@@ -53,8 +55,13 @@ impl Reader {
         // Whatever ended it, rows that were waiting for their turn are let go, and an error takes
         // its place behind them.
         let drained = self.guarded(|reader| reader.send_ready(true));
-        if let Err(Halt::Failed(error)) = ended.and(drained) {
-            let _ = self.out.send(Err(error));
+        let last_word = match ended.and(drained) {
+            Ok(()) | Err(Halt::PastSpan) => Some(Delivery::End),
+            Err(Halt::Failed(error)) => Some(Delivery::Failed(error)),
+            Err(Halt::Unwanted | Halt::Stopped) => None,
+        };
+        if let Some(last_word) = last_word {
+            let _ = self.out.send(last_word);
         }
         let Reader { index, origin, mut source, out, done, shared, .. } = self;
         drop(out);
@@ -87,15 +94,17 @@ impl Reader {
                 self.source.acknowledge(through)?;
                 acknowledged = durable;
             }
-            let Some(events) = self.source.next_batch()? else { break };
-            self.check(&events, &schema)?;
-            match self.take(events) {
-                Err(Halt::PastSpan) => break,
-                taken => taken?,
+            match self.source.next_batch()? {
+                Some(events) => {
+                    self.check(&events, &schema)?;
+                    self.take(events)?;
+                }
+                None if self.shared.stop.is_stopped() => break,
+                None => return Ok(()),
             }
             self.send_ready(false)?;
         }
-        Ok(())
+        Err(Halt::Stopped)
     }
 
     /// A source that breaks its contract is named, instead of crashing something behind it.
@@ -124,9 +133,9 @@ impl Reader {
         let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
         let nan = NanColumns::of(&events);
         let mut good = vec![false; events.len()];
-        let judged = self.judge(&events, &mut rejected, &nan, &mut good);
+        let judged = self.guarded(|reader| reader.judge(&events, &mut rejected, &nan, &mut good));
         let kept = self.keep(events, &good)?;
-        self.order.push(kept);
+        self.order.push(kept, judged.is_ok());
         judged
     }
 
@@ -212,7 +221,7 @@ impl Reader {
     fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
         let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
         while let Some(part) = self.order.ready(all).map_err(|error| failed(self, error))? {
-            self.out.send(Ok(part)).map_err(|_| Halt::Unwanted)?;
+            self.out.send(Delivery::Part(part)).map_err(|_| Halt::Unwanted)?;
         }
         Ok(())
     }

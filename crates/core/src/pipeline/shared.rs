@@ -70,9 +70,12 @@ impl Shared {
         let _ = self.end.set(self.end_now());
     }
 
-    /// How the run ends, as far as that is decided.
+    /// How the run ends, as far as that is decided: a failure comes before everything else.
     pub(super) fn end(&self) -> RunEnd {
-        self.end.get().cloned().unwrap_or_else(|| self.end_now())
+        match self.end_now() {
+            failed @ RunEnd::Failed(_) => failed,
+            now => self.end.get().cloned().unwrap_or(now),
+        }
     }
 
     fn end_now(&self) -> RunEnd {
@@ -84,12 +87,6 @@ impl Shared {
     }
 
     pub(super) fn report(&self) -> RunReport {
-        let end = self.end();
-        let error = self.failure().take();
-        let end = match &error {
-            Some(error) => RunEnd::Failed(error.to_string()),
-            None => end,
-        };
-        RunReport { end, error, counts: self.counters.now() }
+        RunReport { end: self.end(), error: self.failure().take(), counts: self.counters.now() }
     }
 }
