@@ -31,7 +31,7 @@ pub(crate) enum Command {
     /// List the kinds of inputs and outputs, with their options
     Adapters,
     /// Print a script that completes this command in a shell
-    #[command(after_help = "For bash, in this session:  source <(fairstream completions bash)")]
+    #[command(after_help = "For bash, until you close it:  source <(fairstream completions bash)")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
