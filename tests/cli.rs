@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 
-use crate::support::fairstream;
+use crate::support::{fairstream, without_seconds};
 
 /// A folder with a specification that reads `id`, `score` and `name`, and files to run it on.
 struct Folder(tempfile::TempDir);
@@ -38,7 +38,7 @@ impl Folder {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(!err.contains("panicked") && !err.contains("backtrace"), "{err}");
-        let err = blurred(&err);
+        let err = without_seconds(&err);
         format!(
             "$ fairstream {arguments}\n{out}---- standard error\n{err}---- exit code {}\n",
             output.status.code().unwrap_or(-1)
@@ -48,18 +48,6 @@ impl Folder {
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
     }
-}
-
-/// Times of runs differ: `in 0.1 s` becomes `in … s`.
-fn blurred(text: &str) -> String {
-    let blur = |line: &str| match line.split_once(" in ") {
-        Some((before, after)) if line.contains("event") => match after.split_once(" s") {
-            Some((_, after)) => format!("{before} in … s{after}"),
-            None => line.to_owned(),
-        },
-        _ => line.to_owned(),
-    };
-    text.lines().map(|line| blur(line) + "\n").collect()
 }
 
 /// `run spec.lola events.csv` on rows under the header `time,id,score,name`.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{fairstream, root};
+use crate::support::{fairstream, root, without_seconds};
 
 /// A command of a `console` block, and what it prints.
 struct Example {
@@ -33,17 +33,6 @@ fn examples(text: &str) -> Vec<Example> {
         }
     }
     examples
-}
-
-/// `in 0.1 s` differs from run to run.
-fn without_seconds(text: &str) -> String {
-    let blur = |line: &str| match line.rsplit_once(" in ") {
-        Some((before, seconds)) if line.contains(" events, ") && seconds.ends_with(" s") => {
-            format!("{before} in … s")
-        }
-        _ => line.to_owned(),
-    };
-    text.lines().map(|line| blur(line) + "\n").collect()
 }
 
 /// Runs every command of a document, one after another, where the document says: at the root.

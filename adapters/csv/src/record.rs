@@ -212,7 +212,7 @@ impl Records {
         self.count_lines();
         let raw = &self.buffer[self.begun..self.parsed];
         let more = self.line_ends - u64::from(raw.last().is_some_and(|byte| is_line_end(*byte)));
-        let takes_in = match more {
+        let takes_in = || match more {
             0 => String::new(),
             1 => ", which takes in the line after it".to_owned(),
             more => format!(", which takes in the {more} lines after it"),
@@ -226,9 +226,10 @@ impl Records {
             let marked = self.offset == 0 && self.begun == 0;
             let raw = raw.strip_prefix(b"\xEF\xBB\xBF").filter(|_| marked).unwrap_or(raw);
             match Quoting::of(raw, self.delimiter) {
-                Quoting::Open if flushed => Some(format!("it has a quote that is not closed{takes_in}")),
+                Quoting::Open if flushed => Some(format!("it has a quote that is not closed{}", takes_in())),
                 Quoting::TextBehind => Some(format!(
-                    "it has text right behind a closing quote{takes_in}; a quote inside quotes is written twice"
+                    "it has text right behind a closing quote{}; a quote inside quotes is written twice",
+                    takes_in()
                 )),
                 Quoting::Open | Quoting::Fine => None,
             }

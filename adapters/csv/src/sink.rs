@@ -1,6 +1,6 @@
 //! The CSV sink for verdicts.
 
-use fairstream_core::{Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Value, VerdictBatch};
+use fairstream_core::{Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, VerdictBatch};
 use fairstream_files::TextSink;
 
 /// Opens CSV sinks.
@@ -25,14 +25,7 @@ impl SinkFactory for CsvSinks {
 fn rows(batch: &VerdictBatch) -> Result<Vec<u8>, Cause> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for verdict in batch.iter() {
-        let value = match verdict.value {
-            None => String::new(),
-            Some(Value::Bool(value)) => value.to_string(),
-            Some(Value::Int(value)) => value.to_string(),
-            Some(Value::UInt(value)) => value.to_string(),
-            Some(Value::Float(value)) => value.to_string(),
-            Some(Value::Text(value) | Value::Json(value)) => value.to_owned(),
-        };
+        let value = verdict.value.map(|value| value.to_string()).unwrap_or_default();
         writer.write_record([
             verdict.time.to_string().as_str(),
             verdict.kind.name(),

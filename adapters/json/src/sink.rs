@@ -44,13 +44,10 @@ fn line(out: &mut Vec<u8>, verdict: &Verdict<'_>) -> std::io::Result<()> {
     write!(out, r#","instance":{},"value":"#, verdict.instance.unwrap_or("null"))?;
     match verdict.value {
         None => write!(out, "null")?,
-        Some(Value::Bool(value)) => write!(out, "{value}")?,
-        Some(Value::Int(value)) => write!(out, "{value}")?,
-        Some(Value::UInt(value)) => write!(out, "{value}")?,
         Some(Value::Float(value)) if value.is_finite() => serde_json::to_writer(&mut *out, &value)?,
         Some(Value::Float(value)) => write!(out, "\"{value}\"")?,
         Some(Value::Text(value)) => string(out, value)?,
-        Some(Value::Json(value)) => write!(out, "{value}")?,
+        Some(value) => write!(out, "{value}")?,
     }
     write!(out, r#","message":"#)?;
     match verdict.message {

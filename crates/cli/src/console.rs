@@ -203,12 +203,8 @@ impl Style {
         let name = format!("{}{}", verdict.stream, verdict.instance.unwrap_or_default());
         let what = match verdict.value {
             None => verdict.kind.name().to_owned(),
-            Some(Value::Bool(value)) => format!("= {value}"),
-            Some(Value::Int(value)) => format!("= {value}"),
-            Some(Value::UInt(value)) => format!("= {value}"),
-            Some(Value::Float(value)) => format!("= {value}"),
             Some(Value::Text(value)) => format!("= {value:?}"),
-            Some(Value::Json(value)) => format!("= {value}"),
+            Some(value) => format!("= {value}"),
         };
         text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", verdict.time.for_people())));
     }

@@ -1,5 +1,6 @@
 //! Verdicts: what an engine says, as rows of one fixed schema.
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, AsArray, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
@@ -53,6 +54,19 @@ pub enum Value<'a> {
     Text(&'a str),
     /// A tuple, as a JSON array.
     Json(&'a str),
+}
+
+/// As it is, without quotes: for sinks of plain text.
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => value.fmt(f),
+            Value::Int(value) => value.fmt(f),
+            Value::UInt(value) => value.fmt(f),
+            Value::Float(value) => value.fmt(f),
+            Value::Text(value) | Value::Json(value) => f.write_str(value),
+        }
+    }
 }
 
 /// One row of verdicts.

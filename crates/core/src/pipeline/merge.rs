@@ -11,7 +11,6 @@ use super::ledger::Through;
 use crate::{EventBatch, Position, SourceError};
 
 /// Rows of one source in order of time.
-#[derive(Clone)]
 pub(super) struct Part {
     pub(super) events: EventBatch,
     /// All rows of the source up to there have left its thread; `None` if that has not changed.
