@@ -12,9 +12,11 @@
 //! ```
 
 mod clock;
+mod compiled;
 mod reference;
 mod specification;
 mod value;
 
+pub use compiled::CompiledEngine;
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};

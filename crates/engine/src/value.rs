@@ -70,14 +70,23 @@ fn json(out: &mut String, value: &Value) {
             // Writing to a string cannot fail.
             let _ = write!(out, "{value}");
         }
-        Value::Float(value) if value.is_finite() => {
-            let _ = write!(out, "{}", serde_json::Value::from(value.into_inner()));
-        }
+        Value::Float(value) => json_float(out, value.into_inner()),
         Value::Tuple(values) => json_array(out, values),
-        Value::Float(_) | Value::Str(_) | Value::Bytes(_) | Value::Decimal(_) => {
-            let _ = write!(out, "{}", serde_json::Value::from(value.to_string()));
-        }
+        Value::Str(_) | Value::Bytes(_) | Value::Decimal(_) => json_text(out, &value.to_string()),
     }
+}
+
+/// JSON has no infinity: it becomes text.
+pub(crate) fn json_float(out: &mut String, value: f64) {
+    if value.is_finite() {
+        let _ = write!(out, "{}", serde_json::Value::from(value));
+    } else {
+        json_text(out, &value.to_string());
+    }
+}
+
+pub(crate) fn json_text(out: &mut String, text: &str) {
+    let _ = write!(out, "{}", serde_json::Value::from(text));
 }
 
 /// Calls `then` with the value as verdicts carry it.

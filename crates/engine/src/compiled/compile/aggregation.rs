@@ -1,0 +1,227 @@
+//! Aggregations over instances and windows.
+
+use rtlola_frontend::mir::{
+    Expression, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound, PacingType,
+    StreamReference, Type, Window, WindowReference,
+};
+
+use super::access::{Filter, filter};
+use super::expression::{Operand, Place, leaf};
+use super::{Builder, Refused};
+use crate::compiled::code::{Op, Slow};
+use crate::compiled::fold::Fold;
+use crate::compiled::layout::{Leaf, inner, placed, range, width};
+use crate::compiled::plan::{ScanPlan, TallyPlan};
+use crate::compiled::tally::Measure;
+use crate::compiled::windows::{Kind, WindowPlan};
+
+impl Builder<'_> {
+    /// Every window of the specification, sliding ones first.
+    pub(super) fn windows(&mut self) -> Result<(), Refused> {
+        let mir = self.mir;
+        for window in &mir.sliding_windows {
+            let MemorizationBound::Bounded(count) = window.num_buckets else {
+                return Err(Refused::construct("a window without bounds"));
+            };
+            let size = u64::try_from(window.bucket_size.as_nanos()).unwrap_or(u64::MAX);
+            let count = u64::from(count);
+            let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
+            let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
+            self.plan.streams[window.caller.out_ix()].knows_its_spawn |= is_local;
+            self.add_window(window, kind, window.wait)?;
+        }
+        for window in &mir.discrete_windows {
+            self.add_window(window, Kind::Values { count: window.duration }, window.wait)?;
+        }
+        Ok(())
+    }
+
+    fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Refused> {
+        let number = self.plan.windows.len();
+        let (ty, target) = match window.target() {
+            StreamReference::In(input) => {
+                self.plan.input_windows[input].push(number);
+                (self.mir.inputs[input].ty.clone(), None)
+            }
+            StreamReference::Out(output) => {
+                let stream = &mut self.plan.streams[output];
+                stream.windows.push(number);
+                (stream.ty.clone(), stream.is_parameterised().then_some(output))
+            }
+        };
+        let caller = &self.mir.outputs[window.caller().out_ix()].name;
+        let fold = Fold::new(window.op(), false, &ty, window.ty())
+            .map_err(|what| Refused::construct(format!("in `{caller}`: {what}")))?;
+        self.plan.windows.push(WindowPlan { fold, kind, waits, target, reader: window.caller().out_ix() });
+        Ok(())
+    }
+
+    pub(super) fn window_number(&self, window: WindowReference) -> usize {
+        match window {
+            WindowReference::Discrete(index) => self.mir.sliding_windows.len() + index,
+            other => other.idx(),
+        }
+    }
+
+    pub(super) fn aggregation(
+        &mut self,
+        expression: &Expression,
+        window: WindowReference,
+    ) -> Result<Operand, Refused> {
+        let mir = self.mir;
+        let aggregation = mir.instance_aggregation(window);
+        let filter = filter(aggregation);
+        let only_fresh = matches!(
+            aggregation.selection,
+            InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
+        );
+        let target = &self.plan.streams[aggregation.target.out_ix()];
+        let measure = measure(aggregation.aggr, &target.ty, inner(&aggregation.ty));
+        let inner_ty = inner(&expression.ty);
+        let to = match measure {
+            Some(measure) if !only_fresh && !filter.is_open => {
+                let (tally, index) = self.tally(aggregation, &filter, measure)?;
+                self.tallies.insert(window.idx(), (tally, index));
+                let keys: Vec<Expression> = filter.key.iter().map(|(_, key)| key.clone()).collect();
+                let key = self.key(&keys)?;
+                let to = self.take(1 + width(inner_ty));
+                self.mark(expression);
+                self.emit(Op::Tally { tally: tally as u32, measure: index as u32, key, to });
+                if let (Some((low, high)), Some(leaf)) = (range(inner_ty), leaf(inner_ty)) {
+                    let absent = self.jump_unless(to);
+                    self.mark(expression);
+                    self.slow(Slow::Range { leaf, low, high, a: to + 1 });
+                    self.land(&[absent]);
+                }
+                to
+            }
+            _ => {
+                let scan = self.scan(aggregation, only_fresh, &filter)?;
+                let to = self.take(1 + width(inner_ty));
+                self.mark(expression);
+                self.emit(Op::Scan { scan: scan as u32, to });
+                to
+            }
+        };
+        Ok(self.result(expression, to))
+    }
+
+    /// A tally with a measure, shared with whoever asks for the same.
+    fn tally(
+        &mut self,
+        aggregation: &InstanceAggregation,
+        filter: &Filter,
+        measure: Measure,
+    ) -> Result<(usize, usize), Refused> {
+        let target = aggregation.target.out_ix();
+        let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
+        let texts: Vec<String> =
+            filter.fixed.iter().map(|part| self.mir.display(part).to_string()).collect();
+        let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
+        let known = self.plan.tallies.iter().position(|tally| {
+            tally.target == target && tally.places == places && tally.filter_text == filter_text
+        });
+        let tally = match known {
+            Some(tally) => tally,
+            None => {
+                let lambda = self.take(self.plan.streams[target].param_width);
+                let program = match filter.fixed.as_slice() {
+                    [] => None,
+                    fixed => Some(self.program(Place::Lambda(lambda), |builder| {
+                        let mut leave = Vec::new();
+                        for part in fixed {
+                            leave.extend(builder.unless(part)?);
+                        }
+                        builder.emit(Op::Yield);
+                        builder.land(&leave);
+                        Ok(())
+                    })?),
+                };
+                let names = &self.plan.streams[target].param_names;
+                let key_names = filter.key.iter().map(|(param, _)| names[*param].clone()).collect();
+                self.plan.tallies.push(TallyPlan {
+                    target,
+                    places,
+                    filter: program,
+                    lambda,
+                    measures: Vec::new(),
+                    watchers: Vec::new(),
+                    key_names,
+                    filter_text,
+                });
+                self.plan.streams[target].tallies.push(self.plan.tallies.len() - 1);
+                self.plan.tallies.len() - 1
+            }
+        };
+        let plan = &mut self.plan.tallies[tally];
+        let index = plan.measures.iter().position(|known| *known == measure).unwrap_or_else(|| {
+            plan.measures.push(measure);
+            plan.watchers.push(Vec::new());
+            plan.measures.len() - 1
+        });
+        Ok((tally, index))
+    }
+
+    fn scan(
+        &mut self,
+        aggregation: &InstanceAggregation,
+        only_fresh: bool,
+        filter: &Filter,
+    ) -> Result<usize, Refused> {
+        let target = aggregation.target.out_ix();
+        let lambda = self.take(self.plan.streams[target].param_width);
+        let condition = match aggregation.selection.condition() {
+            Some(condition) => Some(self.program(Place::Lambda(lambda), |builder| {
+                let leave = builder.unless(condition)?;
+                builder.emit(Op::Yield);
+                builder.land(&leave);
+                Ok(())
+            })?),
+            None => None,
+        };
+        let fold = Fold::new(aggregation.op(), true, &self.plan.streams[target].ty, &aggregation.ty)
+            .map_err(Refused::construct)?;
+        let reason = match filter.is_open {
+            true => "its filter says more than which parameters are equal to what",
+            false => "it cannot be kept up to date",
+        };
+        self.plan.streams[target].lists_fresh |= only_fresh;
+        self.plan.scans.push(ScanPlan {
+            target,
+            only_fresh,
+            condition,
+            lambda,
+            fold,
+            range: range(inner(&aggregation.ty)),
+            reason: reason.to_owned(),
+            reader: self.stream,
+        });
+        Ok(self.plan.scans.len() - 1)
+    }
+}
+
+/// What a tally keeps for an aggregation; `None` if it can only be computed from all values.
+fn measure(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Measure> {
+    let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
+    let one = match leaves.as_slice() {
+        [leaf] => Some(*leaf),
+        _ => None,
+    };
+    let is_ordered = |leaf: &Leaf| matches!(leaf, Leaf::UInt | Leaf::Int | Leaf::Float);
+    let is_summed = |leaf: &Leaf| is_ordered(leaf) || *leaf == Leaf::Decimal;
+    match operation {
+        InstanceOperation::Count => Some(Measure::Count),
+        InstanceOperation::Conjunction => Some(Measure::All),
+        InstanceOperation::Disjunction => Some(Measure::Any),
+        InstanceOperation::Min => one.filter(is_ordered).map(Measure::Min),
+        InstanceOperation::Max => one.filter(is_ordered).map(Measure::Max),
+        InstanceOperation::Sum => one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Measure::Sum),
+        InstanceOperation::Average => one.filter(is_summed).map(Measure::Average),
+        InstanceOperation::Variance => (one == Some(Leaf::Float)).then_some(Measure::Variance),
+        InstanceOperation::StandardDeviation => (one == Some(Leaf::Float)).then_some(Measure::Deviation),
+        InstanceOperation::Covariance => {
+            (leaves == [Leaf::Float, Leaf::Float]).then_some(Measure::Covariance)
+        }
+        InstanceOperation::Product | InstanceOperation::NthPercentile(_) => None,
+    }
+}

@@ -1,0 +1,223 @@
+//! A specification's intermediate representation → a [`Plan`].
+
+mod access;
+mod aggregation;
+mod expression;
+mod schedule;
+mod stream;
+
+use std::collections::HashMap;
+
+use rtlola_frontend::RtLolaMir;
+use rtlola_frontend::mir::{InputStream, MemorizationBound, OutputStream, Stream, Type};
+
+use self::expression::Place;
+use super::code::{Label, Op, Program, Slot};
+use super::layout::{placed, width};
+use super::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
+use crate::Specification;
+use crate::specification::is_trigger;
+
+/// Something that the compiled engine cannot evaluate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Refused(String);
+
+impl Refused {
+    fn construct(what: impl Into<String>) -> Refused {
+        Refused(what.into())
+    }
+
+    /// The frontend lets nothing through that leads here.
+    fn internal(what: &str) -> Refused {
+        Refused(format!("{what} where none can be"))
+    }
+}
+
+/// # Errors
+/// What cannot be compiled, and in which stream it is.
+pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
+    let mir = spec.mir();
+    let mut builder = Builder {
+        mir,
+        plan: Plan::default(),
+        ops: Vec::new(),
+        origins: Vec::new(),
+        constants: HashMap::new(),
+        tallies: HashMap::new(),
+        stream: 0,
+        place: Place::Eval,
+        lenient: false,
+    };
+    if mir.inputs.len() > 128 {
+        return Err(Refused::construct("more than 128 inputs"));
+    }
+    for input in &mir.inputs {
+        let cell = builder.cell(&input.ty, depth(input));
+        builder.plan.inputs.push(cell);
+    }
+    builder.plan.input_watchers = vec![Vec::new(); mir.inputs.len()];
+    builder.plan.input_windows = vec![Vec::new(); mir.inputs.len()];
+    for output in &mir.outputs {
+        let stream = builder.outline(output, spec);
+        builder.plan.streams.push(stream);
+    }
+    builder.windows()?;
+    for (index, output) in mir.outputs.iter().enumerate() {
+        builder.stream(index).map_err(|Refused(what)| Refused(format!("in `{}`: {what}", output.name)))?;
+    }
+    builder.schedule();
+    for index in 0..mir.outputs.len() {
+        builder.remember(index);
+    }
+    Ok(builder.plan)
+}
+
+struct Builder<'a> {
+    mir: &'a RtLolaMir,
+    plan: Plan,
+    /// The program that is being written.
+    ops: Vec<Op>,
+    origins: Vec<(Label, String)>,
+    constants: HashMap<Vec<u64>, Slot>,
+    /// For each aggregation over instances the tally and the measure that it reads.
+    tallies: HashMap<usize, (usize, usize)>,
+    /// The stream whose expressions are being compiled.
+    stream: usize,
+    place: Place,
+    /// Whether a value that is not there may be read.
+    lenient: bool,
+}
+
+impl Builder<'_> {
+    /// Room in the frame.
+    fn take(&mut self, words: usize) -> Slot {
+        let at = self.plan.frame.len();
+        self.plan.frame.resize(at + words, 0);
+        at as Slot
+    }
+
+    /// The place of a constant.
+    fn words(&mut self, words: &[u64]) -> Slot {
+        if let Some(slot) = self.constants.get(words) {
+            return *slot;
+        }
+        let slot = self.take(words.len());
+        self.plan.frame[slot as usize..].copy_from_slice(words);
+        self.constants.insert(words.to_vec(), slot);
+        slot
+    }
+
+    fn word(&mut self, word: u64) -> Slot {
+        self.words(&[word])
+    }
+
+    fn cell(&mut self, ty: &Type, depth: usize) -> Cell {
+        let width = width(ty);
+        let base = self.take(2 + width);
+        Cell { present: base, fresh: base + 1, value: base + 2, width, leaves: placed(ty), depth }
+    }
+
+    /// What is known of a stream before its expressions are compiled.
+    fn outline(&mut self, output: &OutputStream, spec: &Specification) -> StreamPlan {
+        let params: Vec<Type> = output.params.iter().map(|param| param.ty.clone()).collect();
+        let param_leaves = placed(&Type::Tuple(params.clone()));
+        let param_width = params.iter().map(width).sum();
+        let cell = params.is_empty().then(|| self.cell(&output.ty, depth(output)));
+        StreamPlan {
+            name: output.name.clone(),
+            is_trigger: is_trigger(output),
+            condition: spec.conditions(output).unwrap_or_default(),
+            ty: output.ty.clone(),
+            own: self.take(param_width),
+            param_names: output.params.iter().map(|param| param.name.clone()).collect(),
+            params,
+            param_leaves,
+            value_leaves: placed(&output.ty),
+            param_width,
+            width: width(&output.ty),
+            depth: depth(output),
+            cell,
+            spawn: None,
+            eval: EvalPlan {
+                pacing: Pacing::Event(super::code::Activation::Always),
+                program: 0,
+                result: 0,
+                clauses: Vec::new(),
+                remembers: false,
+                reads_itself: false,
+            },
+            close: None,
+            indexes: Vec::new(),
+            spawn_layer: output.spawn_layer().inner(),
+            eval_layer: output.eval_layer().inner(),
+            watchers: Vec::new(),
+            tallies: Vec::new(),
+            windows: Vec::new(),
+            knows_its_spawn: false,
+            lists_fresh: false,
+        }
+    }
+
+    /// Writes a program with `write`; its number.
+    fn program(
+        &mut self,
+        place: Place,
+        write: impl FnOnce(&mut Self) -> Result<(), Refused>,
+    ) -> Result<usize, Refused> {
+        let before = std::mem::replace(&mut self.place, place);
+        let ops = std::mem::take(&mut self.ops);
+        let origins = std::mem::take(&mut self.origins);
+        write(self)?;
+        let program = Program {
+            ops: std::mem::replace(&mut self.ops, ops),
+            origins: std::mem::replace(&mut self.origins, origins),
+        };
+        self.place = before;
+        self.plan.programs.push(program);
+        Ok(self.plan.programs.len() - 1)
+    }
+
+    /// The index of a stream over some words of its parameters.
+    fn index(&mut self, stream: usize, places: Vec<usize>) -> usize {
+        let indexes = &mut self.plan.streams[stream].indexes;
+        indexes.iter().position(|known| *known == places).unwrap_or_else(|| {
+            indexes.push(places);
+            indexes.len() - 1
+        })
+    }
+
+    /// The words that parameters of a stream take in its key.
+    fn places(&self, stream: usize, params: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let types = &self.plan.streams[stream].params;
+        let words = |param: usize| {
+            let from: usize = types[..param].iter().map(width).sum();
+            from..from + width(&types[param])
+        };
+        params.into_iter().flat_map(words).collect()
+    }
+}
+
+/// How many values of a stream are remembered.
+fn depth(stream: &impl Bounded) -> usize {
+    match stream.bound() {
+        MemorizationBound::Bounded(depth) => (depth as usize).max(1),
+        MemorizationBound::Unbounded => 1,
+    }
+}
+
+trait Bounded {
+    fn bound(&self) -> MemorizationBound;
+}
+
+impl Bounded for InputStream {
+    fn bound(&self) -> MemorizationBound {
+        self.memory_bound
+    }
+}
+
+impl Bounded for OutputStream {
+    fn bound(&self) -> MemorizationBound {
+        self.memory_bound
+    }
+}

@@ -1,0 +1,73 @@
+//! When what is done.
+
+use rtlola_frontend::mir::{ActivationCondition, PacingType, StreamReference};
+
+use super::Builder;
+use crate::clock::period;
+use crate::compiled::code::Activation;
+use crate::compiled::plan::{Pacing, Task};
+
+impl Builder<'_> {
+    pub(super) fn schedule(&mut self) {
+        let mut at_event = Vec::new();
+        let mut closes = Vec::new();
+        for (index, stream) in self.plan.streams.iter().enumerate() {
+            let spawn = stream.spawn.as_ref().map(|spawn| (Task::Spawn(index), &spawn.pacing));
+            let close = stream.close.as_ref().map(|close| (Task::Close(index), &close.pacing));
+            let eval = Some((Task::Evaluate(index), &stream.eval.pacing));
+            for (task, pacing) in [spawn, eval, close].into_iter().flatten() {
+                let layer = match task {
+                    Task::Spawn(_) => stream.spawn_layer,
+                    Task::Evaluate(_) => stream.eval_layer,
+                    Task::Close(_) => usize::MAX,
+                };
+                match pacing {
+                    Pacing::Event(_) if layer == usize::MAX => closes.push((layer, task)),
+                    Pacing::Event(_) => at_event.push((layer, task)),
+                    Pacing::Global(period) => {
+                        self.plan.has_clock = true;
+                        let clock = self.plan.clocks.iter_mut().find(|(known, _)| known == period);
+                        match clock {
+                            Some((_, tasks)) => tasks.push(task),
+                            None => self.plan.clocks.push((*period, vec![task])),
+                        }
+                    }
+                    Pacing::Local(_) => self.plan.has_clock = true,
+                }
+            }
+        }
+        at_event.sort_by_key(|(layer, _)| *layer);
+        self.plan.at_event = at_event.into_iter().chain(closes).map(|(_, task)| task).collect();
+    }
+}
+
+pub(super) fn pacing(of: &PacingType) -> Pacing {
+    let nanos = || period(of).map_or(u64::MAX, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
+    match of {
+        PacingType::GlobalPeriodic(_) => Pacing::Global(nanos()),
+        PacingType::LocalPeriodic(_) => Pacing::Local(nanos()),
+        PacingType::Event(condition) => Pacing::Event(activation(condition)),
+        PacingType::Constant => Pacing::Event(Activation::Always),
+    }
+}
+
+fn activation(condition: &ActivationCondition) -> Activation {
+    match condition {
+        ActivationCondition::True => Activation::Always,
+        ActivationCondition::Stream(StreamReference::In(input)) => Activation::All(1 << input),
+        // Conditions are about inputs only.
+        ActivationCondition::Stream(StreamReference::Out(_)) => Activation::Or(Vec::new()),
+        ActivationCondition::Conjunction(parts) => {
+            let parts: Vec<Activation> = parts.iter().map(activation).collect();
+            let masks = parts.iter().map(|part| match part {
+                Activation::All(mask) => Some(*mask),
+                _ => None,
+            });
+            match masks.collect::<Option<Vec<u128>>>() {
+                Some(masks) => Activation::All(masks.into_iter().fold(0, |all, mask| all | mask)),
+                None => Activation::And(parts),
+            }
+        }
+        ActivationCondition::Disjunction(parts) => Activation::Or(parts.iter().map(activation).collect()),
+    }
+}

@@ -1,0 +1,267 @@
+//! The parts of a stream: spawn, eval, close; how their instances are reached; what they remember.
+
+use rtlola_frontend::mir::{
+    Expression, ExpressionKind, InstanceSelection, Offset, OutputStream, Stream, StreamAccessKind,
+    StreamReference, Type, WindowReference,
+};
+
+use super::access::{Read, pins, reads};
+use super::expression::{Operand, Place};
+use super::schedule::pacing;
+use super::{Builder, Refused};
+use crate::compiled::code::Op;
+use crate::compiled::layout::width;
+use crate::compiled::plan::{
+    ClausePlan, ClosePlan, EvalPlan, Pacing, Path, Route, SpawnPlan, Watcher, Who,
+};
+
+impl Builder<'_> {
+    pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
+        self.stream = index;
+        let mir = self.mir;
+        let output = &mir.outputs[index];
+        if output.is_spawned() {
+            let spawn = self.spawn(output)?;
+            self.plan.streams[index].spawn = Some(spawn);
+        }
+        let eval = self.eval(output)?;
+        self.plan.streams[index].eval = eval;
+        if let Some(condition) = &output.close.condition {
+            let program = self.program(Place::Close, |builder| builder.holds(condition))?;
+            let path = self.path(condition, Place::Close)?;
+            let close =
+                ClosePlan { pacing: pacing(&output.close.pacing), program, path, remembers: false };
+            self.plan.streams[index].close = Some(close);
+        }
+        Ok(())
+    }
+
+    /// Yields if a condition holds.
+    fn holds(&mut self, condition: &Expression) -> Result<(), Refused> {
+        let leave = self.unless(condition)?;
+        self.emit(Op::Yield);
+        self.land(&leave);
+        Ok(())
+    }
+
+    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Refused> {
+        let key = self.take(self.plan.streams[self.stream].param_width);
+        let program = self.program(Place::Spawn, |builder| {
+            let leave = match &output.spawn.condition {
+                Some(condition) => builder.unless(condition)?,
+                None => Vec::new(),
+            };
+            if let Some(expression) = &output.spawn.expression {
+                // A tuple is the parameters, unless there is but one parameter, which is that tuple.
+                match (&expression.kind, output.params.len()) {
+                    (ExpressionKind::Tuple(parts), count) if count > 1 => {
+                        let mut at = key;
+                        for part in parts {
+                            builder.key_part(part, at)?;
+                            at += width(&part.ty) as u32;
+                        }
+                    }
+                    _ => builder.key_part(expression, key)?,
+                }
+            }
+            builder.emit(Op::Yield);
+            builder.land(&leave);
+            Ok(())
+        })?;
+        Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program, key })
+    }
+
+    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Refused> {
+        let eval_pacing = pacing(&output.eval.eval_pacing);
+        let result = self.take(width(&output.ty));
+        let mut clauses = Vec::new();
+        for clause in &output.eval.clauses {
+            let activation = match pacing(&clause.pacing) {
+                Pacing::Event(activation) if clause.pacing != output.eval.eval_pacing => {
+                    self.plan.activations.push(activation);
+                    Some(self.plan.activations.len() - 1)
+                }
+                _ => None,
+            };
+            let path = match &clause.condition {
+                Some(condition) => self.path(condition, Place::Eval)?,
+                None => None,
+            };
+            clauses.push(ClausePlan { activation, path });
+        }
+        let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
+        let program = self.program(Place::Eval, |builder| {
+            for (clause, activation) in output.eval.clauses.iter().zip(activations) {
+                let mut leave = Vec::new();
+                if let Some(activation) = activation {
+                    builder.emit(Op::JumpUnlessActive { activation: activation as u32, to: 0 });
+                    leave.push(builder.ops.len() - 1);
+                }
+                if let Some(condition) = &clause.condition {
+                    leave.extend(builder.unless(condition)?);
+                }
+                builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
+                builder.emit(Op::Yield);
+                builder.land(&leave);
+            }
+            Ok(())
+        })?;
+        Ok(EvalPlan { pacing: eval_pacing, program, result, clauses, remembers: false, reads_itself: false })
+    }
+
+    /// How the instances are reached that a condition can hold for, if not by looking at all.
+    fn path(&mut self, condition: &Expression, place: Place) -> Result<Option<Path>, Refused> {
+        let pins = pins(condition);
+        if pins.is_empty() {
+            return Ok(None);
+        }
+        let stream = self.stream;
+        let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
+        let places = self.places(stream, params.iter().copied());
+        let key = self.take(places.len());
+        let program = self.program(place, |builder| {
+            // A key may be made of values that are not there: the condition is looked at anyway.
+            builder.lenient = true;
+            let mut at = key;
+            for (_, expression) in &pins {
+                builder.key_part(expression, at)?;
+                at += width(&expression.ty) as u32;
+            }
+            builder.lenient = false;
+            builder.emit(Op::Yield);
+            Ok(())
+        })?;
+        let names = &self.plan.streams[stream].param_names;
+        let pinned = params.iter().map(|param| names[*param].clone()).collect();
+        let route = if params.len() == self.plan.streams[stream].params.len() {
+            Route::Lookup
+        } else {
+            Route::Index(self.index(stream, places))
+        };
+        Ok(Some(Path { program, key, route, pinned }))
+    }
+
+    /// Decides whether a stream's instances are evaluated only if something they read has changed,
+    /// and lets what they read know.
+    pub(super) fn remember(&mut self, index: usize) {
+        let mir = self.mir;
+        let output = &mir.outputs[index];
+        let stream = &self.plan.streams[index];
+        let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
+        let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
+        let is_local = matches!(stream.eval.pacing, Pacing::Local(_));
+        if is_scanned && one_pacing && !is_local && !self.shows_freshness(output) {
+            let clauses = output.eval.clauses.iter();
+            let parts = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
+            if let Some(reads) = self.all_reads(index, parts) {
+                self.plan.streams[index].eval.remembers = true;
+                self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
+                reads.iter().for_each(|read| self.watch(index, false, read));
+            }
+        }
+        if let (Some(close), Some(condition)) = (&self.plan.streams[index].close, &output.close.condition)
+            && close.path.is_none()
+            && !matches!(close.pacing, Pacing::Local(_))
+            && let Some(reads) = self.all_reads(index, std::iter::once(condition))
+            && !reads.contains(&Read::Itself)
+        {
+            if let Some(close) = &mut self.plan.streams[index].close {
+                close.remembers = true;
+            }
+            reads.iter().for_each(|read| self.watch(index, true, read));
+        }
+    }
+
+    fn all_reads<'a>(
+        &self,
+        stream: usize,
+        expressions: impl Iterator<Item = &'a Expression>,
+    ) -> Option<Vec<Read>> {
+        let mut all = Vec::new();
+        for expression in expressions {
+            all.extend(reads(self.mir, stream, expression)?);
+        }
+        Some(all)
+    }
+
+    /// Whether anybody can tell a value that was computed again from one that was kept.
+    fn shows_freshness(&self, output: &OutputStream) -> bool {
+        let windows = output.aggregated_by.iter().any(|(_, _, window)| match window {
+            WindowReference::Sliding(_) | WindowReference::Discrete(_) => true,
+            WindowReference::Instance(_) => matches!(
+                self.mir.instance_aggregation(*window).selection,
+                InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
+            ),
+        });
+        let accesses = output.accessed_by.iter().any(|(reader, accesses)| {
+            accesses.iter().any(|(_, kind)| match kind {
+                StreamAccessKind::Get | StreamAccessKind::Fresh => true,
+                StreamAccessKind::Offset(Offset::Past(1)) => *reader != output.reference,
+                StreamAccessKind::Offset(_) => true,
+                _ => false,
+            })
+        });
+        windows || accesses
+    }
+
+    /// Lets something that is read know its reader.
+    fn watch(&mut self, stream: usize, close: bool, read: &Read) {
+        let watcher = |who: Who| Watcher { stream, close, who };
+        let watchers = match read {
+            Read::Itself => return,
+            Read::Whole(StreamReference::In(input)) => {
+                push_new(&mut self.plan.input_watchers[*input], watcher(Who::All));
+                return;
+            }
+            Read::Whole(StreamReference::Out(target)) => (*target, watcher(Who::All)),
+            Read::Some(target) => (*target, watcher(Who::All)),
+            Read::Instance(target, own) => {
+                let types: Vec<Type> = self.plan.streams[*target].params.clone();
+                (*target, watcher(self.who(stream, own, &types)))
+            }
+            Read::Aggregation(aggregation, key) => {
+                let window = &self.mir.instance_aggregations[*aggregation];
+                let Some((tally, measure)) = self.tallies.get(aggregation).copied() else {
+                    let target = window.target.out_ix();
+                    push_new(&mut self.plan.streams[target].watchers, watcher(Who::All));
+                    return;
+                };
+                let who = match key {
+                    Some(own) => {
+                        let params = &self.plan.streams[stream].params;
+                        let types: Vec<Type> = own.iter().map(|param| params[*param].clone()).collect();
+                        self.who(stream, own, &types)
+                    }
+                    None => Who::All,
+                };
+                push_new(&mut self.plan.tallies[tally].watchers[measure], watcher(who));
+                return;
+            }
+        };
+        let (target, watcher) = watchers;
+        push_new(&mut self.plan.streams[target].watchers, watcher);
+    }
+
+    /// The instances whose parameters `own` are, in this order, the parts of a key of these types.
+    fn who(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Who {
+        let mut at = 0;
+        let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (param, ty) in own.iter().zip(types) {
+            parts.push((*param, (at..at + width(ty)).collect()));
+            at += width(ty);
+        }
+        parts.sort();
+        let from: Vec<usize> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
+        if own.len() == self.plan.streams[stream].params.len() {
+            return Who::Instance(from);
+        }
+        let places = self.places(stream, parts.iter().map(|(param, _)| *param));
+        Who::Index(self.index(stream, places), from)
+    }
+}
+
+fn push_new(watchers: &mut Vec<Watcher>, watcher: Watcher) {
+    if !watchers.contains(&watcher) {
+        watchers.push(watcher);
+    }
+}

@@ -1,0 +1,319 @@
+//! The instances of one parameterised stream: a slab of slots that are used again after a close,
+//! a table that finds a slot by its parameters, and indexes that find slots by some of them.
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+
+/// The first words of a slot: which spawn it is (0: the slot is free), ...
+const BORN: usize = 0;
+/// ... its flags in the low half, how many values it has in the high one, ...
+const STATE: usize = 1;
+/// ... and the instant of its latest value. The parameters follow, then the values, latest first.
+const FRESH: usize = 2;
+const HEADER: usize = 3;
+
+/// Flags of an instance.
+pub(super) mod flag {
+    /// Its evaluation must be done again: something that it reads has changed.
+    pub(in crate::compiled) const EVALUATE: u64 = 1;
+    /// As for its evaluation, but its close condition.
+    pub(in crate::compiled) const CLOSE: u64 = 2;
+    /// Its latest evaluation gave a value.
+    pub(in crate::compiled) const HOLDS: u64 = 4;
+    /// It is a candidate for evaluation at this instant already.
+    pub(in crate::compiled) const CANDIDATE: u64 = 8;
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Instances {
+    params: usize,
+    width: usize,
+    depth: usize,
+    stride: usize,
+    words: Vec<u64>,
+    free: Vec<u32>,
+    spawned: u64,
+    live: usize,
+    indexes: Vec<Index>,
+    #[serde(skip)]
+    table: HashTable<u32>,
+}
+
+/// Finds the slots whose parameters have given words at some places.
+#[derive(Clone, Serialize, Deserialize)]
+struct Index {
+    places: Vec<usize>,
+    /// For each slot, the one before and the one after it with the same words there.
+    links: Vec<[u32; 2]>,
+    /// The last spawned slot of each chain.
+    #[serde(skip)]
+    heads: HashTable<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Instances {
+    /// For instances with `params` words of parameters that remember `depth` values of `width`.
+    pub(super) fn new(params: usize, width: usize, depth: usize, indexes: &[Vec<usize>]) -> Instances {
+        let index = |places: &Vec<usize>| Index {
+            places: places.clone(),
+            links: Vec::new(),
+            heads: HashTable::new(),
+        };
+        Instances {
+            params,
+            width,
+            depth,
+            stride: HEADER + params + width * depth,
+            words: Vec::new(),
+            free: Vec::new(),
+            spawned: 0,
+            live: 0,
+            indexes: indexes.iter().map(index).collect(),
+            table: HashTable::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// How many slots there are, free ones included.
+    pub(super) fn slots(&self) -> u32 {
+        (self.words.len() / self.stride) as u32
+    }
+
+    pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
+        let at = HEADER;
+        let equal = |slot: &u32| {
+            let from = *slot as usize * self.stride + at;
+            self.words[from..from + self.params] == *key
+        };
+        self.table.find(hash(key), equal).copied()
+    }
+
+    /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
+    pub(super) fn first(&self, index: usize, key: &[u64]) -> Option<u32> {
+        let index = &self.indexes[index];
+        let equal = |slot: &u32| {
+            let params = self.params(*slot);
+            index.places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+        };
+        index.heads.find(hash(key), equal).copied()
+    }
+
+    pub(super) fn next(&self, index: usize, slot: u32) -> Option<u32> {
+        let [_, next] = self.indexes[index].links[slot as usize];
+        (next != NONE).then_some(next)
+    }
+
+    /// A new instance; the caller has made sure that there is none with these parameters.
+    pub(super) fn spawn(&mut self, key: &[u64]) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let slot = self.slots();
+            self.words.resize(self.words.len() + self.stride, 0);
+            slot
+        });
+        self.spawned += 1;
+        self.live += 1;
+        let from = slot as usize * self.stride;
+        let words = &mut self.words[from..from + self.stride];
+        words.fill(0);
+        words[BORN] = self.spawned;
+        words[HEADER..HEADER + self.params].copy_from_slice(key);
+        self.enter(slot);
+        slot
+    }
+
+    pub(super) fn close(&mut self, slot: u32) {
+        let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
+        if let Ok(entry) = self.table.find_entry(hash(slab.params(slot)), |other| *other == slot) {
+            entry.remove();
+        }
+        for index in &mut self.indexes {
+            index.remove(slot, slab);
+        }
+        self.words[slot as usize * self.stride + BORN] = 0;
+        self.free.push(slot);
+        self.live -= 1;
+    }
+
+    fn enter(&mut self, slot: u32) {
+        let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
+        self.table.insert_unique(hash(slab.params(slot)), slot, |slot| hash(slab.params(*slot)));
+        for index in &mut self.indexes {
+            index.insert(slot, slab);
+        }
+    }
+
+    /// Builds the tables anew once the slots have been read back.
+    pub(super) fn index(&mut self) {
+        self.table.clear();
+        for index in &mut self.indexes {
+            index.heads.clear();
+            index.links.clear();
+        }
+        let mut slots: Vec<u32> = self.live_slots().collect();
+        slots.sort_unstable_by_key(|slot| self.born(*slot));
+        slots.into_iter().for_each(|slot| self.enter(slot));
+    }
+
+    pub(super) fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.slots()).filter(|slot| self.is_live(*slot))
+    }
+
+    pub(super) fn is_live(&self, slot: u32) -> bool {
+        self.words[slot as usize * self.stride + BORN] != 0
+    }
+
+    /// Which spawn of the stream an instance is; 0 for a slot that is free.
+    pub(super) fn born(&self, slot: u32) -> u64 {
+        self.words[slot as usize * self.stride + BORN]
+    }
+
+    pub(super) fn params(&self, slot: u32) -> &[u64] {
+        let from = slot as usize * self.stride + HEADER;
+        &self.words[from..from + self.params]
+    }
+
+    /// The latest value.
+    pub(super) fn latest(&self, slot: u32) -> Option<&[u64]> {
+        self.past(slot, 0)
+    }
+
+    /// The value `back` values before the latest.
+    pub(super) fn past(&self, slot: u32, back: usize) -> Option<&[u64]> {
+        let from = slot as usize * self.stride;
+        if (self.words[from + STATE] >> 32) as usize <= back {
+            return None;
+        }
+        let from = from + HEADER + self.params + back * self.width;
+        Some(&self.words[from..from + self.width])
+    }
+
+    pub(super) fn push(&mut self, slot: u32, value: &[u64]) {
+        let from = slot as usize * self.stride;
+        let values = from + HEADER + self.params;
+        let state = &mut self.words[from + STATE];
+        let count = (*state >> 32) as usize;
+        if count < self.depth {
+            *state += 1 << 32;
+        }
+        if self.depth > 1 {
+            self.words.copy_within(values..values + self.width * (self.depth - 1), values + self.width);
+        }
+        self.words[values..values + self.width].copy_from_slice(value);
+    }
+
+    /// The instant at which it got its latest value.
+    pub(super) fn fresh(&self, slot: u32) -> u64 {
+        self.words[slot as usize * self.stride + FRESH]
+    }
+
+    pub(super) fn set_fresh(&mut self, slot: u32, instant: u64) {
+        self.words[slot as usize * self.stride + FRESH] = instant;
+    }
+
+    pub(super) fn has(&self, slot: u32, flag: u64) -> bool {
+        self.words[slot as usize * self.stride + STATE] & flag != 0
+    }
+
+    /// Sets or clears a flag; whether that changed it.
+    pub(super) fn set(&mut self, slot: u32, flag: u64, on: bool) -> bool {
+        let state = &mut self.words[slot as usize * self.stride + STATE];
+        let before = *state;
+        if on {
+            *state |= flag;
+        } else {
+            *state &= !flag;
+        }
+        *state != before
+    }
+
+    /// Every word of a live slot's parameters and values that holds something.
+    pub(super) fn used(&self, slot: u32) -> impl Iterator<Item = &[u64]> {
+        let values = (0..self.depth).map_while(move |back| self.past(slot, back));
+        std::iter::once(self.params(slot)).chain(values)
+    }
+}
+
+/// The slots alone, so that tables can be changed beside them.
+#[derive(Clone, Copy)]
+struct Slab<'a> {
+    words: &'a [u64],
+    stride: usize,
+    params: usize,
+}
+
+impl<'a> Slab<'a> {
+    fn params(self, slot: u32) -> &'a [u64] {
+        let from = slot as usize * self.stride + HEADER;
+        &self.words[from..from + self.params]
+    }
+}
+
+impl Index {
+    fn hash(&self, slot: u32, slab: Slab<'_>) -> u64 {
+        let params = slab.params(slot);
+        hash_of(self.places.iter().map(|place| params[*place]))
+    }
+
+    fn insert(&mut self, slot: u32, slab: Slab<'_>) {
+        if self.links.len() <= slot as usize {
+            self.links.resize(slot as usize + 1, [NONE; 2]);
+        }
+        let hash = self.hash(slot, slab);
+        let places = &self.places;
+        let equal = |other: &u32| {
+            let (one, other) = (slab.params(slot), slab.params(*other));
+            places.iter().all(|place| one[*place] == other[*place])
+        };
+        match self.heads.find_mut(hash, equal) {
+            Some(head) => {
+                let before = std::mem::replace(head, slot);
+                self.links[slot as usize] = [NONE, before];
+                self.links[before as usize][0] = slot;
+            }
+            None => {
+                self.links[slot as usize] = [NONE; 2];
+                let places = &self.places;
+                let rehash = |slot: &u32| {
+                    let params = slab.params(*slot);
+                    hash_of(places.iter().map(|place| params[*place]))
+                };
+                self.heads.insert_unique(hash, slot, rehash);
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: u32, slab: Slab<'_>) {
+        let [before, after] = self.links[slot as usize];
+        if after != NONE {
+            self.links[after as usize][0] = before;
+        }
+        if before != NONE {
+            self.links[before as usize][1] = after;
+        } else if let Ok(mut entry) =
+            self.heads.find_entry(self.hash(slot, slab), |other| *other == slot)
+        {
+            if after == NONE {
+                entry.remove();
+            } else {
+                *entry.get_mut() = after;
+            }
+        }
+    }
+}
+
+/// A hash of words that spreads well over both ends of 64 bits.
+pub(super) fn hash(words: &[u64]) -> u64 {
+    hash_of(words.iter().copied())
+}
+
+fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
+    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+    words.fold(SEED, |hash, word| {
+        let product = u128::from(hash ^ word) * u128::from(0xa076_1d64_78bd_642f_u64 ^ word.rotate_left(32));
+        (product as u64) ^ ((product >> 64) as u64) ^ SEED
+    })
+}

@@ -1,0 +1,218 @@
+//! A compiled specification: everything about its evaluation that is known before the first event.
+
+use rtlola_frontend::mir::Type;
+
+use super::code::{Activation, Program, Slot, Slow};
+use super::fold::Fold;
+use super::layout::Leaf;
+use super::strings::Strings;
+use super::tally::Measure;
+use super::windows::WindowPlan;
+
+#[derive(Clone, Default)]
+pub(super) struct Plan {
+    pub(super) inputs: Vec<Cell>,
+    pub(super) input_watchers: Vec<Vec<Watcher>>,
+    pub(super) input_windows: Vec<Vec<usize>>,
+    pub(super) streams: Vec<StreamPlan>,
+    pub(super) tallies: Vec<TallyPlan>,
+    pub(super) scans: Vec<ScanPlan>,
+    pub(super) windows: Vec<WindowPlan>,
+    pub(super) programs: Vec<Program>,
+    pub(super) slow: Vec<Slow>,
+    pub(super) activations: Vec<Activation>,
+    /// The frame before the first event: constants are in their places.
+    pub(super) frame: Vec<u64>,
+    pub(super) strings: Strings,
+    /// What may be done at an event, in order.
+    pub(super) at_event: Vec<Task>,
+    /// Clocks that start with the monitor: a period and what may be done then.
+    pub(super) clocks: Vec<(u64, Vec<Task>)>,
+    /// Whether anything is ever due.
+    pub(super) has_clock: bool,
+}
+
+/// Where a stream without instances, or an input, has its latest value in the frame.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    /// Whether it has a value.
+    pub(super) present: Slot,
+    /// Whether that is of this instant.
+    pub(super) fresh: Slot,
+    pub(super) value: Slot,
+    pub(super) width: usize,
+    pub(super) leaves: Vec<(usize, Leaf)>,
+    /// How many values are remembered.
+    pub(super) depth: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    Spawn(usize),
+    Evaluate(usize),
+    Close(usize),
+}
+
+impl Task {
+    pub(super) fn stream(self) -> usize {
+        let (Task::Spawn(stream) | Task::Evaluate(stream) | Task::Close(stream)) = self;
+        stream
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct StreamPlan {
+    pub(super) name: String,
+    pub(super) is_trigger: bool,
+    /// What a trigger without a message says instead.
+    pub(super) condition: String,
+    pub(super) ty: Type,
+    pub(super) params: Vec<Type>,
+    pub(super) param_names: Vec<String>,
+    pub(super) param_leaves: Vec<(usize, Leaf)>,
+    pub(super) value_leaves: Vec<(usize, Leaf)>,
+    /// Where the parameters of the instance at hand are in the frame.
+    pub(super) own: Slot,
+    pub(super) param_width: usize,
+    pub(super) width: usize,
+    pub(super) depth: usize,
+    /// Where its value is, if it has no parameters.
+    pub(super) cell: Option<Cell>,
+    pub(super) spawn: Option<SpawnPlan>,
+    pub(super) eval: EvalPlan,
+    pub(super) close: Option<ClosePlan>,
+    /// Words of the parameters by which instances are found, beside all of them.
+    pub(super) indexes: Vec<Vec<usize>>,
+    pub(super) spawn_layer: usize,
+    pub(super) eval_layer: usize,
+    /// Who must be evaluated again when a value changes.
+    pub(super) watchers: Vec<Watcher>,
+    pub(super) tallies: Vec<usize>,
+    /// Windows over its values.
+    pub(super) windows: Vec<usize>,
+    /// Whether it reads windows whose clock starts with its instances.
+    pub(super) knows_its_spawn: bool,
+    /// Whether somebody aggregates over the instances with a value of this instant.
+    pub(super) lists_fresh: bool,
+}
+
+impl StreamPlan {
+    pub(super) fn is_parameterised(&self) -> bool {
+        self.cell.is_none()
+    }
+}
+
+/// When something is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pacing {
+    Event(Activation),
+    Global(u64),
+    /// From the spawn of the instance on.
+    Local(u64),
+}
+
+#[derive(Clone)]
+pub(super) struct SpawnPlan {
+    pub(super) pacing: Pacing,
+    /// Yields if there is an instance to spawn.
+    pub(super) program: usize,
+    pub(super) key: Slot,
+}
+
+#[derive(Clone)]
+pub(super) struct EvalPlan {
+    pub(super) pacing: Pacing,
+    /// Yields if there is a new value.
+    pub(super) program: usize,
+    pub(super) result: Slot,
+    pub(super) clauses: Vec<ClausePlan>,
+    /// Whether only instances need be evaluated for which something has changed.
+    pub(super) remembers: bool,
+    /// Whether its own value before is among what it reads.
+    pub(super) reads_itself: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct ClausePlan {
+    /// If it differs from that of the stream.
+    pub(super) activation: Option<usize>,
+    pub(super) path: Option<Path>,
+}
+
+/// The instances that a condition can hold for: those whose parameters are the key's.
+#[derive(Clone)]
+pub(super) struct Path {
+    /// Computes the key.
+    pub(super) program: usize,
+    pub(super) key: Slot,
+    pub(super) route: Route,
+    /// Names of the parameters that are pinned.
+    pub(super) pinned: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// All parameters.
+    Lookup,
+    /// Some of them.
+    Index(usize),
+}
+
+#[derive(Clone)]
+pub(super) struct ClosePlan {
+    pub(super) pacing: Pacing,
+    /// Yields if the instance closes.
+    pub(super) program: usize,
+    pub(super) path: Option<Path>,
+    pub(super) remembers: bool,
+}
+
+/// Who reads something, and which of its instances do.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Watcher {
+    pub(super) stream: usize,
+    /// Its close condition rather than its evaluation.
+    pub(super) close: bool,
+    pub(super) who: Who,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Who {
+    /// All instances, or the stream itself if it has none.
+    All,
+    /// The instance whose parameters are these words of the changed thing's key.
+    Instance(Vec<usize>),
+    /// Those that an index finds by these words.
+    Index(usize, Vec<usize>),
+}
+
+#[derive(Clone)]
+pub(super) struct TallyPlan {
+    pub(super) target: usize,
+    /// Words of the target's parameters that make the key.
+    pub(super) places: Vec<usize>,
+    /// Yields if an instance counts, by its parameters alone.
+    pub(super) filter: Option<usize>,
+    /// Where the filter looks for the parameters.
+    pub(super) lambda: Slot,
+    pub(super) measures: Vec<Measure>,
+    /// For each measure.
+    pub(super) watchers: Vec<Vec<Watcher>>,
+    /// In words, for people.
+    pub(super) key_names: Vec<String>,
+    pub(super) filter_text: Option<String>,
+}
+
+/// An aggregation that looks at every instance when it is read.
+#[derive(Clone)]
+pub(super) struct ScanPlan {
+    pub(super) target: usize,
+    pub(super) only_fresh: bool,
+    pub(super) condition: Option<usize>,
+    pub(super) lambda: Slot,
+    pub(super) fold: Fold,
+    pub(super) range: Option<(i64, i64)>,
+    /// In words, for people.
+    pub(super) reason: String,
+    pub(super) reader: usize,
+}

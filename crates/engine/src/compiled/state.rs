@@ -1,0 +1,230 @@
+//! Everything that changes while a specification is evaluated.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::instances::{Instances, flag};
+use super::plan::{Cell, Plan};
+use super::strings::Strings;
+use super::tally::Tally;
+use super::windows::{Since, Windows};
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) frame: Vec<u64>,
+    pub(super) strings: Strings,
+    /// Earlier values of inputs and of streams without instances.
+    pub(super) past: Vec<Past>,
+    pub(super) streams: Vec<StreamState>,
+    pub(super) tallies: Vec<Tally>,
+    pub(super) windows: Vec<Windows>,
+    /// Nanoseconds since the start of the clock.
+    pub(super) now: u64,
+    /// Counts events and deadlines; the first is 1.
+    pub(super) instant: u64,
+    /// The inputs that are there at this instant.
+    pub(super) present: u128,
+    /// The instance that is being evaluated.
+    pub(super) current: u32,
+    pub(super) since: [u64; 2],
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Past {
+    words: Vec<u64>,
+    count: usize,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct StreamState {
+    pub(super) instances: Instances,
+    /// Whether a stream without parameters is there.
+    pub(super) alive: bool,
+    /// How often it was spawned.
+    pub(super) spawns: u64,
+    /// When instances were spawned, by slot, if anybody wants to know.
+    pub(super) since: Vec<[u64; 2]>,
+    pub(super) evaluate: Dirty,
+    pub(super) close: Dirty,
+    pub(super) evaluate_clock: LocalClock,
+    pub(super) close_clock: LocalClock,
+    /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
+    /// each time.
+    #[serde(skip)]
+    pub(super) holders: BTreeSet<(u64, u32)>,
+    /// What happened at this instant.
+    #[serde(skip)]
+    pub(super) spawned: Vec<u32>,
+    #[serde(skip)]
+    pub(super) valued: Vec<u32>,
+    #[serde(skip)]
+    pub(super) closing: Vec<u32>,
+}
+
+/// What must be evaluated again.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Dirty {
+    pub(super) all: bool,
+    pub(super) slots: Vec<u32>,
+}
+
+impl Dirty {
+    pub(super) fn is_clean(&self) -> bool {
+        !self.all && self.slots.is_empty()
+    }
+}
+
+/// The clocks of a stream's instances, which all have the same period: the next that is due is the
+/// one that has waited longest.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct LocalClock {
+    due: VecDeque<Due>,
+    /// How many belong to instances that have ended.
+    stale: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Due {
+    pub(super) at: u64,
+    pub(super) slot: u32,
+    pub(super) born: u64,
+}
+
+impl LocalClock {
+    pub(super) fn add(&mut self, due: Due) {
+        self.due.push_back(due);
+    }
+
+    pub(super) fn next(&self) -> Option<u64> {
+        self.due.front().map(|due| due.at)
+    }
+
+    pub(super) fn first(&self) -> Option<Due> {
+        self.due.front().copied()
+    }
+
+    /// What is due at a time.
+    pub(super) fn take(&mut self, at: u64) -> Option<Due> {
+        self.due.pop_front_if(|due| due.at <= at)
+    }
+
+    /// An instance ended. Forgets those that have, once they are many.
+    pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
+        const FEW: usize = 64;
+        self.stale += 1;
+        if self.stale > FEW && self.stale > self.due.len() / 2 {
+            self.due.retain(is_live);
+            self.stale = 0;
+        }
+    }
+}
+
+/// The slot of a stream that has no parameters.
+pub(super) const WHOLE: u32 = 0;
+
+impl State {
+    pub(super) fn new(plan: &Plan) -> State {
+        let streams = plan.streams.iter().map(|stream| StreamState {
+            instances: Instances::new(stream.param_width, stream.width, stream.depth, &stream.indexes),
+            alive: stream.spawn.is_none(),
+            spawns: 0,
+            since: Vec::new(),
+            evaluate: Dirty { all: true, slots: Vec::new() },
+            close: Dirty { all: true, slots: Vec::new() },
+            evaluate_clock: LocalClock::default(),
+            close_clock: LocalClock::default(),
+            holders: BTreeSet::new(),
+            spawned: Vec::new(),
+            valued: Vec::new(),
+            closing: Vec::new(),
+        });
+        State {
+            frame: plan.frame.clone(),
+            strings: plan.strings.clone(),
+            past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
+            streams: streams.collect(),
+            tallies: plan.tallies.iter().map(|tally| Tally::new(tally.places.len())).collect(),
+            windows: vec![Windows::default(); plan.windows.len()],
+            now: 0,
+            instant: 0,
+            present: 0,
+            current: 0,
+            since: [0; 2],
+        }
+    }
+
+    /// Builds what a snapshot leaves out.
+    pub(super) fn index(&mut self) {
+        self.strings.index();
+        self.streams.iter_mut().for_each(|stream| stream.instances.index());
+        self.tallies.iter_mut().for_each(Tally::index);
+    }
+
+    /// Gives a stream without instances, or an input, a new value.
+    pub(super) fn push_cell(&mut self, cell: &Cell, number: usize, value: &[u64]) {
+        let from = cell.value as usize;
+        let present = &mut self.frame[cell.present as usize];
+        if cell.depth > 1 && *present != 0 {
+            self.past[number].push(&self.frame[from..from + cell.width], cell.depth - 1);
+        }
+        self.frame[cell.present as usize] = 1;
+        self.frame[cell.fresh as usize] = 1;
+        self.frame[from..from + cell.width].copy_from_slice(value);
+    }
+
+    /// The value of a cell, some values back from the latest.
+    pub(super) fn cell_past(&self, cell: &Cell, number: usize, back: usize) -> Option<&[u64]> {
+        if self.frame[cell.present as usize] == 0 {
+            return None;
+        }
+        let from = cell.value as usize;
+        match back {
+            0 => Some(&self.frame[from..from + cell.width]),
+            back => self.past[number].get(back - 1, cell.width),
+        }
+    }
+
+    pub(super) fn clear_cell(&mut self, cell: &Cell, number: usize) {
+        let from = cell.value as usize;
+        self.frame[cell.present as usize] = 0;
+        self.frame[from..from + cell.width].fill(0);
+        self.past[number] = Past::default();
+    }
+
+    pub(super) fn reader_since(&self) -> Since {
+        Since { time: self.since[0], instant: self.since[1] }
+    }
+
+    pub(super) fn this_instant(&self) -> Since {
+        Since { time: self.now, instant: self.instant }
+    }
+}
+
+impl Past {
+    /// Remembers a value as the latest of at most `depth`.
+    fn push(&mut self, value: &[u64], depth: usize) {
+        self.words.splice(0..0, value.iter().copied());
+        self.words.truncate(depth * value.len());
+        self.count = (self.count + 1).min(depth);
+    }
+
+    fn get(&self, back: usize, width: usize) -> Option<&[u64]> {
+        (back < self.count).then(|| &self.words[back * width..(back + 1) * width])
+    }
+
+    pub(super) fn values(&self, width: usize) -> impl Iterator<Item = &[u64]> {
+        (0..self.count).filter_map(move |back| self.get(back, width))
+    }
+}
+
+impl StreamState {
+    /// Something that an instance reads has changed.
+    pub(super) fn mark(&mut self, slot: u32, close: bool) {
+        let (dirty, flag) =
+            if close { (&mut self.close, flag::CLOSE) } else { (&mut self.evaluate, flag::EVALUATE) };
+        if self.instances.set(slot, flag, true) {
+            dirty.slots.push(slot);
+        }
+    }
+}

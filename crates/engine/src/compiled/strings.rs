@@ -1,0 +1,103 @@
+//! Every string once: texts and byte strings become numbers that are equal if the strings are.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use serde::{Deserialize, Serialize};
+
+/// The strings that are in use.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Strings {
+    /// By number; an empty place is free.
+    stored: Vec<Option<Box<[u8]>>>,
+    free: Vec<u32>,
+    /// How many there may be before the next clean-up.
+    limit: usize,
+    #[serde(skip)]
+    table: HashTable<u32>,
+    #[serde(skip)]
+    hasher: DefaultHashBuilder,
+}
+
+impl Strings {
+    /// The number of a string.
+    pub(super) fn intern(&mut self, bytes: &[u8]) -> u64 {
+        let hash = self.hasher.hash_one(bytes);
+        let stored = &self.stored;
+        if let Some(found) = self.table.find(hash, |index| at(stored, *index) == bytes) {
+            return u64::from(*found);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.stored.push(None);
+            u32::try_from(self.stored.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.stored[index as usize] = Some(bytes.into());
+        let (stored, hasher) = (&self.stored, &self.hasher);
+        self.table.insert_unique(hash, index, |index| hasher.hash_one(at(stored, *index)));
+        u64::from(index)
+    }
+
+    pub(super) fn bytes(&self, number: u64) -> &[u8] {
+        u32::try_from(number).map_or(&[], |index| at(&self.stored, index))
+    }
+
+    pub(super) fn text(&self, number: u64) -> &str {
+        // Only valid text is ever interned as text.
+        std::str::from_utf8(self.bytes(number)).unwrap_or_default()
+    }
+
+    /// Whether it is time to forget strings that nobody uses any more.
+    pub(super) fn is_crowded(&self) -> bool {
+        const FEW: usize = 1 << 12;
+        self.table.len() > self.limit.max(FEW)
+    }
+
+    /// Forgets what is not `used`, a flag for each number.
+    pub(super) fn retain(&mut self, used: &[bool]) {
+        for (index, place) in self.stored.iter_mut().enumerate() {
+            if place.is_some() && !used.get(index).copied().unwrap_or_default() {
+                *place = None;
+                self.free.push(u32::try_from(index).unwrap_or(u32::MAX));
+            }
+        }
+        self.index();
+        self.limit = self.table.len() * 2;
+    }
+
+    /// How many numbers have been given out, free ones included.
+    pub(super) fn numbers(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// Builds the table anew, after a clean-up or once the strings have been read back.
+    pub(super) fn index(&mut self) {
+        self.table.clear();
+        for (index, place) in self.stored.iter().enumerate() {
+            if let (Some(bytes), Ok(index)) = (place, u32::try_from(index)) {
+                let hasher = &self.hasher;
+                let rehash = |index: &u32| hasher.hash_one(at(&self.stored, *index));
+                self.table.insert_unique(hasher.hash_one(&**bytes), index, rehash);
+            }
+        }
+    }
+}
+
+fn at(stored: &[Option<Box<[u8]>>], index: u32) -> &[u8] {
+    stored.get(index as usize).and_then(Option::as_deref).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_keeps_its_number_until_nobody_uses_it() {
+        let mut strings = Strings::default();
+        let numbers: Vec<u64> = ["F", "M", "F", "", "M"].map(|text| strings.intern(text.as_bytes())).to_vec();
+        assert_eq!(numbers, [0, 1, 0, 2, 1]);
+        strings.retain(&[true, false, true]);
+        assert_eq!((strings.text(0), strings.text(2)), ("F", ""));
+        assert_eq!(strings.intern(b"X"), 1);
+        assert_eq!((strings.intern(b"M"), strings.intern(b"F")), (3, 0));
+    }
+}

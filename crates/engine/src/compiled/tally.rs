@@ -1,0 +1,485 @@
+//! Aggregates over the instances of a stream, kept up to date as instances change, one group for
+//! each combination of parameters that readers ask for.
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+
+use super::exact::ExactSum;
+use super::fault::Fault;
+use super::instances::hash;
+use super::layout::Leaf;
+use super::scalar::{Scalar, decimal, number};
+
+/// What a tally keeps for a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Count,
+    /// Whether all are true.
+    All,
+    /// Whether any is true.
+    Any,
+    Min(Leaf),
+    Max(Leaf),
+    Sum(Leaf),
+    Average(Leaf),
+    Variance,
+    Deviation,
+    Covariance,
+}
+
+/// The groups of a tally.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Tally {
+    key_width: usize,
+    keys: Vec<u64>,
+    groups: Vec<Group>,
+    free: Vec<u32>,
+    /// For each slot of the stream its place in the trees of its group.
+    places: Vec<u32>,
+    #[serde(skip)]
+    table: HashTable<u32>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Group {
+    /// How many instances have a value.
+    members: u64,
+    cells: Vec<Cell>,
+    free_places: Vec<u32>,
+    next_place: u32,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Cell {
+    Members,
+    True(u64),
+    Whole(i128),
+    Float(Box<ExactSum>),
+    Decimal(rust_decimal::Decimal),
+    Extreme(Extreme),
+    /// Sums of x and x².
+    Spread(Box<[ExactSum; 2]>),
+    /// Sums of x, y and xy.
+    Pairs(Box<[ExactSum; 3]>),
+}
+
+impl Tally {
+    pub(super) fn new(key_width: usize) -> Tally {
+        Tally {
+            key_width,
+            keys: Vec::new(),
+            groups: Vec::new(),
+            free: Vec::new(),
+            places: Vec::new(),
+            table: HashTable::new(),
+        }
+    }
+
+    pub(super) fn find(&self, key: &[u64]) -> Option<usize> {
+        if self.key_width == 0 {
+            return (!self.groups.is_empty()).then_some(0);
+        }
+        self.table.find(hash(key), |group| self.key(*group as usize) == key).map(|group| *group as usize)
+    }
+
+    /// The group of a key, new if need be.
+    pub(super) fn group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
+        if let Some(group) = self.find(key) {
+            return group;
+        }
+        let empty = Group {
+            members: 0,
+            cells: measures.iter().map(|measure| Cell::new(*measure)).collect(),
+            free_places: Vec::new(),
+            next_place: 0,
+        };
+        let group = match self.free.pop() {
+            Some(group) => group as usize,
+            None => {
+                self.keys.resize(self.keys.len() + self.key_width, 0);
+                self.groups.push(empty.clone());
+                self.groups.len() - 1
+            }
+        };
+        self.groups[group] = empty;
+        self.keys[group * self.key_width..(group + 1) * self.key_width].copy_from_slice(key);
+        self.enter(group);
+        group
+    }
+
+    /// Forgets a group that has no members left.
+    pub(super) fn tidy(&mut self, group: usize) {
+        if self.groups[group].members > 0 || self.key_width == 0 {
+            return;
+        }
+        let entry = u32::try_from(group).unwrap_or(u32::MAX);
+        if let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry) {
+            found.remove();
+        }
+        self.free.push(entry);
+    }
+
+    fn enter(&mut self, group: usize) {
+        let (keys, width) = (&self.keys, self.key_width);
+        let key = |group: usize| &keys[group * width..(group + 1) * width];
+        let entry = u32::try_from(group).unwrap_or(u32::MAX);
+        self.table.insert_unique(hash(key(group)), entry, |group| hash(key(*group as usize)));
+    }
+
+    /// Builds the table anew once the groups have been read back.
+    pub(super) fn index(&mut self) {
+        self.table.clear();
+        (0..self.groups.len()).filter(|group| self.is_used(*group)).collect::<Vec<_>>().into_iter().for_each(
+            |group| self.enter(group),
+        );
+    }
+
+    fn is_used(&self, group: usize) -> bool {
+        self.groups[group].members > 0 || self.key_width == 0
+    }
+
+    pub(super) fn key(&self, group: usize) -> &[u64] {
+        &self.keys[group * self.key_width..(group + 1) * self.key_width]
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u64]> {
+        (0..self.groups.len()).filter(|group| self.is_used(*group)).map(|group| self.key(group))
+    }
+
+    /// An instance of a group has a new value instead of its old one. Calls `changed` with each
+    /// measure whose result may be another one now.
+    pub(super) fn change(
+        &mut self,
+        group: usize,
+        slot: u32,
+        old: Option<&[u64]>,
+        new: Option<&[u64]>,
+        measures: &[Measure],
+        mut changed: impl FnMut(usize),
+    ) -> Result<(), Fault> {
+        let Tally { groups, places, .. } = self;
+        let group = &mut groups[group];
+        let members = group.members;
+        group.members = members + u64::from(new.is_some()) - u64::from(old.is_some());
+        let mut place = None;
+        if group.cells.iter().any(|cell| matches!(cell, Cell::Extreme(_))) {
+            if places.len() <= slot as usize {
+                places.resize(slot as usize + 1, 0);
+            }
+            if old.is_none() {
+                places[slot as usize] = group.free_places.pop().unwrap_or_else(|| {
+                    group.next_place += 1;
+                    group.next_place - 1
+                });
+            }
+            place = Some(places[slot as usize]);
+            if new.is_none() {
+                group.free_places.extend(place);
+            }
+        }
+        for (index, (cell, measure)) in group.cells.iter_mut().zip(measures).enumerate() {
+            if cell.change(*measure, place.unwrap_or_default(), old, new)? || members != group.members {
+                changed(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a measure says; `None` if it says nothing about no instance.
+    pub(super) fn value(
+        &self,
+        group: Option<usize>,
+        index: usize,
+        measure: Measure,
+    ) -> Result<Option<Scalar>, Fault> {
+        let group = group.map(|group| &self.groups[group]).filter(|group| group.members > 0);
+        let Some(group) = group else { return Ok(empty(measure)) };
+        let count = group.members as f64;
+        let value = match (&group.cells[index], measure) {
+            (Cell::Members, _) => Scalar::UInt(group.members),
+            (Cell::True(yes), Measure::All) => Scalar::Bool(*yes == group.members),
+            (Cell::True(yes), _) => Scalar::Bool(*yes > 0),
+            (Cell::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => tree.value(leaf),
+            (Cell::Whole(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
+            (Cell::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
+            (Cell::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
+            (Cell::Float(sum), _) => number(sum.value())?,
+            (Cell::Decimal(sum), Measure::Average(_)) => {
+                Scalar::Decimal(*sum).div(Scalar::Decimal(group.members.into()))?
+            }
+            (Cell::Decimal(sum), _) => Scalar::Decimal(*sum),
+            (Cell::Spread(sums), measure) => {
+                let variance = moment(count, &sums[0], &sums[0], &sums[1]).max(0.0);
+                number(if measure == Measure::Deviation { variance.sqrt() } else { variance })?
+            }
+            (Cell::Pairs(sums), _) => number(moment(count, &sums[0], &sums[1], &sums[2]))?,
+            _ => return Ok(None),
+        };
+        Ok(Some(value))
+    }
+}
+
+fn empty(measure: Measure) -> Option<Scalar> {
+    match measure {
+        Measure::Count => Some(Scalar::UInt(0)),
+        Measure::All => Some(Scalar::Bool(true)),
+        Measure::Any => Some(Scalar::Bool(false)),
+        Measure::Sum(leaf) => Some(Scalar::zero(leaf)),
+        Measure::Variance | Measure::Deviation => Some(Scalar::Float(0.0)),
+        Measure::Min(_) | Measure::Max(_) | Measure::Average(_) | Measure::Covariance => None,
+    }
+}
+
+fn whole(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
+    match leaf {
+        Leaf::Int => i64::try_from(value).map(Scalar::Int),
+        _ => u64::try_from(value).map(Scalar::UInt),
+    }
+    .map_err(|_| Fault::Overflow)
+}
+
+/// The mean of (x - mean of x)·(y - mean of y), from exact sums: n·Σxy - Σx·Σy over n², with twice
+/// the digits of a float, so that what cancels does not take the result with it.
+fn moment(count: f64, x: &ExactSum, y: &ExactSum, xy: &ExactSum) -> f64 {
+    let product = |a: (f64, f64), b: (f64, f64)| {
+        let high = a.0 * b.0;
+        let low = a.0.mul_add(b.0, -high) + (a.0 * b.1 + a.1 * b.0);
+        (high, low)
+    };
+    let first = product((count, 0.0), xy.pair());
+    let second = product(x.pair(), y.pair());
+    ((first.0 - second.0) + (first.1 - second.1)) / (count * count)
+}
+
+impl Cell {
+    fn new(measure: Measure) -> Cell {
+        match measure {
+            Measure::Count => Cell::Members,
+            Measure::All | Measure::Any => Cell::True(0),
+            Measure::Min(_) => Cell::Extreme(Extreme::new(false)),
+            Measure::Max(_) => Cell::Extreme(Extreme::new(true)),
+            Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
+                Leaf::Float => Cell::Float(Box::default()),
+                Leaf::Decimal => Cell::Decimal(rust_decimal::Decimal::ZERO),
+                _ => Cell::Whole(0),
+            },
+            Measure::Variance | Measure::Deviation => Cell::Spread(Box::default()),
+            Measure::Covariance => Cell::Pairs(Box::default()),
+        }
+    }
+
+    /// Whether the result may be another one now.
+    fn change(
+        &mut self,
+        measure: Measure,
+        place: u32,
+        old: Option<&[u64]>,
+        new: Option<&[u64]>,
+    ) -> Result<bool, Fault> {
+        if old == new {
+            return Ok(false);
+        }
+        let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
+        match self {
+            Cell::Members => return Ok(false),
+            Cell::True(count) => {
+                let one = |words: Option<&[u64]>| words.map_or(0, |words| words[0]);
+                *count = *count + one(new) - one(old);
+            }
+            Cell::Whole(sum) => {
+                let signed = matches!(measure, Measure::Sum(Leaf::Int) | Measure::Average(Leaf::Int));
+                let one = |words: Option<&[u64]>| {
+                    words.map_or(0, |words| {
+                        if signed { i128::from(words[0].cast_signed()) } else { i128::from(words[0]) }
+                    })
+                };
+                let by = one(new) - one(old);
+                *sum += by;
+                return Ok(by != 0);
+            }
+            Cell::Float(sum) => {
+                old.into_iter().for_each(|words| sum.remove(float(words, 0)));
+                new.into_iter().for_each(|words| sum.add(float(words, 0)));
+            }
+            Cell::Decimal(sum) => {
+                let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
+                let total = kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
+                *sum = total.ok_or(Fault::DecimalOverflow)?;
+            }
+            Cell::Extreme(tree) => {
+                let (Measure::Min(leaf) | Measure::Max(leaf)) = measure else { return Ok(false) };
+                return Ok(tree.set(place, new.map(|words| ordered(words[0], leaf))));
+            }
+            Cell::Spread(sums) => {
+                let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
+                    let x = float(words, 0);
+                    change(&mut sums[0], x);
+                    product(x, x).into_iter().for_each(|part| change(&mut sums[1], part));
+                };
+                old.into_iter().for_each(|words| each(words, ExactSum::remove));
+                new.into_iter().for_each(|words| each(words, ExactSum::add));
+            }
+            Cell::Pairs(sums) => {
+                let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
+                    let (x, y) = (float(words, 0), float(words, 1));
+                    change(&mut sums[0], x);
+                    change(&mut sums[1], y);
+                    product(x, y).into_iter().for_each(|part| change(&mut sums[2], part));
+                };
+                old.into_iter().for_each(|words| each(words, ExactSum::remove));
+                new.into_iter().for_each(|words| each(words, ExactSum::add));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A product as the sum of two floats, without error.
+fn product(a: f64, b: f64) -> [f64; 2] {
+    let high = a * b;
+    let low = a.mul_add(b, -high);
+    [high, if low.is_finite() { low } else { 0.0 }]
+}
+
+/// The smallest or the largest of values at places, as a tree of winners: a change costs the
+/// logarithm of the number of places.
+#[derive(Clone, Serialize, Deserialize)]
+struct Extreme {
+    largest: bool,
+    /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
+    tree: Vec<u64>,
+}
+
+impl Extreme {
+    fn new(largest: bool) -> Extreme {
+        Extreme { largest, tree: Vec::new() }
+    }
+
+    /// What never wins.
+    fn nobody(&self) -> u64 {
+        if self.largest { 0 } else { u64::MAX }
+    }
+
+    fn winner(&self, a: u64, b: u64) -> u64 {
+        if self.largest { a.max(b) } else { a.min(b) }
+    }
+
+    /// Whether there is another winner now.
+    fn set(&mut self, place: u32, value: Option<u64>) -> bool {
+        let place = place as usize;
+        if self.tree.len() / 2 <= place {
+            self.grow(place + 1);
+        }
+        let mut at = self.tree.len() / 2 + place;
+        self.tree[at] = value.unwrap_or(self.nobody());
+        while at > 1 {
+            at /= 2;
+            let winner = self.winner(self.tree[2 * at], self.tree[2 * at + 1]);
+            if self.tree[at] == winner {
+                return false;
+            }
+            self.tree[at] = winner;
+        }
+        true
+    }
+
+    fn grow(&mut self, places: usize) {
+        let places = places.next_power_of_two().max(2);
+        let mut tree = vec![self.nobody(); 2 * places];
+        let old = self.tree.len() / 2;
+        tree[places..places + old].copy_from_slice(&self.tree[old..]);
+        for at in (1..places).rev() {
+            tree[at] = self.winner(tree[2 * at], tree[2 * at + 1]);
+        }
+        self.tree = tree;
+    }
+
+    fn value(&self, leaf: Leaf) -> Scalar {
+        Scalar::read(&[restored(self.tree[1], leaf)], leaf)
+    }
+}
+
+/// A word whose order as an unsigned number is the order of the value.
+fn ordered(word: u64, leaf: Leaf) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    match leaf {
+        Leaf::Int => word ^ SIGN,
+        Leaf::Float if word & SIGN != 0 => !word,
+        Leaf::Float => word | SIGN,
+        _ => word,
+    }
+}
+
+fn restored(word: u64, leaf: Leaf) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    match leaf {
+        Leaf::Int => word ^ SIGN,
+        Leaf::Float if word & SIGN != 0 => word & !SIGN,
+        Leaf::Float => !word,
+        _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes instances at random and holds every measure against a computation from scratch.
+    #[test]
+    fn measures_are_those_of_the_values_there_are() {
+        let measures = [
+            Measure::Count,
+            Measure::Min(Leaf::Float),
+            Measure::Max(Leaf::Float),
+            Measure::Sum(Leaf::Float),
+            Measure::Average(Leaf::Float),
+            Measure::Variance,
+        ];
+        let mut tally = Tally::new(1);
+        let mut values: Vec<Option<f64>> = vec![None; 40];
+        let mut random = 1_u64;
+        for step in 0..4000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let slot = (random >> 33) as usize % values.len();
+            let new = (!(random >> 20).is_multiple_of(4)).then_some((random >> 40) as f64 / 1e5 - 50.0);
+            let group = tally.group(&[slot as u64 % 3], &measures);
+            let words = |value: Option<f64>| value.map(|value| [value.to_bits()]);
+            let old = std::mem::replace(&mut values[slot], new);
+            let (old, new) = (words(old), words(new));
+            tally
+                .change(group, slot as u32, old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]), &measures, |_| {})
+                .unwrap();
+            if step % 7 != 0 {
+                continue;
+            }
+            let members: Vec<f64> =
+                values.iter().enumerate().filter(|(at, _)| at % 3 == slot % 3).filter_map(|(_, value)| *value).collect();
+            let read = |index: usize| match tally.value(Some(group), index, measures[index]).unwrap() {
+                Some(scalar) => scalar.to_f64(),
+                None => f64::NAN,
+            };
+            assert_eq!(read(0), members.len() as f64);
+            if members.is_empty() {
+                assert!(read(1).is_nan() && read(2).is_nan() && read(4).is_nan());
+                assert_eq!((read(3), read(5)), (0.0, 0.0));
+                continue;
+            }
+            assert_eq!(read(1), members.iter().copied().fold(f64::INFINITY, f64::min));
+            assert_eq!(read(2), members.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            let sum: f64 = members.iter().sum();
+            let mean = sum / members.len() as f64;
+            let variance = members.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / members.len() as f64;
+            assert!((read(3) - sum).abs() < 1e-10 && (read(4) - mean).abs() < 1e-10);
+            assert!((read(5) - variance).abs() <= 1e-10 * variance, "{} {variance}", read(5));
+        }
+    }
+
+    #[test]
+    fn order_of_words_is_order_of_values() {
+        let floats = [f64::NEG_INFINITY, -2.0, -0.5, 0.0, 1e-300, 3.0, f64::INFINITY];
+        assert!(floats.windows(2).all(|two| ordered(two[0].to_bits(), Leaf::Float) < ordered(two[1].to_bits(), Leaf::Float)));
+        assert!(floats.iter().all(|x| restored(ordered(x.to_bits(), Leaf::Float), Leaf::Float) == x.to_bits()));
+        let ints = [i64::MIN, -1, 0, 7, i64::MAX];
+        assert!(ints.windows(2).all(|two| ordered(two[0] as u64, Leaf::Int) < ordered(two[1] as u64, Leaf::Int)));
+    }
+}
