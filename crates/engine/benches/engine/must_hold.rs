@@ -73,7 +73,10 @@ pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
         .rfind(|one| one.workload == "compas" && one.who == Reference && one.last().ended)
         .map(|one| one.trials);
     all.push(Requirement {
-        what: format!("compas, {} people: speed / that of the reference engine", compas.unwrap_or_default()),
+        what: match compas {
+            Some(people) => format!("compas, {people} trials: speed / that of the reference engine"),
+            None => "compas: speed / that of the reference engine".to_owned(),
+        },
         measured: compas.and_then(|people| over_reference(measured, "compas", people)),
         bound: Bound::AtLeast(200.0),
     });
