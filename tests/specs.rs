@@ -41,10 +41,37 @@ fn applications(groups: u8, seminars: u8) -> impl Strategy<Value = Vec<(u8, u8, 
     prop::collection::vec((0..groups, 0..seminars, prop::option::weighted(0.4, 0..5_u8)), 1..120)
 }
 
+const HOUR: u32 = 3600;
+const DAY: u32 = 24 * HOUR;
+
+/// Group, score, hours from the screening before to this one, and from this one to an offence.
+type Person = (u8, i64, u32, Option<u32>);
+
+fn person() -> impl Strategy<Value = Person> {
+    (0..3_u8, 0..11_i64, 1..40_u32, prop::option::of(1..90_u32))
+}
+
+/// The events of these people as CSV, and the time of the last.
+fn screenings(people: &[Person]) -> (String, u32) {
+    let mut events = Vec::new();
+    let mut time = 0;
+    for (id, (group, score, step, offence)) in people.iter().enumerate() {
+        time += step * HOUR;
+        events.push((time, format!("SCREEN,{id},g{group},{score}")));
+        events.extend(offence.map(|hours| (time + hours * HOUR, format!("RECIDIVISM,{id},,"))));
+    }
+    events.sort_by_key(|(time, _)| *time);
+    let mut csv = String::from("time,event,id,group,score\n");
+    for (time, text) in &events {
+        writeln!(csv, "{time},{text}").unwrap();
+    }
+    (csv, events.last().unwrap().0)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Both hiring (one seminar) and seminar: after each event, count who applied and who got in.
+    /// Hiring in both shapes (one seminar) and seminar: after each event, count who applied and who got in.
     #[test]
     fn parity_is_violated_when_the_counts_say_so(people in applications(3, 3), with_seminars: bool) {
         let mut csv = String::from("time,id,gender,seminar,accepted\n");
@@ -80,32 +107,20 @@ proptest! {
                 check(time, &counts, &seminars_seen);
             }
         }
-        let spec = spec_text(if with_seminars { "seminar.lola" } else { "hiring.lola" });
-        prop_assert_eq!(triggers(&spec, &csv, None), expected);
+        let names: &[&str] = if with_seminars { &["seminar.lola"] } else { &["hiring.lola", "hiring_lookup.lola"] };
+        for name in names {
+            prop_assert_eq!(&triggers(&spec_text(name), &csv, None), &expected, "{}", name);
+        }
     }
 
     /// COMPAS with a horizon of 3 days instead of 730 and κ = 4 instead of 100: at each tick, count
     /// the people whose third tick this is.
     #[test]
     fn equalized_odds_are_violated_when_the_counts_say_so(
-        people in prop::collection::vec((0..3_u8, 0..11_i64, 1..40_u32, prop::option::of(1..90_u32)), 1..40),
+        people in prop::collection::vec(person(), 1..40),
     ) {
-        const HOUR: u32 = 3600;
-        const DAY: u32 = 24 * HOUR;
-        // (time, id, what), screenings `step` hours apart, an offence some hours after the screening.
-        let mut events = Vec::new();
-        let mut time = 0;
-        for (id, (group, score, step, offence)) in people.iter().enumerate() {
-            time += step * HOUR;
-            events.push((time, id, format!("SCREEN,{id},g{group},{score}")));
-            events.extend(offence.map(|hours| (time + hours * HOUR, id, format!("RECIDIVISM,{id},,"))));
-        }
-        events.sort_by_key(|(time, _, _)| *time);
-        let mut csv = String::from("time,event,id,group,score\n");
-        for (time, _, text) in &events {
-            writeln!(csv, "{time},{text}").unwrap();
-        }
-        let last_tick = events.last().unwrap().0 / DAY + 4;
+        let (csv, last_event) = screenings(&people);
+        let last_tick = last_event / DAY + 4;
 
         let mut expected = Vec::new();
         // For each group, with and without an offence: high risk and all.
@@ -143,6 +158,46 @@ proptest! {
             .replace("last(or: 100)", "last(or: 4)")
             .replace("last(or: 50)", "last(or: 2)");
         assert_eq!(small.matches("= 3").count() + small.matches("3d").count(), 8, "the horizon stands where it was");
+        let until = Time(i64::from(last_tick * DAY) * 1_000_000_000);
+        prop_assert_eq!(triggers(&small, &csv, Some(until)), expected);
+    }
+
+    /// COMPAS with a clock for each person, a horizon of 3 days instead of 730 and κ = 4 instead of
+    /// 100: each person counts at the first tick that is not before the deadline.
+    #[test]
+    fn equalized_odds_at_deadlines_are_violated_when_the_counts_say_so(
+        people in prop::collection::vec(person(), 1..40),
+    ) {
+        let (csv, last_event) = screenings(&people);
+        let last_tick = last_event / DAY + 5;
+
+        let mut expected = Vec::new();
+        for tick in 1..=last_tick {
+            let now = tick * DAY;
+            // For each group, with and without an offence: high risk and all.
+            let mut counts: [BTreeMap<u8, (u32, u32)>; 2] = Default::default();
+            let mut screened = 0;
+            for (group, score, step, offence) in &people {
+                screened += step * HOUR;
+                if screened <= now {
+                    let offended = offence.is_some_and(|hours| hours <= 3 * 24);
+                    let over = u32::from(screened + 3 * DAY <= now);
+                    counts[usize::from(offended)].entry(*group).or_default();
+                    let (high, all) = counts[usize::from(!offended)].entry(*group).or_default();
+                    *high += over * u32::from(*score > 6);
+                    *all += over;
+                }
+            }
+            for (index, counts) in counts.iter().enumerate() {
+                if gap(counts.values(), 0.5, 4.0) > 0.1 {
+                    expected.push(format!("{now}s trigger_{index}"));
+                }
+            }
+        }
+        let spec = spec_text("compas_deadline.lola");
+        let small =
+            spec.replace("730d", "3d").replace("last(or: 100)", "last(or: 4)").replace("last(or: 50)", "last(or: 2)");
+        assert_eq!(small.matches("@Local(3d)").count(), 3, "the horizon stands where it was");
         let until = Time(i64::from(last_tick * DAY) * 1_000_000_000);
         prop_assert_eq!(triggers(&small, &csv, Some(until)), expected);
     }

@@ -6,6 +6,7 @@
     reason = "talking to people is what this program is for"
 )]
 
+mod bench;
 mod ci;
 
 use std::process::{Command, ExitCode};
@@ -13,12 +14,15 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 const HELP: &str = "\
-cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit";
+cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit
+cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
+                    the engines against each other and against loops by hand, and what must hold of it";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
+        ["bench", "engine", options @ ..] => bench::engine(options),
         ["ci"] => ci::run(),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -84,6 +84,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub(crate) on_bad_row: OnBadRow,
 
+    /// What evaluates SPEC: `compiled` is fast, `reference` is the RTLola interpreter
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineKind::Compiled)]
+    pub(crate) engine: EngineKind,
+
     /// Whether `console` uses colour
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
@@ -135,6 +139,12 @@ impl std::str::FromStr for OnBadRow {
             _ => Err("there are `stop`, `skip` and `file=PATH`"),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineKind {
+    Compiled,
+    Reference,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

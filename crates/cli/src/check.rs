@@ -5,12 +5,12 @@ use std::fmt::Write;
 use fairstream_core::SourceContext;
 use fairstream_engine::{Outline, Role};
 
-use crate::args::CheckArguments;
+use crate::args::{CheckArguments, EngineKind};
 use crate::progress::counted;
 use crate::{Outcome, load, print};
 
 pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
-    let spec = load::specification(&arguments.input.spec)?;
+    let spec = load::specification(&arguments.input.spec, EngineKind::Compiled)?;
     let outline = spec.outline();
     let mut text = format!("{}\n", arguments.input.spec.display());
     section(&mut text, "reads", &outline, Role::Input, |stream| stream.data_type.clone());

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
-use fairstream_engine::{ReferenceEngine, Specification};
+use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
-use crate::args::InputArguments;
+use crate::args::{EngineKind, InputArguments};
 use crate::kinds::{self, Address};
 
-/// Reads and parses the specification.
-pub(crate) fn specification(path: &Path) -> anyhow::Result<Specification> {
+/// Reads and parses the specification, and makes sure that an engine can evaluate it.
+pub(crate) fn specification(path: &Path, engine: EngineKind) -> anyhow::Result<Specification> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         bail!(
             "{}: a specification is RTLola text (.lola); fairness files (.toml) are not read yet",
@@ -22,7 +22,11 @@ pub(crate) fn specification(path: &Path) -> anyhow::Result<Specification> {
         bail!("cannot read {}: it is not UTF-8 text", path.display());
     };
     let spec = Specification::parse(&path.to_string_lossy(), &text)?;
-    ReferenceEngine::check(&spec).with_context(|| path.display().to_string())?;
+    let check = match engine {
+        EngineKind::Compiled => CompiledEngine::check(&spec),
+        EngineKind::Reference => ReferenceEngine::check(&spec),
+    };
+    check.with_context(|| path.display().to_string())?;
     Ok(spec)
 }
 

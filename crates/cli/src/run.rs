@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, StopToken};
-use fairstream_engine::{ReferenceEngine, Role};
+use fairstream_engine::{CompiledEngine, ReferenceEngine, Role};
 
-use crate::args::RunArguments;
+use crate::args::{EngineKind, RunArguments};
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, summary};
 use crate::{Outcome, load, note, outputs};
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
-    let spec = load::specification(&arguments.input.spec)?;
+    let spec = load::specification(&arguments.input.spec, arguments.engine)?;
     if arguments.input.inputs.is_empty() {
         bail!("there is no input: name a file after the specification, or `csv:-` for standard input");
     }
@@ -45,8 +45,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
-    let engine: BuildEngine =
-        Box::new(move |start| Ok(Box::new(ReferenceEngine::new(&spec, start)?) as Box<dyn Engine>));
+    let kind = arguments.engine;
+    let engine: BuildEngine = Box::new(move |start| {
+        Ok(match kind {
+            EngineKind::Compiled => Box::new(CompiledEngine::new(&spec, start)?) as Box<dyn Engine>,
+            EngineKind::Reference => Box::new(ReferenceEngine::new(&spec, start)?),
+        })
+    });
 
     interrupt.start();
     let start = Instant::now();
