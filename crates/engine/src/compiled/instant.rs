@@ -330,11 +330,12 @@ impl Evaluator {
                     }
                 }
             } else {
+                // A slot that was used again since is listed twice. All flags are cleared before the
+                // first evaluation, which may set them again for the next time.
+                let instances = &mut state.instances;
+                slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, flag::EVALUATE, false));
                 for slot in &slots {
-                    let instances = &mut self.state.streams[index].instances;
-                    if instances.is_live(*slot) && instances.set(*slot, flag::EVALUATE, false) {
-                        self.evaluate_one(index, *slot)?;
-                    }
+                    self.evaluate_one(index, *slot)?;
                 }
             }
             // Whatever was marked meanwhile is for the next time.
