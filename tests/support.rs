@@ -126,6 +126,7 @@ pub(crate) fn run(
 ) -> RunReport {
     let columns = Columns::bind(spec.wanted(), &sources).unwrap();
     let spec = spec.clone();
-    let engine = Box::new(move |start| Ok(Box::new(fairstream_engine::CompiledEngine::new(&spec, start)?) as _));
+    let engine =
+        Box::new(move |start| Ok(Box::new(fairstream_engine::CompiledEngine::new(&spec, start)?) as _));
     Pipeline { sources, columns, engine, sinks, options }.run()
 }

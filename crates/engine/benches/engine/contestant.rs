@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, VerdictBatch, Verdicts};
-// The engine under test takes the reference engine's place here.
-use fairstream_engine::ReferenceEngine as CompiledEngine;
-use fairstream_engine::{ReferenceEngine, Specification};
+use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
 use crate::hand::HandLoop;
 use crate::triggers::Triggers;

@@ -2,7 +2,7 @@
 
 use super::instant::{Evaluator, Failed, Reach, Step};
 use super::plan::{Pacing, Task};
-use super::state::{Due, LocalClock, StreamState};
+use super::state::{Due, FamilyState, LocalClock};
 
 impl Evaluator {
     /// The first time after `done` at which something is due that is worth evaluating.
@@ -17,10 +17,15 @@ impl Evaluator {
             }
         }
         for (plan, state) in self.plan.streams.iter().zip(&mut self.state.streams) {
-            let whole = plan.cell.is_some();
-            let evaluate = state.next_evaluation(whole);
-            let close = state.next_close(whole);
-            [evaluate, close].into_iter().flatten().for_each(&mut sooner);
+            let family = &self.state.families[plan.family];
+            let time = state.evaluate_clock.next_live(|due| family.is_live(due, plan.cell.is_some()));
+            time.into_iter().for_each(&mut sooner);
+        }
+        for (plan, state) in self.plan.families.iter().zip(&mut self.state.families) {
+            let mut clock = std::mem::take(&mut state.close_clock);
+            let time = clock.next_live(|due| state.is_live(due, !plan.is_parameterised));
+            state.close_clock = clock;
+            time.into_iter().for_each(&mut sooner);
         }
         next
     }
@@ -30,73 +35,66 @@ impl Evaluator {
         self.start_instant(time);
         let mut due: Vec<(usize, Step)> = Vec::new();
         for (_, tasks) in self.plan.clocks.iter().filter(|(period, _)| time.is_multiple_of(*period)) {
-            due.extend(tasks.iter().map(|task| (self.layer(*task), self.timed(*task))));
+            due.extend(tasks.iter().map(|task| (self.layer(*task), self.step_of(*task, 0))));
         }
-        for index in 0..self.plan.streams.len() {
-            let plan = &self.plan.streams[index];
-            if let Pacing::Local(period) = plan.eval.pacing {
-                let layer = plan.eval_layer;
-                while let Some(slot) = self.take_due(index, time, period, |state| &mut state.evaluate_clock) {
-                    due.push((layer, Step::Evaluate(index, Reach::One(slot))));
-                }
+        for (index, plan) in self.plan.streams.iter().enumerate() {
+            let Pacing::Local(period) = plan.eval.pacing else { continue };
+            let family = &self.state.families[plan.family];
+            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
+            let clock = &mut self.state.streams[index].evaluate_clock;
+            while let Some(slot) = clock.take_live(time, period, is_live) {
+                due.push((plan.eval_layer, Step::Evaluate(index, Reach::One(slot))));
             }
-            let close = self.plan.streams[index].close.as_ref();
-            if let Some(Pacing::Local(period)) = close.map(|close| close.pacing.clone()) {
-                while let Some(slot) = self.take_due(index, time, period, |state| &mut state.close_clock) {
-                    due.push((usize::MAX, Step::Close(index, Reach::One(slot))));
-                }
+        }
+        for (index, plan) in self.plan.families.iter().enumerate() {
+            let Some(Pacing::Local(period)) = plan.close.as_ref().map(|close| close.pacing.clone()) else {
+                continue;
+            };
+            let state = &mut self.state.families[index];
+            let mut clock = std::mem::take(&mut state.close_clock);
+            while let Some(slot) =
+                clock.take_live(time, period, |due| state.is_live(due, !plan.is_parameterised))
+            {
+                due.push((usize::MAX, Step::Close(index, Reach::One(slot))));
             }
+            state.close_clock = clock;
         }
         due.sort_by_key(|(layer, _)| *layer);
         due.iter().try_for_each(|(_, step)| self.step(step))
     }
 
     fn layer(&self, task: Task) -> usize {
-        let stream = &self.plan.streams[task.stream()];
         match task {
-            Task::Spawn(_) => stream.spawn_layer,
-            Task::Evaluate(_) => stream.eval_layer,
+            Task::Spawn(family) => self.plan.families[family].spawn_layer,
+            Task::Evaluate(stream) => self.plan.streams[stream].eval_layer,
             Task::Close(_) => usize::MAX,
         }
     }
+}
+
+impl FamilyState {
+    fn is_live(&self, due: &Due, whole: bool) -> bool {
+        if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
+    }
+}
+
+impl LocalClock {
+    /// When the first instance that is still there is due.
+    fn next_live(&mut self, is_live: impl Fn(&Due) -> bool) -> Option<u64> {
+        while let Some(due) = self.first().filter(|due| !is_live(due)) {
+            self.take(due.at);
+        }
+        self.first().map(|due| due.at)
+    }
 
     /// An instance that is due at a time; it is due again a period later.
-    fn take_due(
-        &mut self,
-        index: usize,
-        time: u64,
-        period: u64,
-        clock: fn(&mut StreamState) -> &mut LocalClock,
-    ) -> Option<u32> {
-        let whole = self.plan.streams[index].cell.is_some();
-        let state = &mut self.state.streams[index];
-        while let Some(due) = clock(state).take(time) {
-            if state.is_live(&due, whole) {
-                let at = due.at.saturating_add(period);
-                clock(state).add(Due { at, ..due });
+    fn take_live(&mut self, time: u64, period: u64, is_live: impl Fn(&Due) -> bool) -> Option<u32> {
+        while let Some(due) = self.take(time) {
+            if is_live(&due) {
+                self.add(Due { at: due.at.saturating_add(period), ..due });
                 return Some(due.slot);
             }
         }
         None
-    }
-}
-
-impl StreamState {
-    fn is_live(&self, due: &Due, whole: bool) -> bool {
-        if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
-    }
-
-    fn next_evaluation(&mut self, whole: bool) -> Option<u64> {
-        while let Some(due) = self.evaluate_clock.first().filter(|due| !self.is_live(due, whole)) {
-            self.evaluate_clock.take(due.at);
-        }
-        self.evaluate_clock.next()
-    }
-
-    fn next_close(&mut self, whole: bool) -> Option<u64> {
-        while let Some(due) = self.close_clock.first().filter(|due| !self.is_live(due, whole)) {
-            self.close_clock.take(due.at);
-        }
-        self.close_clock.next()
     }
 }

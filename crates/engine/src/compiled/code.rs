@@ -18,82 +18,301 @@ pub(super) type Label = u32;
 /// One step. Where a value may be absent, a flag at `to` says so and the value follows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
-    Jump { to: Label },
-    JumpUnless { flag: Slot, to: Label },
-    JumpIf { flag: Slot, to: Label },
+    Jump {
+        to: Label,
+    },
+    JumpUnless {
+        flag: Slot,
+        to: Label,
+    },
+    JumpIf {
+        flag: Slot,
+        to: Label,
+    },
     /// Unless two words are equal.
-    JumpUnlessSame { a: Slot, b: Slot, to: Label },
+    JumpUnlessSame {
+        a: Slot,
+        b: Slot,
+        to: Label,
+    },
     /// Unless the inputs are there that a clause needs.
-    JumpUnlessActive { activation: u32, to: Label },
+    JumpUnlessActive {
+        activation: u32,
+        to: Label,
+    },
     /// The program gives a value, or holds, as the case may be.
     Yield,
-    Copy { from: Slot, to: Slot },
-    CopyMany { from: Slot, to: Slot, count: u32 },
+    Copy {
+        from: Slot,
+        to: Slot,
+    },
+    CopyMany {
+        from: Slot,
+        to: Slot,
+        count: u32,
+    },
     /// Fails if a stream that is read has no value.
-    Require { flag: Slot },
-    AddU { a: Slot, b: Slot, to: Slot },
-    AddI { a: Slot, b: Slot, to: Slot },
-    AddF { a: Slot, b: Slot, to: Slot },
-    SubU { a: Slot, b: Slot, to: Slot },
-    SubI { a: Slot, b: Slot, to: Slot },
-    SubF { a: Slot, b: Slot, to: Slot },
-    MulU { a: Slot, b: Slot, to: Slot },
-    MulI { a: Slot, b: Slot, to: Slot },
-    MulF { a: Slot, b: Slot, to: Slot },
-    DivU { a: Slot, b: Slot, to: Slot },
-    DivI { a: Slot, b: Slot, to: Slot },
-    DivF { a: Slot, b: Slot, to: Slot },
-    Same { a: Slot, b: Slot, to: Slot },
-    Differ { a: Slot, b: Slot, to: Slot },
-    EqF { a: Slot, b: Slot, to: Slot },
-    LtU { a: Slot, b: Slot, to: Slot },
-    LeU { a: Slot, b: Slot, to: Slot },
-    LtI { a: Slot, b: Slot, to: Slot },
-    LeI { a: Slot, b: Slot, to: Slot },
-    LtF { a: Slot, b: Slot, to: Slot },
-    LeF { a: Slot, b: Slot, to: Slot },
-    Not { a: Slot, to: Slot },
-    UIntToFloat { a: Slot, to: Slot },
-    IntToFloat { a: Slot, to: Slot },
+    Require {
+        flag: Slot,
+    },
+    AddU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    AddI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    AddF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    SubU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    SubI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    SubF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    MulU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    MulI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    MulF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    DivU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    DivI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    DivF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    Same {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    Differ {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    EqF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LtU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LeU {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LtI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LeI {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LtF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    LeF {
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    Not {
+        a: Slot,
+        to: Slot,
+    },
+    UIntToFloat {
+        a: Slot,
+        to: Slot,
+    },
+    IntToFloat {
+        a: Slot,
+        to: Slot,
+    },
     /// Gives -0.0 the words of 0.0, so that equal floats are equal keys.
-    KeyFloat { a: Slot, to: Slot },
-    KeyDecimal { a: Slot, to: Slot },
+    KeyFloat {
+        a: Slot,
+        to: Slot,
+    },
+    KeyDecimal {
+        a: Slot,
+        to: Slot,
+    },
     /// An earlier value of a stream without instances, inputs first.
-    PastOfCell { cell: u32, back: u32, to: Slot },
+    PastOfCell {
+        cell: u32,
+        back: u32,
+        to: Slot,
+    },
     /// The value of an instance: a flag at `to`, the value after it.
-    Hold { stream: u32, key: Slot, to: Slot },
+    Hold {
+        stream: u32,
+        key: Slot,
+        to: Slot,
+    },
     /// The same, only if it is of this instant.
-    Get { stream: u32, key: Slot, to: Slot },
-    Fresh { stream: u32, key: Slot, to: Slot },
+    Get {
+        stream: u32,
+        key: Slot,
+        to: Slot,
+    },
+    Fresh {
+        stream: u32,
+        key: Slot,
+        to: Slot,
+    },
     /// The value of an instance that must be there, at `to`.
-    Sync { stream: u32, key: Slot, to: Slot },
+    Sync {
+        stream: u32,
+        key: Slot,
+        to: Slot,
+    },
     /// An earlier value of an instance.
-    Past { stream: u32, key: Slot, back: u32, to: Slot },
+    Past {
+        stream: u32,
+        key: Slot,
+        back: u32,
+        to: Slot,
+    },
     /// An earlier value of the instance that is being evaluated, which is not fresh yet.
-    PastOfOwn { stream: u32, back: u32, to: Slot },
-    /// The latest value of the instance that is being evaluated, for its close condition.
-    Own { stream: u32, to: Slot },
-    Tally { tally: u32, measure: u32, key: Slot, to: Slot },
-    Scan { scan: u32, to: Slot },
-    Window { window: u32, key: Slot, to: Slot },
+    PastOfOwn {
+        family: u32,
+        member: u32,
+        back: u32,
+        to: Slot,
+    },
+    /// The latest value of the instance in the same slot as the one that is being evaluated.
+    Own {
+        family: u32,
+        member: u32,
+        to: Slot,
+    },
+    Tally {
+        tally: u32,
+        measure: u32,
+        key: Slot,
+        to: Slot,
+    },
+    Scan {
+        scan: u32,
+        to: Slot,
+    },
+    Window {
+        window: u32,
+        key: Slot,
+        to: Slot,
+    },
     /// Everything that is rare.
-    Slow { slow: u32 },
+    Slow {
+        slow: u32,
+    },
 }
 
 /// A rare step, with what it needs.
 #[derive(Clone, Debug)]
 pub(super) enum Slow {
-    Unary { operation: Unary, leaf: Leaf, a: Slot, to: Slot },
-    Binary { operation: ArithLogOp, leaf: Leaf, right: Leaf, a: Slot, b: Slot, to: Slot },
+    Unary {
+        operation: Unary,
+        leaf: Leaf,
+        a: Slot,
+        to: Slot,
+    },
+    Binary {
+        operation: ArithLogOp,
+        leaf: Leaf,
+        right: Leaf,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
     /// -1, 0 or 1 compared with 0.
-    Compare { operation: ArithLogOp, leaf: Leaf, a: Slot, b: Slot, to: Slot },
-    Convert { from: Leaf, into: Leaf, a: Slot, to: Slot },
-    Range { leaf: Leaf, low: i64, high: i64, a: Slot },
-    Round { factor: f64, a: Slot, to: Slot },
-    Matches { regex: Regex, a: Slot, to: Slot },
-    BytesMatch { regex: BytesRegex, a: Slot, to: Slot },
-    ByteAt { a: Slot, index: Slot, to: Slot },
-    Format { pieces: Vec<String>, parts: Vec<FormatPart>, to: Slot },
+    Compare {
+        operation: ArithLogOp,
+        leaf: Leaf,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    Convert {
+        from: Leaf,
+        into: Leaf,
+        a: Slot,
+        to: Slot,
+    },
+    Range {
+        leaf: Leaf,
+        signed: bool,
+        bits: u8,
+        a: Slot,
+    },
+    Round {
+        factor: f64,
+        a: Slot,
+        to: Slot,
+    },
+    Matches {
+        regex: Regex,
+        a: Slot,
+        to: Slot,
+    },
+    BytesMatch {
+        regex: BytesRegex,
+        a: Slot,
+        to: Slot,
+    },
+    ByteAt {
+        a: Slot,
+        index: Slot,
+        to: Slot,
+    },
+    Format {
+        pieces: Vec<String>,
+        parts: Vec<FormatPart>,
+        to: Slot,
+    },
 }
 
 /// A value that is put into a text.

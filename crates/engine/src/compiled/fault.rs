@@ -2,13 +2,19 @@
 
 use std::fmt;
 
+use super::layout::whole_range;
+
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Overflow,
     DividedByZero,
     NotANumber,
-    OutOfRange { low: i64, high: i64 },
+    /// Of a whole number with so many bits.
+    OutOfRange {
+        signed: bool,
+        bits: u8,
+    },
     Negative,
     TooLargeForInt,
     NegativeExponent,
@@ -26,7 +32,8 @@ impl fmt::Display for Fault {
             }
             Fault::DividedByZero => "a whole number is divided by zero",
             Fault::NotANumber => "the result is not a number, such as 0.0 / 0.0 or the root of -1.0",
-            Fault::OutOfRange { low, high } => {
+            Fault::OutOfRange { signed, bits } => {
+                let (low, high) = whole_range(*signed, *bits);
                 return write!(f, "the result is not between {low} and {high}, the range of its type");
             }
             Fault::Negative => "a negative number cannot become an unsigned one",

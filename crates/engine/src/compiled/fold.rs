@@ -125,20 +125,14 @@ impl Fold {
                 a.extend(b);
                 Part::Values(a)
             }
-            (
-                Part::Spread { count: n, sum: a, moment: p },
-                Part::Spread { count: m, sum: b, moment: q },
-            ) => {
+            (Part::Spread { count: n, sum: a, moment: p }, Part::Spread { count: m, sum: b, moment: q }) => {
                 let (first, second) = (whole(a, n), whole(a, m));
                 let apart = b.div(second)?.sub(a.div(first)?)?;
                 let weight = first.mul(second)?.div(whole(a, n + m))?;
                 let moment = p.add(q)?.add(apart.mul(apart)?.mul(weight)?)?;
                 Part::Spread { count: n + m, sum: a.add(b)?, moment }
             }
-            (
-                Part::Pairs { count: n, sums: a, moment: p },
-                Part::Pairs { count: m, sums: b, moment: q },
-            ) => {
+            (Part::Pairs { count: n, sums: a, moment: p }, Part::Pairs { count: m, sums: b, moment: q }) => {
                 let (first, second) = (n as f64, m as f64);
                 let apart = |i: usize| b[i] / second - a[i] / first;
                 let moment = p + q + apart(0) * apart(1) * (first * second / (first + second));
@@ -259,12 +253,27 @@ pub(super) enum Part {
     Count(u64),
     /// A sum, a product, an extreme, a truth value, the latest.
     One(Scalar),
-    Mean { sum: Scalar, count: u64 },
+    Mean {
+        sum: Scalar,
+        count: u64,
+    },
     /// The sum of squares around the mean as `moment`.
-    Spread { count: u64, sum: Scalar, moment: Scalar },
-    Pairs { count: u64, sums: [f64; 2], moment: f64 },
+    Spread {
+        count: u64,
+        sum: Scalar,
+        moment: Scalar,
+    },
+    Pairs {
+        count: u64,
+        sums: [f64; 2],
+        moment: f64,
+    },
     /// The area under the line through all values.
-    Area { area: f64, first: (u64, f64), last: (u64, f64) },
+    Area {
+        area: f64,
+        first: (u64, f64),
+        last: (u64, f64),
+    },
     Values(Vec<Scalar>),
 }
 

@@ -1,18 +1,16 @@
-//! The instances of one parameterised stream: a slab of slots that are used again after a close,
-//! a table that finds a slot by its parameters, and indexes that find slots by some of them.
+//! The instances of parameterised streams: a slab of slots that are used again after a close, a table
+//! that finds a slot by its parameters, and indexes that find slots by some of them.
 
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-/// The first words of a slot: which spawn it is (0: the slot is free), ...
+/// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
+/// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
+/// values, latest first.
 const BORN: usize = 0;
-/// ... its flags in the low half, how many values it has in the high one, ...
-const STATE: usize = 1;
-/// ... and the instant of its latest value. The parameters follow, then the values, latest first.
-const FRESH: usize = 2;
-const HEADER: usize = 3;
+const PARAMS: usize = 1;
 
-/// Flags of an instance.
+/// Flags of an instance, in the low half of its state. The high half counts its values.
 pub(super) mod flag {
     /// Its evaluation must be done again: something that it reads has changed.
     pub(in crate::compiled) const EVALUATE: u64 = 1;
@@ -24,11 +22,11 @@ pub(super) mod flag {
     pub(in crate::compiled) const CANDIDATE: u64 = 8;
 }
 
+/// The instances of streams that are spawned and closed together: a slot holds one of each.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Instances {
     params: usize,
-    width: usize,
-    depth: usize,
+    members: Vec<Member>,
     stride: usize,
     words: Vec<u64>,
     free: Vec<u32>,
@@ -37,6 +35,25 @@ pub(super) struct Instances {
     indexes: Vec<Index>,
     #[serde(skip)]
     table: HashTable<u32>,
+}
+
+/// A stream of a family: how many values it remembers, and where in a slot they are.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Member {
+    state: usize,
+    fresh: Option<usize>,
+    values: usize,
+    width: usize,
+    depth: usize,
+}
+
+/// What a slot must have room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) width: usize,
+    pub(super) depth: usize,
+    /// Whether somebody asks at which instant the latest value came.
+    pub(super) knows_fresh: bool,
 }
 
 /// Finds the slots whose parameters have given words at some places.
@@ -53,18 +70,25 @@ struct Index {
 const NONE: u32 = u32::MAX;
 
 impl Instances {
-    /// For instances with `params` words of parameters that remember `depth` values of `width`.
-    pub(super) fn new(params: usize, width: usize, depth: usize, indexes: &[Vec<usize>]) -> Instances {
+    /// For instances with `params` words of parameters, of streams that need this room.
+    pub(super) fn new(params: usize, rooms: &[Room], indexes: &[Vec<usize>]) -> Instances {
         let index = |places: &Vec<usize>| Index {
             places: places.clone(),
             links: Vec::new(),
             heads: HashTable::new(),
         };
+        let mut stride = PARAMS + params;
+        let member = |room: &Room| {
+            let fresh = room.knows_fresh.then_some(stride + 1);
+            let values = stride + 1 + usize::from(room.knows_fresh);
+            let member = Member { state: stride, fresh, values, width: room.width, depth: room.depth };
+            stride = values + room.width * room.depth;
+            member
+        };
         Instances {
             params,
-            width,
-            depth,
-            stride: HEADER + params + width * depth,
+            members: rooms.iter().map(member).collect(),
+            stride,
             words: Vec::new(),
             free: Vec::new(),
             spawned: 0,
@@ -84,12 +108,14 @@ impl Instances {
     }
 
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        let at = HEADER;
-        let equal = |slot: &u32| {
-            let from = *slot as usize * self.stride + at;
-            self.words[from..from + self.params] == *key
-        };
-        self.table.find(hash(key), equal).copied()
+        let (words, stride) = (self.words.as_slice(), self.stride);
+        if let [key] = key {
+            return self
+                .table
+                .find(hash_of([*key].into_iter()), |slot| words[*slot as usize * stride + PARAMS] == *key)
+                .copied();
+        }
+        self.table.find(hash(key), |slot| same(self.params(*slot), key)).copied()
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
@@ -120,7 +146,7 @@ impl Instances {
         let words = &mut self.words[from..from + self.stride];
         words.fill(0);
         words[BORN] = self.spawned;
-        words[HEADER..HEADER + self.params].copy_from_slice(key);
+        words[PARAMS..PARAMS + self.params].copy_from_slice(key);
         self.enter(slot);
         slot
     }
@@ -172,55 +198,65 @@ impl Instances {
     }
 
     pub(super) fn params(&self, slot: u32) -> &[u64] {
-        let from = slot as usize * self.stride + HEADER;
+        let from = slot as usize * self.stride + PARAMS;
         &self.words[from..from + self.params]
     }
 
     /// The latest value.
-    pub(super) fn latest(&self, slot: u32) -> Option<&[u64]> {
-        self.past(slot, 0)
+    #[inline]
+    pub(super) fn latest(&self, slot: u32, member: usize) -> Option<&[u64]> {
+        self.past(slot, member, 0)
     }
 
     /// The value `back` values before the latest.
-    pub(super) fn past(&self, slot: u32, back: usize) -> Option<&[u64]> {
+    #[inline]
+    pub(super) fn past(&self, slot: u32, member: usize, back: usize) -> Option<&[u64]> {
+        let member = &self.members[member];
         let from = slot as usize * self.stride;
-        if (self.words[from + STATE] >> 32) as usize <= back {
+        if (self.words[from + member.state] >> 32) as usize <= back {
             return None;
         }
-        let from = from + HEADER + self.params + back * self.width;
-        Some(&self.words[from..from + self.width])
+        let from = from + member.values + back * member.width;
+        Some(&self.words[from..from + member.width])
     }
 
-    pub(super) fn push(&mut self, slot: u32, value: &[u64]) {
+    pub(super) fn push(&mut self, slot: u32, member: usize, value: &[u64]) {
+        let member = &self.members[member];
         let from = slot as usize * self.stride;
-        let values = from + HEADER + self.params;
-        let state = &mut self.words[from + STATE];
-        let count = (*state >> 32) as usize;
-        if count < self.depth {
+        let values = from + member.values;
+        let state = &mut self.words[from + member.state];
+        if ((*state >> 32) as usize) < member.depth {
             *state += 1 << 32;
         }
-        if self.depth > 1 {
-            self.words.copy_within(values..values + self.width * (self.depth - 1), values + self.width);
+        if member.depth > 1 {
+            self.words.copy_within(values..values + member.width * (member.depth - 1), values + member.width);
         }
-        self.words[values..values + self.width].copy_from_slice(value);
+        if let [word] = value {
+            self.words[values] = *word;
+        } else {
+            self.words[values..values + member.width].copy_from_slice(value);
+        }
     }
 
     /// The instant at which it got its latest value.
-    pub(super) fn fresh(&self, slot: u32) -> u64 {
-        self.words[slot as usize * self.stride + FRESH]
+    pub(super) fn fresh(&self, slot: u32, member: usize) -> u64 {
+        self.members[member].fresh.map_or(0, |fresh| self.words[slot as usize * self.stride + fresh])
     }
 
-    pub(super) fn set_fresh(&mut self, slot: u32, instant: u64) {
-        self.words[slot as usize * self.stride + FRESH] = instant;
+    pub(super) fn set_fresh(&mut self, slot: u32, member: usize, instant: u64) {
+        if let Some(fresh) = self.members[member].fresh {
+            self.words[slot as usize * self.stride + fresh] = instant;
+        }
     }
 
-    pub(super) fn has(&self, slot: u32, flag: u64) -> bool {
-        self.words[slot as usize * self.stride + STATE] & flag != 0
+    pub(super) fn has(&self, slot: u32, member: usize, flag: u64) -> bool {
+        self.words[slot as usize * self.stride + self.members[member].state] & flag != 0
     }
 
     /// Sets or clears a flag; whether that changed it.
-    pub(super) fn set(&mut self, slot: u32, flag: u64, on: bool) -> bool {
-        let state = &mut self.words[slot as usize * self.stride + STATE];
+    #[inline]
+    pub(super) fn set(&mut self, slot: u32, member: usize, flag: u64, on: bool) -> bool {
+        let state = &mut self.words[slot as usize * self.stride + self.members[member].state];
         let before = *state;
         if on {
             *state |= flag;
@@ -230,10 +266,9 @@ impl Instances {
         *state != before
     }
 
-    /// Every word of a live slot's parameters and values that holds something.
-    pub(super) fn used(&self, slot: u32) -> impl Iterator<Item = &[u64]> {
-        let values = (0..self.depth).map_while(move |back| self.past(slot, back));
-        std::iter::once(self.params(slot)).chain(values)
+    /// Every value of a member that a slot holds.
+    pub(super) fn values(&self, slot: u32, member: usize) -> impl Iterator<Item = &[u64]> {
+        (0..self.members[member].depth).map_while(move |back| self.past(slot, member, back))
     }
 }
 
@@ -247,7 +282,7 @@ struct Slab<'a> {
 
 impl<'a> Slab<'a> {
     fn params(self, slot: u32) -> &'a [u64] {
-        let from = slot as usize * self.stride + HEADER;
+        let from = slot as usize * self.stride + PARAMS;
         &self.words[from..from + self.params]
     }
 }
@@ -293,9 +328,7 @@ impl Index {
         }
         if before != NONE {
             self.links[before as usize][1] = after;
-        } else if let Ok(mut entry) =
-            self.heads.find_entry(self.hash(slot, slab), |other| *other == slot)
-        {
+        } else if let Ok(mut entry) = self.heads.find_entry(self.hash(slot, slab), |other| *other == slot) {
             if after == NONE {
                 entry.remove();
             } else {
@@ -303,6 +336,12 @@ impl Index {
             }
         }
     }
+}
+
+/// Whether two keys are equal; they are short.
+#[inline]
+pub(super) fn same(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// A hash of words that spreads well over both ends of 64 bits.

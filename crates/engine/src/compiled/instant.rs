@@ -4,7 +4,7 @@ use super::code::Activation;
 use super::fault::Fault;
 use super::instances::flag;
 use super::machine::{Failure, run};
-use super::plan::{Cell, Pacing, Path, Plan, Route, StreamPlan, Task, Watcher, Who};
+use super::plan::{Pacing, Path, Plan, Reader, Route, StreamPlan, Task, Watcher, Who};
 use super::state::{Due, State, WHOLE};
 
 /// An evaluation failed in a stream.
@@ -27,8 +27,10 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
-    /// Streams to which something happened at this instant.
-    pub(super) touched: Vec<usize>,
+    /// Streams with new values at this instant, as far as they are wanted.
+    pub(super) valued: Vec<usize>,
+    /// Families of which instances were spawned or close at this instant.
+    pub(super) moved: Vec<usize>,
     /// What is done at an event, by the inputs that it carries.
     steps: Vec<(u128, Vec<Step>)>,
     /// The inputs and streams whose value is of this instant.
@@ -63,7 +65,8 @@ impl Evaluator {
         Evaluator {
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
-            touched: Vec::new(),
+            valued: Vec::new(),
+            moved: Vec::new(),
             steps: Vec::new(),
             fresh: Vec::new(),
             candidates: Vec::new(),
@@ -83,12 +86,20 @@ impl Evaluator {
                 continue;
             }
             self.tells[index] = tells;
+            let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
             state.holders.clear();
-            if tells && stream.eval.remembers {
-                let instances = &state.instances;
-                let holding = instances.live_slots().filter(|slot| instances.has(*slot, flag::HOLDS));
-                state.holders = holding.map(|slot| (instances.born(slot), slot)).collect();
+            if !tells || !stream.eval.remembers {
+                continue;
+            }
+            match stream.cell {
+                Some(_) if state.holds => state.holders.extend([(0, WHOLE)]),
+                Some(_) => {}
+                None => {
+                    let holds = |slot: &u32| instances.has(*slot, stream.member, flag::HOLDS);
+                    let holding = instances.live_slots().filter(holds);
+                    state.holders = holding.map(|slot| (instances.born(slot), slot)).collect();
+                }
             }
         }
     }
@@ -100,12 +111,13 @@ impl Evaluator {
     }
 
     /// An input has a value.
+    #[inline]
     pub(super) fn accept(&mut self, input: usize, value: &[u64]) -> Result<(), Failed> {
         let cell = &self.plan.inputs[input];
         self.state.present |= 1 << input;
         let watchers = &self.plan.input_watchers[input];
         if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
-            notify(&mut self.state, watchers, &[], &mut self.key);
+            notify(&mut self.state, &self.plan, watchers, &[], WHOLE, &mut self.watched);
         }
         self.fresh.push(cell.fresh);
         self.state.push_cell(cell, input, value);
@@ -128,13 +140,6 @@ impl Evaluator {
             self.steps.push((present, steps));
             self.steps.len() - 1
         });
-        // The most frequent kind of event is found first.
-        let index = if index > 0 {
-            self.steps.swap(index, index - 1);
-            index - 1
-        } else {
-            index
-        };
         let steps = std::mem::take(&mut self.steps[index].1);
         let done = steps.iter().try_for_each(|step| self.step(step));
         self.steps[index].1 = steps;
@@ -143,29 +148,31 @@ impl Evaluator {
 
     fn steps_of(&self, present: u128) -> Vec<Step> {
         let holds = |pacing: &Pacing| matches!(pacing, Pacing::Event(when) if when.holds(present));
-        let mut steps = Vec::new();
-        for task in &self.plan.at_event {
-            let stream = &self.plan.streams[task.stream()];
-            match task {
-                Task::Spawn(index) => {
-                    if stream.spawn.as_ref().is_some_and(|spawn| holds(&spawn.pacing)) {
-                        steps.push(Step::Spawn(*index));
-                    }
-                }
-                Task::Evaluate(index) if holds(&stream.eval.pacing) => {
-                    steps.push(Step::Evaluate(*index, self.reach(stream, present)));
-                }
-                Task::Close(index) => {
-                    if let Some(close) = stream.close.as_ref().filter(|close| holds(&close.pacing)) {
-                        let reach =
-                            if close.path.is_some() { Reach::Paths(Vec::new()) } else { Reach::All };
-                        steps.push(Step::Close(*index, reach));
-                    }
-                }
-                Task::Evaluate(_) => {}
+        let is_due = |task: &&Task| match **task {
+            Task::Spawn(family) => {
+                self.plan.families[family].spawn.as_ref().is_some_and(|spawn| holds(&spawn.pacing))
+            }
+            Task::Evaluate(stream) => holds(&self.plan.streams[stream].eval.pacing),
+            Task::Close(family) => {
+                self.plan.families[family].close.as_ref().is_some_and(|close| holds(&close.pacing))
+            }
+        };
+        self.plan.at_event.iter().filter(is_due).map(|task| self.step_of(*task, present)).collect()
+    }
+
+    /// A task as a step, with the way to the instances that it concerns.
+    pub(super) fn step_of(&self, task: Task, present: u128) -> Step {
+        match task {
+            Task::Spawn(family) => Step::Spawn(family),
+            Task::Evaluate(stream) => Step::Evaluate(stream, self.reach(&self.plan.streams[stream], present)),
+            Task::Close(family) => {
+                let plan = &self.plan.families[family];
+                let has_path = plan.close.as_ref().is_some_and(|close| close.path.is_some());
+                let reach =
+                    if has_path && plan.is_parameterised { Reach::Paths(Vec::new()) } else { Reach::All };
+                Step::Close(family, reach)
             }
         }
-        steps
     }
 
     /// The paths of the clauses that are active, if each of them has one.
@@ -175,8 +182,8 @@ impl Evaluator {
             let when = clause.activation.map_or(&Activation::Always, |at| &self.plan.activations[at]);
             match &clause.path {
                 _ if !when.holds(present) => {}
-                Some(_) => paths.push(index),
-                None => return Reach::All,
+                Some(_) if stream.is_parameterised() => paths.push(index),
+                _ => return Reach::All,
             }
         }
         Reach::Paths(paths)
@@ -184,74 +191,62 @@ impl Evaluator {
 
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Failed> {
         match step {
-            Step::Spawn(stream) => self.spawn(*stream),
+            Step::Spawn(family) => self.spawn(*family),
             Step::Evaluate(stream, Reach::One(slot)) => self.evaluate_one(*stream, *slot),
-            Step::Evaluate(stream, Reach::Paths(clauses)) if self.plan.streams[*stream].is_parameterised() => {
-                self.evaluate_candidates(*stream, clauses)
-            }
-            Step::Evaluate(stream, _) => self.evaluate(*stream),
-            Step::Close(stream, Reach::One(slot)) => self.close_one(*stream, *slot),
-            Step::Close(stream, Reach::Paths(_)) if self.plan.streams[*stream].is_parameterised() => {
-                self.close_candidates(*stream)
-            }
-            Step::Close(stream, _) => self.close(*stream),
-        }
-    }
-
-    /// The steps of a clock's tasks.
-    pub(super) fn timed(&self, task: Task) -> Step {
-        let stream = &self.plan.streams[task.stream()];
-        match task {
-            Task::Spawn(index) => Step::Spawn(index),
-            Task::Evaluate(index) => Step::Evaluate(index, self.reach(stream, 0)),
-            Task::Close(index) => {
-                let has_path = stream.close.as_ref().is_some_and(|close| close.path.is_some());
-                Step::Close(index, if has_path { Reach::Paths(Vec::new()) } else { Reach::All })
-            }
+            Step::Evaluate(stream, Reach::Paths(clauses)) => self.evaluate_candidates(*stream, clauses),
+            Step::Evaluate(stream, Reach::All) => self.evaluate(*stream),
+            Step::Close(family, Reach::One(slot)) => self.close_one(*family, *slot),
+            Step::Close(family, Reach::Paths(_)) => self.close_candidates(*family),
+            Step::Close(family, Reach::All) => self.close(*family),
         }
     }
 
     /// Whether a task would change nothing and tell nothing.
     pub(super) fn is_idle(&self, task: Task) -> bool {
-        let (plan, state) = (&self.plan.streams[task.stream()], &self.state.streams[task.stream()]);
-        let nobody = if plan.is_parameterised() { state.instances.len() == 0 } else { !state.alive };
+        let nobody = |family: usize| {
+            let state = &self.state.families[family];
+            if self.plan.families[family].is_parameterised {
+                state.instances.len() == 0
+            } else {
+                !state.alive
+            }
+        };
         match task {
             Task::Spawn(_) => false,
             Task::Evaluate(index) => {
+                let (plan, state) = (&self.plan.streams[index], &self.state.streams[index]);
                 let silent = !self.tells[index] || state.holders.is_empty();
-                nobody || (plan.eval.remembers && state.evaluate.is_clean() && silent)
+                nobody(plan.family) || (plan.eval.remembers && state.evaluate.is_clean() && silent)
             }
-            Task::Close(_) => {
-                let remembers = plan.close.as_ref().is_some_and(|close| close.remembers);
-                nobody || (remembers && state.close.is_clean())
+            Task::Close(family) => {
+                let remembers =
+                    self.plan.families[family].close.as_ref().is_some_and(|close| close.remembers);
+                nobody(family) || (remembers && self.state.families[family].close.is_clean())
             }
         }
     }
 
-    fn run(&mut self, stream: usize, program: usize) -> Result<bool, Failed> {
-        run(&self.plan, &mut self.state, program).map_err(|failure| Failed { stream, failure })
-    }
-
-    fn touch(&mut self, stream: usize) {
-        if !self.touched.contains(&stream) {
-            self.touched.push(stream);
-        }
+    /// The stream of a family that errors name.
+    fn first_member(&self, family: usize) -> usize {
+        self.plan.families[family].members.first().copied().unwrap_or_default()
     }
 
     fn spawn(&mut self, index: usize) -> Result<(), Failed> {
-        let Some(spawn) = &self.plan.streams[index].spawn else { return Ok(()) };
-        let (program, key) = (spawn.program, spawn.key as usize);
-        if !self.run(index, program)? {
+        let plan = &self.plan.families[index];
+        let Some(spawn) = &plan.spawn else { return Ok(()) };
+        let yields = run(&self.plan, &mut self.state, spawn.program)
+            .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
+        if !yields {
             return Ok(());
         }
-        let plan = &self.plan.streams[index];
-        let key = key..key + plan.param_width;
-        let state = &mut self.state.streams[index];
-        let (slot, born) = if plan.is_parameterised() {
-            if state.instances.find(&self.state.frame[key.clone()]).is_some() {
+        let State { families, streams, windows, frame, now, instant, .. } = &mut self.state;
+        let state = &mut families[index];
+        let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
+        let (slot, born) = if plan.is_parameterised {
+            if state.instances.find(key).is_some() {
                 return Ok(());
             }
-            let slot = state.instances.spawn(&self.state.frame[key.clone()]);
+            let slot = state.instances.spawn(key);
             (slot, state.instances.born(slot))
         } else {
             if state.alive {
@@ -259,41 +254,43 @@ impl Evaluator {
             }
             state.alive = true;
             state.spawns += 1;
-            state.evaluate.all = true;
             state.close.all = true;
             (WHOLE, state.spawns)
         };
-        if plan.is_parameterised() {
-            if plan.eval.remembers {
-                state.mark(slot, false);
-            }
-            if plan.close.as_ref().is_some_and(|close| close.remembers) {
-                state.mark(slot, true);
-            }
-        }
         if plan.knows_its_spawn {
             if state.since.len() <= slot as usize {
                 state.since.resize(slot as usize + 1, [0; 2]);
             }
-            state.since[slot as usize] = [self.state.now, self.state.instant];
+            state.since[slot as usize] = [*now, *instant];
         }
-        let due = |period: u64| Due { at: self.state.now.saturating_add(period), slot, born };
-        if let Pacing::Local(period) = plan.eval.pacing {
-            state.evaluate_clock.add(due(period));
-        }
-        if let Some(Pacing::Local(period)) = plan.close.as_ref().map(|close| &close.pacing) {
-            state.close_clock.add(due(*period));
-        }
-        if self.tells[index] {
-            state.spawned.push(slot);
-        }
-        if plan.is_parameterised() {
-            for window in &plan.windows {
-                self.state.windows[*window].spawn(slot, &self.state.frame[key.clone()]);
+        let due = |period: u64| Due { at: now.saturating_add(period), slot, born };
+        if let Some(close) = &plan.close {
+            if let Pacing::Local(period) = close.pacing {
+                state.close_clock.add(due(period));
+            }
+            if close.remembers && plan.is_parameterised {
+                state.mark_close(slot);
             }
         }
-        if self.tells[index] {
-            self.touch(index);
+        let mut tells = false;
+        for member in &plan.members {
+            let stream = &self.plan.streams[*member];
+            tells |= self.tells[*member];
+            if let Pacing::Local(period) = stream.eval.pacing {
+                streams[*member].evaluate_clock.add(due(period));
+            }
+            if !plan.is_parameterised {
+                streams[*member].evaluate.all = true;
+            } else {
+                if stream.eval.remembers {
+                    streams[*member].mark(&mut state.instances, slot, stream.member);
+                }
+                stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
+            }
+        }
+        if tells {
+            state.spawned.push(slot);
+            self.moved.push(index);
         }
         Ok(())
     }
@@ -301,51 +298,55 @@ impl Evaluator {
     /// A stream without instances, or those instances for which something has changed, or all.
     fn evaluate(&mut self, index: usize) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
+        let (family, member) = (plan.family, plan.member);
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
-        let state = &mut self.state.streams[index];
-        if whole && !state.alive {
+        if whole && !self.state.families[family].alive {
             return Ok(());
         }
         if !remembers {
             if whole {
                 return self.evaluate_one(index, WHOLE);
             }
-            for slot in 0..state.instances.slots() {
-                if self.state.streams[index].instances.is_live(slot) {
+            for slot in 0..self.state.families[family].instances.slots() {
+                if self.state.families[family].instances.is_live(slot) {
                     self.evaluate_one(index, slot)?;
                 }
             }
             return Ok(());
         }
-        if !state.evaluate.is_clean() {
+        if !self.state.streams[index].evaluate.is_clean() {
+            let state = &mut self.state.streams[index];
             let all = std::mem::take(&mut state.evaluate.all);
             let mut slots = std::mem::take(&mut state.evaluate.slots);
+            let instances = &mut self.state.families[family].instances;
             if whole {
-                self.evaluate_one(index, WHOLE)?;
+                slots.clear();
+                slots.push(WHOLE);
             } else if all {
-                for slot in 0..state.instances.slots() {
-                    if self.state.streams[index].instances.is_live(slot) {
-                        self.state.streams[index].instances.set(slot, flag::EVALUATE, false);
-                        self.evaluate_one(index, slot)?;
-                    }
-                }
+                slots.clear();
+                slots.extend(instances.live_slots());
+                slots.iter().for_each(|slot| {
+                    instances.set(*slot, member, flag::EVALUATE, false);
+                });
             } else {
                 // A slot that was used again since is listed twice. All flags are cleared before the
                 // first evaluation, which may set them again for the next time.
-                let instances = &mut state.instances;
-                slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, flag::EVALUATE, false));
-                for slot in &slots {
-                    self.evaluate_one(index, *slot)?;
-                }
+                slots.retain(|slot| {
+                    instances.is_live(*slot) && instances.set(*slot, member, flag::EVALUATE, false)
+                });
             }
-            // Whatever was marked meanwhile is for the next time.
+            for slot in &slots {
+                self.evaluate_one(index, *slot)?;
+            }
             slots.clear();
-            let again = std::mem::replace(&mut self.state.streams[index].evaluate.slots, slots);
-            self.state.streams[index].evaluate.slots.extend(again);
+            // Whatever was marked meanwhile is for the next time.
+            let state = &mut self.state.streams[index];
+            if state.evaluate.slots.is_empty() {
+                state.evaluate.slots = slots;
+            }
         }
-        let state = &mut self.state.streams[index];
-        if self.tells[index] && !state.holders.is_empty() {
-            self.touch(index);
+        if self.tells[index] && !self.state.streams[index].holders.is_empty() {
+            self.valued.push(index);
             let state = &mut self.state.streams[index];
             state.valued.clear();
             state.valued.extend(state.holders.iter().map(|(_, slot)| *slot));
@@ -357,81 +358,80 @@ impl Evaluator {
     fn evaluate_candidates(&mut self, index: usize, clauses: &[usize]) -> Result<(), Failed> {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
+        let plan = &self.plan.streams[index];
+        let (family, member) = (plan.family, plan.member);
         for clause in clauses {
-            if let Some(path) = &self.plan.streams[index].eval.clauses[*clause].path {
-                follow(&self.plan, &mut self.state, index, path, &mut candidates)
+            if let Some(path) = &plan.eval.clauses[*clause].path {
+                follow(&self.plan, &mut self.state, family, path, &mut candidates)
                     .map_err(|failure| Failed { stream: index, failure })?;
             }
         }
         let done = match candidates.as_slice() {
             [] => Ok(()),
             [slot] => self.evaluate_one(index, *slot),
-            several => several.iter().try_for_each(|slot| {
+            several => {
                 // Two clauses may lead to the same instance.
-                let instances = &mut self.state.streams[index].instances;
-                if instances.set(*slot, flag::CANDIDATE, true) { self.evaluate_one(index, *slot) } else { Ok(()) }
-            }),
-        };
-        if candidates.len() > 1 {
-            for slot in &candidates {
-                self.state.streams[index].instances.set(*slot, flag::CANDIDATE, false);
+                let done = several.iter().try_for_each(|slot| {
+                    let instances = &mut self.state.families[family].instances;
+                    let is_new = instances.set(*slot, member, flag::CANDIDATE, true);
+                    if is_new { self.evaluate_one(index, *slot) } else { Ok(()) }
+                });
+                for slot in several {
+                    self.state.families[family].instances.set(*slot, member, flag::CANDIDATE, false);
+                }
+                done
             }
-        }
+        };
         self.candidates = candidates;
         done
     }
 
     fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
-        self.set_current(index, slot);
         let plan = &self.plan.streams[index];
+        set_current(&mut self.state, plan, self.plan.families[plan.family].knows_its_spawn, slot);
         let yields = run(&self.plan, &mut self.state, plan.eval.program)
             .map_err(|failure| Failed { stream: index, failure })?;
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
-        if remembers && self.tells[index] {
+        if remembers {
             let state = &mut self.state.streams[index];
-            let holder = if whole { (0, WHOLE) } else { (state.instances.born(slot), slot) };
-            if yields {
-                state.holders.insert(holder);
+            let instances = &mut self.state.families[plan.family].instances;
+            let changed = if whole {
+                std::mem::replace(&mut state.holds, yields) != yields
             } else {
-                state.holders.remove(&holder);
+                instances.set(slot, plan.member, flag::HOLDS, yields)
+            };
+            if changed && self.tells[index] {
+                let holder = if whole { (0, WHOLE) } else { (instances.born(slot), slot) };
+                if yields {
+                    state.holders.insert(holder);
+                } else {
+                    state.holders.remove(&holder);
+                }
             }
-        }
-        if !whole && remembers {
-            self.state.streams[index].instances.set(slot, flag::HOLDS, yields);
         }
         if !yields {
             return Ok(());
         }
+        let reads_itself = plan.eval.reads_itself && remembers;
+        let lists = !remembers && (self.tells[index] || plan.lists_fresh);
+        let (family, member) = (plan.family, plan.member);
         let changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
-        let plan = &self.plan.streams[index];
-        if changed && plan.eval.reads_itself && remembers {
+        if changed && reads_itself {
             let state = &mut self.state.streams[index];
             if whole {
                 state.evaluate.all = true;
             } else {
-                state.mark(slot, false);
+                state.mark(&mut self.state.families[family].instances, slot, member);
             }
         }
-        if !remembers && (self.tells[index] || self.plan.streams[index].lists_fresh) {
-            self.touch(index);
-            self.state.streams[index].valued.push(slot);
+        if lists {
+            let valued = &mut self.state.streams[index].valued;
+            if valued.is_empty() {
+                self.valued.push(index);
+            }
+            valued.push(slot);
         }
         Ok(())
-    }
-
-    /// Puts the parameters of an instance into the frame.
-    fn set_current(&mut self, index: usize, slot: u32) {
-        let plan = &self.plan.streams[index];
-        let State { frame, streams, current, since, .. } = &mut self.state;
-        let state = &streams[index];
-        if plan.is_parameterised() {
-            let own = plan.own as usize;
-            frame[own..own + plan.param_width].copy_from_slice(state.instances.params(slot));
-        }
-        *current = slot;
-        if plan.knows_its_spawn {
-            *since = state.since.get(slot as usize).copied().unwrap_or_default();
-        }
     }
 
     /// A stream without instances has the value of its result; whether that is another one.
@@ -439,8 +439,7 @@ impl Evaluator {
         let plan = &self.plan.streams[index];
         let Some(cell) = &plan.cell else { return Ok(false) };
         let number = self.plan.inputs.len() + index;
-        let from = plan.eval.result as usize;
-        let result = from..from + plan.width;
+        let result = plan.result();
         let changed = self.state.cell_past(cell, number, 0) != Some(&self.state.frame[result.clone()]);
         if plan.eval.remembers && !changed {
             return Ok(false);
@@ -451,20 +450,20 @@ impl Evaluator {
         self.fresh.push(cell.fresh);
         self.accept_windows(index, WHOLE)?;
         if changed {
-            notify(&mut self.state, &self.plan.streams[index].watchers, &[], &mut self.key);
+            let watchers = &self.plan.streams[index].watchers;
+            notify(&mut self.state, &self.plan, watchers, &[], WHOLE, &mut self.watched);
         }
         Ok(changed)
     }
 
     fn accept_windows(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
-        let from = plan.eval.result as usize;
         let now = self.state.this_instant();
         let State { windows, strings, frame, .. } = &mut self.state;
         for number in &plan.windows {
-            let (window, value) = (&self.plan.windows[*number], &frame[from..from + plan.width]);
+            let window = &self.plan.windows[*number];
             windows[*number]
-                .accept(window, slot, value, now, strings)
+                .accept(window, slot, &frame[plan.result()], now, strings)
                 .map_err(|fault| Failed::outside(window.reader, fault))?;
         }
         Ok(())
@@ -473,44 +472,45 @@ impl Evaluator {
     /// An instance has the value of its stream's result; whether that is another one.
     fn push_instance(&mut self, index: usize, slot: u32) -> Result<bool, Failed> {
         let plan = &self.plan.streams[index];
-        let from = plan.eval.result as usize;
-        let result = from..from + plan.width;
-        let instances = &mut self.state.streams[index].instances;
-        let old = instances.latest(slot);
-        let is_first = old.is_none();
+        let result = plan.result();
+        let instances = &mut self.state.families[plan.family].instances;
+        let old = instances.latest(slot, plan.member);
+        let had = old.is_some();
         let changed = old != Some(&self.state.frame[result.clone()]);
         if !changed && plan.eval.remembers {
             return Ok(false);
         }
         self.old.clear();
         self.old.extend_from_slice(old.unwrap_or_default());
-        instances.push(slot, &self.state.frame[result]);
-        if !plan.eval.remembers {
-            instances.set_fresh(slot, self.state.instant);
-        }
+        instances.push(slot, plan.member, &self.state.frame[result]);
+        instances.set_fresh(slot, plan.member, self.state.instant);
         if changed {
-            self.change_tallies(index, slot, !is_first, true)?;
-            if !self.plan.streams[index].watchers.is_empty() {
-                self.notify_instance(index, slot);
-            }
+            self.change_tallies(index, slot, had, true)?;
+            self.notify_instance(index, slot);
         }
         self.accept_windows(index, slot)?;
         Ok(changed)
     }
 
     fn notify_instance(&mut self, index: usize, slot: u32) {
-        self.old.clear();
-        self.old.extend_from_slice(self.state.streams[index].instances.params(slot));
-        notify(&mut self.state, &self.plan.streams[index].watchers, &self.old, &mut self.key);
+        let plan = &self.plan.streams[index];
+        if plan.watchers.is_empty() {
+            return;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(self.state.families[plan.family].instances.params(slot));
+        notify(&mut self.state, &self.plan, &plan.watchers, &self.key, slot, &mut self.watched);
     }
 
-    /// Tells the tallies over a stream that an instance has another value than `self.old`.
+    /// Tells the tallies over a stream that an instance has another value than `self.old`, if it
+    /// had that, and that it has one now, if it has.
     fn change_tallies(&mut self, index: usize, slot: u32, had: bool, has: bool) -> Result<(), Failed> {
-        for number in &self.plan.streams[index].tallies {
+        let stream = &self.plan.streams[index];
+        for number in &stream.tallies {
             let plan = &self.plan.tallies[*number];
             if let Some(filter) = plan.filter {
                 let lambda = plan.lambda as usize;
-                let params = self.state.streams[index].instances.params(slot);
+                let params = self.state.families[stream.family].instances.params(slot);
                 self.state.frame[lambda..lambda + params.len()].copy_from_slice(params);
                 let counts = run(&self.plan, &mut self.state, filter)
                     .map_err(|failure| Failed { stream: index, failure })?;
@@ -518,59 +518,59 @@ impl Evaluator {
                     continue;
                 }
             }
-            let State { streams, tallies, .. } = &mut self.state;
-            let instances = &streams[index].instances;
-            let (params, new) = (instances.params(slot), instances.latest(slot));
-            let mut key = std::mem::take(&mut self.key);
-            key.clear();
-            key.extend(plan.places.iter().map(|place| params[*place]));
+            let State { families, tallies, .. } = &mut self.state;
+            let instances = &families[stream.family].instances;
+            let params = instances.params(slot);
+            let new = if has { instances.latest(slot, stream.member) } else { None };
+            self.key.clear();
+            self.key.extend(plan.places.iter().map(|place| params[*place]));
             let tally = &mut tallies[*number];
-            let group = tally.group(&key, &plan.measures);
+            let group = tally.group(&self.key, &plan.measures);
             let (changed, old) = (&mut self.changed, had.then_some(self.old.as_slice()));
             changed.clear();
             tally
-                .change(group, slot, old, new.filter(|_| has), &plan.measures, |measure| changed.push(measure))
+                .change(group, slot, old, new, &plan.measures, |measure| changed.push(measure))
                 .map_err(|fault| Failed::outside(index, fault))?;
             if !has {
                 tally.tidy(group);
             }
             for measure in &self.changed {
-                notify(&mut self.state, &plan.watchers[*measure], &key, &mut self.watched);
+                let watchers = &plan.watchers[*measure];
+                notify(&mut self.state, &self.plan, watchers, &self.key, WHOLE, &mut self.watched);
             }
-            self.key = key;
         }
         Ok(())
     }
 
     fn close(&mut self, index: usize) -> Result<(), Failed> {
-        let plan = &self.plan.streams[index];
+        let plan = &self.plan.families[index];
         let remembers = plan.close.as_ref().is_some_and(|close| close.remembers);
-        let whole = !plan.is_parameterised();
-        let state = &mut self.state.streams[index];
-        if whole {
+        let state = &mut self.state.families[index];
+        if !plan.is_parameterised {
             if state.alive && (!remembers || std::mem::take(&mut state.close.all)) {
                 return self.close_one(index, WHOLE);
             }
             return Ok(());
         }
-        if remembers && !state.close.all {
-            let slots = std::mem::take(&mut state.close.slots);
-            for slot in slots {
-                let instances = &mut self.state.streams[index].instances;
-                if instances.is_live(slot) && instances.set(slot, flag::CLOSE, false) {
-                    self.close_one(index, slot)?;
-                }
-            }
-            return Ok(());
+        let all = !remembers || std::mem::take(&mut state.close.all);
+        let mut slots = std::mem::take(&mut state.close.slots);
+        if all {
+            slots.clear();
+            slots.extend(state.instances.live_slots());
+            slots.iter().for_each(|slot| {
+                state.instances.set(*slot, 0, flag::CLOSE, false);
+            });
+        } else {
+            let instances = &mut state.instances;
+            slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, 0, flag::CLOSE, false));
         }
-        state.close.all = false;
-        state.close.slots.clear();
-        for slot in 0..state.instances.slots() {
-            let instances = &mut self.state.streams[index].instances;
-            if instances.is_live(slot) {
-                instances.set(slot, flag::CLOSE, false);
-                self.close_one(index, slot)?;
-            }
+        for slot in &slots {
+            self.close_one(index, *slot)?;
+        }
+        slots.clear();
+        let state = &mut self.state.families[index];
+        if state.close.slots.is_empty() {
+            state.close.slots = slots;
         }
         Ok(())
     }
@@ -578,9 +578,9 @@ impl Evaluator {
     fn close_candidates(&mut self, index: usize) -> Result<(), Failed> {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
-        if let Some(path) = self.plan.streams[index].close.as_ref().and_then(|close| close.path.as_ref()) {
+        if let Some(path) = self.plan.families[index].close.as_ref().and_then(|close| close.path.as_ref()) {
             follow(&self.plan, &mut self.state, index, path, &mut candidates)
-                .map_err(|failure| Failed { stream: index, failure })?;
+                .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
         }
         let done = candidates.iter().try_for_each(|slot| self.close_one(index, *slot));
         self.candidates = candidates;
@@ -588,33 +588,39 @@ impl Evaluator {
     }
 
     fn close_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
-        let Some(program) = self.plan.streams[index].close.as_ref().map(|close| close.program) else {
-            return Ok(());
-        };
-        self.set_current(index, slot);
-        if self.run(index, program)? && !self.state.streams[index].closing.contains(&slot) {
-            self.touch(index);
-            self.state.streams[index].closing.push(slot);
+        let plan = &self.plan.families[index];
+        let first = self.first_member(index);
+        let Some(close) = &plan.close else { return Ok(()) };
+        set_current(&mut self.state, &self.plan.streams[first], plan.knows_its_spawn, slot);
+        let closes = run(&self.plan, &mut self.state, close.program)
+            .map_err(|failure| Failed { stream: first, failure })?;
+        if closes {
+            self.state.families[index].closing.push(slot);
+            self.moved.push(index);
         }
         Ok(())
     }
 
     /// Ends the instances that close, once the instant has been told of.
     pub(super) fn end_instant(&mut self) -> Result<(), Failed> {
-        let touched = std::mem::take(&mut self.touched);
-        for index in &touched {
-            let closing = std::mem::take(&mut self.state.streams[*index].closing);
+        for index in self.valued.drain(..) {
+            self.state.streams[index].valued.clear();
+        }
+        let mut moved = std::mem::take(&mut self.moved);
+        for index in moved.drain(..) {
+            let mut closing = std::mem::take(&mut self.state.families[index].closing);
+            // A close by its own clock and one by another may fall together.
+            closing.sort_unstable();
+            closing.dedup();
             for slot in &closing {
-                self.end(*index, *slot)?;
+                self.end(index, *slot)?;
             }
-            let state = &mut self.state.streams[*index];
+            closing.clear();
+            let state = &mut self.state.families[index];
             state.closing = closing;
-            state.closing.clear();
-            state.valued.clear();
             state.spawned.clear();
         }
-        self.touched = touched;
-        self.touched.clear();
+        self.moved = moved;
         for fresh in self.fresh.drain(..) {
             self.state.frame[fresh as usize] = 0;
         }
@@ -622,69 +628,93 @@ impl Evaluator {
     }
 
     fn end(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+        let members = std::mem::take(&mut self.plan.families[index].members);
+        let ended = members.iter().try_for_each(|member| self.end_member(*member, slot));
+        self.plan.families[index].members = members;
+        ended?;
+        let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
+        if plan.is_parameterised {
+            family.instances.close(slot);
+        } else {
+            family.alive = false;
+        }
+        let (instances, alive, spawns) = (&family.instances, family.alive, family.spawns);
+        let is_live = |due: &Due| {
+            if plan.is_parameterised {
+                instances.born(due.slot) == due.born
+            } else {
+                alive && due.born == spawns
+            }
+        };
+        family.close_clock.end(is_live);
+        for member in &plan.members {
+            self.state.streams[*member].evaluate_clock.end(is_live);
+        }
+        Ok(())
+    }
+
+    fn end_member(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
         if let Some(cell) = &plan.cell {
-            let cell: Cell = cell.clone();
-            let state = &mut self.state.streams[index];
-            state.alive = false;
-            state.holders.clear();
-            self.state.clear_cell(&cell, self.plan.inputs.len() + index);
-            notify(&mut self.state, &self.plan.streams[index].watchers, &[], &mut self.key);
-        } else {
-            let instances = &self.state.streams[index].instances;
-            let latest = instances.latest(slot);
-            let had = latest.is_some();
+            self.state.streams[index].holders.clear();
+            self.state.streams[index].holds = false;
+            self.state.clear_cell(cell, self.plan.inputs.len() + index);
+            notify(&mut self.state, &self.plan, &plan.watchers, &[], WHOLE, &mut self.watched);
+            return Ok(());
+        }
+        let instances = &self.state.families[plan.family].instances;
+        self.state.streams[index].holders.remove(&(instances.born(slot), slot));
+        if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
-            self.old.extend_from_slice(latest.unwrap_or_default());
-            if had {
-                self.change_tallies(index, slot, true, false)?;
-                self.notify_instance(index, slot);
-            }
-            let now = self.state.now;
-            let State { streams, windows, .. } = &mut self.state;
-            let state = &mut streams[index];
-            for window in &self.plan.streams[index].windows {
-                let params = state.instances.params(slot);
-                windows[*window].close(&self.plan.windows[*window], slot, params, now);
-            }
-            state.holders.remove(&(state.instances.born(slot), slot));
-            state.instances.close(slot);
+            self.old.extend_from_slice(latest);
+            self.change_tallies(index, slot, true, false)?;
+            self.notify_instance(index, slot);
         }
-        let state = &mut self.state.streams[index];
-        let (instances, spawns) = (&state.instances, state.spawns);
-        let whole = self.plan.streams[index].cell.is_some();
-        let alive = state.alive;
-        let is_live = |due: &Due| {
-            if whole { alive && due.born == spawns } else { instances.born(due.slot) == due.born }
-        };
-        if state.evaluate_clock.next().is_some() {
-            state.evaluate_clock.end(is_live);
-        }
-        if state.close_clock.next().is_some() {
-            state.close_clock.end(is_live);
+        let plan = &self.plan.streams[index];
+        let State { families, windows, now, .. } = &mut self.state;
+        for window in &plan.windows {
+            let params = families[plan.family].instances.params(slot);
+            windows[*window].close(&self.plan.windows[*window], slot, params, *now);
         }
         Ok(())
     }
 }
 
-/// The instances that a path leads to.
+/// Puts the parameters of an instance into the frame.
+#[inline]
+fn set_current(state: &mut State, plan: &StreamPlan, knows_its_spawn: bool, slot: u32) {
+    let State { frame, families, current, since, .. } = state;
+    let family = &families[plan.family];
+    if plan.is_parameterised() {
+        let own = plan.own as usize;
+        for (to, word) in frame[own..own + plan.param_width].iter_mut().zip(family.instances.params(slot)) {
+            *to = *word;
+        }
+    }
+    *current = slot;
+    if knows_its_spawn {
+        *since = family.since.get(slot as usize).copied().unwrap_or_default();
+    }
+}
+
+/// The instances of a family that a path leads to.
 fn follow(
     plan: &Plan,
     state: &mut State,
-    index: usize,
+    family: usize,
     path: &Path,
     candidates: &mut Vec<u32>,
 ) -> Result<(), Failure> {
     run(plan, state, path.program)?;
-    let instances = &state.streams[index].instances;
+    let instances = &state.families[family].instances;
     let key = path.key as usize;
     match path.route {
         Route::Lookup => {
-            let width = plan.streams[index].param_width;
+            let width = plan.families[family].param_width;
             candidates.extend(instances.find(&state.frame[key..key + width]));
         }
         Route::Index(number) => {
-            let width = plan.streams[index].indexes[number].len();
+            let width = plan.families[family].indexes[number].len();
             let mut next = instances.first(number, &state.frame[key..key + width]);
             while let Some(slot) = next {
                 candidates.push(slot);
@@ -695,31 +725,46 @@ fn follow(
     Ok(())
 }
 
-/// Something with a key has changed: marks who must be evaluated again.
-fn notify(state: &mut State, watchers: &[Watcher], key: &[u64], scratch: &mut Vec<u64>) {
-    for Watcher { stream, close, who } in watchers {
-        let stream = &mut state.streams[*stream];
-        match who {
+/// Something with a key, in a slot, has changed: marks who must be evaluated again.
+fn notify(
+    state: &mut State,
+    plan: &Plan,
+    watchers: &[Watcher],
+    key: &[u64],
+    slot: u32,
+    scratch: &mut Vec<u64>,
+) {
+    for Watcher { reader, who } in watchers {
+        let family = match reader {
+            Reader::Stream(stream) => plan.streams[*stream].family,
+            Reader::Family(family) => *family,
+        };
+        let State { families, streams, .. } = state;
+        let family = &mut families[family];
+        if let Who::Instance(places) | Who::Index(_, places) = who {
+            scratch.clear();
+            scratch.extend(places.iter().map(|place| key[*place]));
+        }
+        let (mut next, index) = match who {
             Who::All => {
-                let dirty = if *close { &mut stream.close } else { &mut stream.evaluate };
-                dirty.all = true;
-            }
-            Who::Instance(places) => {
-                scratch.clear();
-                scratch.extend(places.iter().map(|place| key[*place]));
-                if let Some(slot) = stream.instances.find(scratch) {
-                    stream.mark(slot, *close);
+                match reader {
+                    Reader::Stream(stream) => streams[*stream].evaluate.all = true,
+                    Reader::Family(_) => family.close.all = true,
                 }
+                continue;
             }
-            Who::Index(index, places) => {
-                scratch.clear();
-                scratch.extend(places.iter().map(|place| key[*place]));
-                let mut next = stream.instances.first(*index, scratch);
-                while let Some(slot) = next {
-                    stream.mark(slot, *close);
-                    next = stream.instances.next(*index, slot);
+            Who::Slot => (Some(slot), None),
+            Who::Instance(_) => (family.instances.find(scratch), None),
+            Who::Index(index, _) => (family.instances.first(*index, scratch), Some(*index)),
+        };
+        while let Some(slot) = next {
+            match reader {
+                Reader::Stream(stream) => {
+                    streams[*stream].mark(&mut family.instances, slot, plan.streams[*stream].member);
                 }
+                Reader::Family(_) => family.mark_close(slot),
             }
+            next = index.and_then(|index| family.instances.next(index, slot));
         }
     }
 }

@@ -71,16 +71,20 @@ pub(super) fn inner(ty: &Type) -> &Type {
     if let Type::Option(inner) = ty { inner } else { ty }
 }
 
-/// The smallest and the largest whole number of a type that is narrower than 64 bits.
-pub(super) fn range(ty: &Type) -> Option<(i64, i64)> {
-    let bits = match ty {
-        Type::Int(IntTy::Int8) | Type::UInt(UIntTy::UInt8) => 8,
-        Type::Int(IntTy::Int16) | Type::UInt(UIntTy::UInt16) => 16,
-        Type::Int(IntTy::Int32) | Type::UInt(UIntTy::UInt32) => 32,
-        _ => return None,
-    };
-    Some(match ty {
-        Type::Int(_) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        _ => (0, (1 << bits) - 1),
-    })
+/// Whether a whole number of fewer than 64 bits is signed, and how many bits it has.
+pub(super) fn narrow(ty: &Type) -> Option<(bool, u8)> {
+    match ty {
+        Type::Int(IntTy::Int8) => Some((true, 8)),
+        Type::Int(IntTy::Int16) => Some((true, 16)),
+        Type::Int(IntTy::Int32) => Some((true, 32)),
+        Type::UInt(UIntTy::UInt8) => Some((false, 8)),
+        Type::UInt(UIntTy::UInt16) => Some((false, 16)),
+        Type::UInt(UIntTy::UInt32) => Some((false, 32)),
+        _ => None,
+    }
+}
+
+/// The smallest and the largest whole number of fewer than 64 bits.
+pub(super) fn whole_range(signed: bool, bits: u8) -> (i64, i64) {
+    if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }

@@ -10,7 +10,7 @@ use rust_decimal::{Decimal, MathematicalOps};
 use super::code::{FormatPart, Op, Slow, Unary};
 use super::fault::Fault;
 use super::fold::Part;
-use super::layout::{Leaf, inner, width};
+use super::layout::{Leaf, inner, whole_range, width};
 use super::plan::{Plan, ScanPlan};
 use super::scalar::{Scalar, decimal, decimal_words, number};
 use super::state::State;
@@ -26,32 +26,19 @@ pub(super) struct Failure {
 
 /// Runs a program to its end; whether it yields.
 pub(super) fn run(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
-    let ops = &plan.programs[program].ops;
     let mut at = 0;
-    while let Some(op) = ops.get(at) {
-        at += 1;
-        match step(plan, state, *op) {
-            Ok(Next::Step) => {}
-            Ok(Next::Jump(to)) => at = to as usize,
-            Ok(Next::Yield) => return Ok(true),
-            Err(fault) => return Err(Failure { program, at: at - 1, fault }),
-        }
-    }
-    Ok(false)
+    steps(plan, state, &plan.programs[program].ops, &mut at).map_err(|fault| Failure {
+        program,
+        at: at - 1,
+        fault,
+    })
 }
 
-enum Next {
-    Step,
-    Jump(u32),
-    Yield,
-}
-
-#[inline(always)]
-fn step(plan: &Plan, state: &mut State, op: Op) -> Result<Next, Fault> {
-    let frame = &mut state.frame;
+/// Runs operations; `at` is the one after the last that was run.
+fn steps(plan: &Plan, state: &mut State, ops: &[Op], at: &mut usize) -> Result<bool, Fault> {
     macro_rules! word {
         ($slot:expr) => {
-            frame[$slot as usize]
+            state.frame[$slot as usize]
         };
     }
     macro_rules! whole {
@@ -82,106 +69,109 @@ fn step(plan: &Plan, state: &mut State, op: Op) -> Result<Next, Fault> {
             word!($to) = u64::from($read(word!($a)) $operator $read(word!($b)))
         };
     }
-    match op {
-        Op::Jump { to } => return Ok(Next::Jump(to)),
-        Op::JumpUnless { flag, to } => {
-            if word!(flag) == 0 {
-                return Ok(Next::Jump(to));
+    while let Some(op) = ops.get(*at).copied() {
+        *at += 1;
+        match op {
+            Op::Jump { to } => *at = to as usize,
+            Op::JumpUnless { flag, to } => {
+                if word!(flag) == 0 {
+                    *at = to as usize;
+                }
             }
-        }
-        Op::JumpIf { flag, to } => {
-            if word!(flag) != 0 {
-                return Ok(Next::Jump(to));
+            Op::JumpIf { flag, to } => {
+                if word!(flag) != 0 {
+                    *at = to as usize;
+                }
             }
-        }
-        Op::JumpUnlessSame { a, b, to } => {
-            if word!(a) != word!(b) {
-                return Ok(Next::Jump(to));
+            Op::JumpUnlessSame { a, b, to } => {
+                if word!(a) != word!(b) {
+                    *at = to as usize;
+                }
             }
-        }
-        Op::JumpUnlessActive { activation, to } => {
-            if !plan.activations[activation as usize].holds(state.present) {
-                return Ok(Next::Jump(to));
+            Op::JumpUnlessActive { activation, to } => {
+                if !plan.activations[activation as usize].holds(state.present) {
+                    *at = to as usize;
+                }
             }
-        }
-        Op::Yield => return Ok(Next::Yield),
-        Op::Copy { from, to } => word!(to) = word!(from),
-        Op::CopyMany { from, to, count } => {
-            frame.copy_within(from as usize..(from + count) as usize, to as usize);
-        }
-        Op::Require { flag } => {
-            if word!(flag) == 0 {
-                return Err(Fault::NoValue);
+            Op::Yield => return Ok(true),
+            Op::Copy { from, to } => word!(to) = word!(from),
+            Op::CopyMany { from, to, count } => {
+                state.frame.copy_within(from as usize..(from + count) as usize, to as usize);
             }
-        }
-        Op::AddU { a, b, to } => whole!(a, b, to, checked_add),
-        Op::SubU { a, b, to } => whole!(a, b, to, checked_sub),
-        Op::MulU { a, b, to } => whole!(a, b, to, checked_mul),
-        Op::AddI { a, b, to } => signed!(a, b, to, checked_add),
-        Op::SubI { a, b, to } => signed!(a, b, to, checked_sub),
-        Op::MulI { a, b, to } => signed!(a, b, to, checked_mul),
-        Op::AddF { a, b, to } => float!(a, b, to, +),
-        Op::SubF { a, b, to } => float!(a, b, to, -),
-        Op::MulF { a, b, to } => float!(a, b, to, *),
-        Op::DivF { a, b, to } => float!(a, b, to, /),
-        Op::DivU { a, b, to } => {
-            word!(to) = word!(a).checked_div(word!(b)).ok_or(Fault::DividedByZero)?;
-        }
-        Op::DivI { a, b, to } => {
-            if word!(b) == 0 {
-                return Err(Fault::DividedByZero);
+            Op::Require { flag } => {
+                if word!(flag) == 0 {
+                    return Err(Fault::NoValue);
+                }
             }
-            signed!(a, b, to, checked_div);
+            Op::AddU { a, b, to } => whole!(a, b, to, checked_add),
+            Op::SubU { a, b, to } => whole!(a, b, to, checked_sub),
+            Op::MulU { a, b, to } => whole!(a, b, to, checked_mul),
+            Op::AddI { a, b, to } => signed!(a, b, to, checked_add),
+            Op::SubI { a, b, to } => signed!(a, b, to, checked_sub),
+            Op::MulI { a, b, to } => signed!(a, b, to, checked_mul),
+            Op::AddF { a, b, to } => float!(a, b, to, +),
+            Op::SubF { a, b, to } => float!(a, b, to, -),
+            Op::MulF { a, b, to } => float!(a, b, to, *),
+            Op::DivF { a, b, to } => float!(a, b, to, /),
+            Op::DivU { a, b, to } => {
+                word!(to) = word!(a).checked_div(word!(b)).ok_or(Fault::DividedByZero)?;
+            }
+            Op::DivI { a, b, to } => {
+                if word!(b) == 0 {
+                    return Err(Fault::DividedByZero);
+                }
+                signed!(a, b, to, checked_div);
+            }
+            Op::Same { a, b, to } => word!(to) = u64::from(word!(a) == word!(b)),
+            Op::Differ { a, b, to } => word!(to) = u64::from(word!(a) != word!(b)),
+            Op::EqF { a, b, to } => compare!(a, b, to, f64::from_bits, ==),
+            Op::LtU { a, b, to } => word!(to) = u64::from(word!(a) < word!(b)),
+            Op::LeU { a, b, to } => word!(to) = u64::from(word!(a) <= word!(b)),
+            Op::LtI { a, b, to } => compare!(a, b, to, u64::cast_signed, <),
+            Op::LeI { a, b, to } => compare!(a, b, to, u64::cast_signed, <=),
+            Op::LtF { a, b, to } => compare!(a, b, to, f64::from_bits, <),
+            Op::LeF { a, b, to } => compare!(a, b, to, f64::from_bits, <=),
+            Op::Not { a, to } => word!(to) = word!(a) ^ 1,
+            Op::UIntToFloat { a, to } => word!(to) = (word!(a) as f64).to_bits(),
+            Op::IntToFloat { a, to } => word!(to) = (word!(a).cast_signed() as f64).to_bits(),
+            Op::KeyFloat { a, to } => word!(to) = (f64::from_bits(word!(a)) + 0.0).to_bits(),
+            Op::KeyDecimal { a, to } => {
+                let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
+                state.frame[to as usize..to as usize + 2].copy_from_slice(&words);
+            }
+            Op::Hold { stream, key, to } => {
+                let plan = &plan.streams[stream as usize];
+                let instances = &state.families[plan.family].instances;
+                let key = &state.frame[key as usize..key as usize + plan.param_width];
+                let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
+                put(&mut state.frame, to, value);
+            }
+            Op::Sync { stream, key, to } => {
+                let plan = &plan.streams[stream as usize];
+                let instances = &state.families[plan.family].instances;
+                let key = &state.frame[key as usize..key as usize + plan.param_width];
+                let slot = instances.find(key).ok_or(Fault::NoInstance)?;
+                let value = instances.latest(slot, plan.member).ok_or(Fault::NoValue)?;
+                state.frame[to as usize..to as usize + value.len()].copy_from_slice(value);
+            }
+            Op::Own { family, member, to } => {
+                let value = state.families[family as usize].instances.latest(state.current, member as usize);
+                put(&mut state.frame, to, value);
+            }
+            Op::PastOfOwn { family, member, back, to } => {
+                let instances = &state.families[family as usize].instances;
+                put(&mut state.frame, to, instances.past(state.current, member as usize, back as usize - 1));
+            }
+            Op::Tally { tally, measure, key, to } => {
+                let (plan, tally) = (&plan.tallies[tally as usize], &state.tallies[tally as usize]);
+                let group = tally.find(&state.frame[key as usize..key as usize + plan.places.len()]);
+                let value = tally.value(group, measure as usize, plan.measures[measure as usize])?;
+                put_scalar(&mut state.frame, to, value);
+            }
+            op => rare(plan, state, op)?,
         }
-        Op::Same { a, b, to } => word!(to) = u64::from(word!(a) == word!(b)),
-        Op::Differ { a, b, to } => word!(to) = u64::from(word!(a) != word!(b)),
-        Op::EqF { a, b, to } => compare!(a, b, to, f64::from_bits, ==),
-        Op::LtU { a, b, to } => word!(to) = u64::from(word!(a) < word!(b)),
-        Op::LeU { a, b, to } => word!(to) = u64::from(word!(a) <= word!(b)),
-        Op::LtI { a, b, to } => compare!(a, b, to, u64::cast_signed, <),
-        Op::LeI { a, b, to } => compare!(a, b, to, u64::cast_signed, <=),
-        Op::LtF { a, b, to } => compare!(a, b, to, f64::from_bits, <),
-        Op::LeF { a, b, to } => compare!(a, b, to, f64::from_bits, <=),
-        Op::Not { a, to } => word!(to) = word!(a) ^ 1,
-        Op::UIntToFloat { a, to } => word!(to) = (word!(a) as f64).to_bits(),
-        Op::IntToFloat { a, to } => word!(to) = (word!(a).cast_signed() as f64).to_bits(),
-        Op::KeyFloat { a, to } => word!(to) = (f64::from_bits(word!(a)) + 0.0).to_bits(),
-        Op::KeyDecimal { a, to } => {
-            let words = decimal_words(decimal(&frame[a as usize..]).normalize());
-            frame[to as usize..to as usize + 2].copy_from_slice(&words);
-        }
-        Op::Hold { stream, key, to } => {
-            let plan = &plan.streams[stream as usize];
-            let instances = &state.streams[stream as usize].instances;
-            let key = &frame[key as usize..key as usize + plan.param_width];
-            let value = instances.find(key).and_then(|slot| instances.latest(slot));
-            put(frame, to, value);
-        }
-        Op::Sync { stream, key, to } => {
-            let plan = &plan.streams[stream as usize];
-            let instances = &state.streams[stream as usize].instances;
-            let key = &frame[key as usize..key as usize + plan.param_width];
-            let slot = instances.find(key).ok_or(Fault::NoInstance)?;
-            let value = instances.latest(slot).ok_or(Fault::NoValue)?;
-            frame[to as usize..to as usize + value.len()].copy_from_slice(value);
-        }
-        Op::Own { stream, to } => {
-            let value = state.streams[stream as usize].instances.latest(state.current);
-            put(frame, to, value);
-        }
-        Op::PastOfOwn { stream, back, to } => {
-            let instances = &state.streams[stream as usize].instances;
-            put(frame, to, instances.past(state.current, back as usize - 1));
-        }
-        Op::Tally { tally, measure, key, to } => {
-            let (plan, tally) = (&plan.tallies[tally as usize], &state.tallies[tally as usize]);
-            let group = tally.find(&frame[key as usize..key as usize + plan.places.len()]);
-            let value = tally.value(group, measure as usize, plan.measures[measure as usize])?;
-            put_scalar(frame, to, value);
-        }
-        op => rare(plan, state, op)?,
     }
-    Ok(Next::Step)
+    Ok(false)
 }
 
 /// A flag, and a value if there is one.
@@ -207,18 +197,18 @@ fn put_scalar(frame: &mut [u64], to: u32, value: Option<Scalar>) {
 fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
     match op {
         Op::Get { stream, key, to } | Op::Fresh { stream, key, to } | Op::Past { stream, key, to, .. } => {
-            let params = plan.streams[stream as usize].param_width;
-            let instances = &state.streams[stream as usize].instances;
-            let slot = instances.find(&state.frame[key as usize..key as usize + params]);
-            let fresh = slot.filter(|slot| instances.fresh(*slot) == state.instant);
+            let plan = &plan.streams[stream as usize];
+            let instances = &state.families[plan.family].instances;
+            let slot = instances.find(&state.frame[key as usize..key as usize + plan.param_width]);
+            let fresh = slot.filter(|slot| instances.fresh(*slot, plan.member) == state.instant);
             match op {
                 Op::Fresh { .. } => state.frame[to as usize] = u64::from(fresh.is_some()),
                 Op::Past { back, .. } => {
                     let slot = slot.ok_or(Fault::NoInstance)?;
                     let back = back as usize - usize::from(fresh.is_none());
-                    put(&mut state.frame, to, instances.past(slot, back));
+                    put(&mut state.frame, to, instances.past(slot, plan.member, back));
                 }
-                _ => put(&mut state.frame, to, fresh.and_then(|slot| instances.latest(slot))),
+                _ => put(&mut state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
             }
         }
         Op::PastOfCell { cell: number, back, to } => {
@@ -239,9 +229,9 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
             let (slot, key) = match windows.target {
                 None => (Some(0), &[][..]),
                 Some(target) => {
-                    let params = plan.streams[target].param_width;
-                    let key = &state.frame[key as usize..key as usize + params];
-                    (state.streams[target].instances.find(key), key)
+                    let target = &plan.streams[target];
+                    let key = &state.frame[key as usize..key as usize + target.param_width];
+                    (state.families[target.family].instances.find(key), key)
                 }
             };
             let (since, strings) = (state.reader_since(), &state.strings);
@@ -259,21 +249,25 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
 }
 
 fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Option<Scalar>, Fault> {
-    let stream = &state.streams[scan.target];
-    let mut slots: Vec<u32> =
-        if scan.only_fresh { stream.valued.clone() } else { stream.instances.live_slots().collect() };
-    slots.sort_unstable_by_key(|slot| stream.instances.born(*slot));
+    let (family, member) = (plan.streams[scan.target].family, plan.streams[scan.target].member);
+    let instances = &state.families[family].instances;
+    let mut slots: Vec<u32> = if scan.only_fresh {
+        state.streams[scan.target].valued.clone()
+    } else {
+        instances.live_slots().collect()
+    };
+    slots.sort_unstable_by_key(|slot| instances.born(*slot));
     let mut whole: Option<Part> = None;
     for slot in slots {
         if let Some(condition) = scan.condition {
-            let params = state.streams[scan.target].instances.params(slot);
+            let params = state.families[family].instances.params(slot);
             let lambda = scan.lambda as usize;
             state.frame[lambda..lambda + params.len()].copy_from_slice(params);
             if !run(plan, state, condition).map_err(|failure| failure.fault)? {
                 continue;
             }
         }
-        let Some(value) = state.streams[scan.target].instances.latest(slot) else { continue };
+        let Some(value) = state.families[family].instances.latest(slot, member) else { continue };
         let part = scan.fold.part(value, state.now);
         whole = Some(match whole {
             Some(whole) => scan.fold.join(whole, part, &state.strings)?,
@@ -281,19 +275,20 @@ fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Opt
         });
     }
     let value = scan.fold.result(whole)?;
-    if let (Some(value), Some((low, high))) = (value, scan.range) {
-        in_range(value, low, high)?;
+    if let (Some(value), Some((signed, bits))) = (value, scan.range) {
+        in_range(value, signed, bits)?;
     }
     Ok(value)
 }
 
-fn in_range(value: Scalar, low: i64, high: i64) -> Result<(), Fault> {
+fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Fault> {
+    let (low, high) = whole_range(signed, bits);
     let inside = match value {
         Scalar::UInt(value) => i64::try_from(value).is_ok_and(|value| value <= high),
         Scalar::Int(value) => (low..=high).contains(&value),
         _ => true,
     };
-    if inside { Ok(()) } else { Err(Fault::OutOfRange { low, high }) }
+    if inside { Ok(()) } else { Err(Fault::OutOfRange { signed, bits }) }
 }
 
 fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
@@ -331,7 +326,7 @@ fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
             let value = convert(read(frame, *a, *from), *into)?;
             write(frame, *to, value);
         }
-        Slow::Range { leaf, low, high, a } => in_range(read(frame, *a, *leaf), *low, *high)?,
+        Slow::Range { leaf, signed, bits, a } => in_range(read(frame, *a, *leaf), *signed, *bits)?,
         Slow::Round { factor, a, to } => {
             let value = f64::from_bits(frame[*a as usize]);
             let value = number((value * factor).round() / factor)?;
@@ -441,9 +436,7 @@ fn convert(value: Scalar, into: Leaf) -> Result<Scalar, Fault> {
         (Scalar::UInt(value), Leaf::Int) => {
             Scalar::Int(i64::try_from(value).map_err(|_| Fault::TooLargeForInt)?)
         }
-        (Scalar::Int(value), Leaf::UInt) => {
-            Scalar::UInt(u64::try_from(value).map_err(|_| Fault::Negative)?)
-        }
+        (Scalar::Int(value), Leaf::UInt) => Scalar::UInt(u64::try_from(value).map_err(|_| Fault::Negative)?),
         (Scalar::Float(value), Leaf::UInt) if value <= -1.0 => return Err(Fault::Negative),
         (Scalar::Float(value), Leaf::UInt) if value < 18_446_744_073_709_551_616.0 => {
             Scalar::UInt(value as u64)

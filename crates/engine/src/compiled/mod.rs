@@ -143,7 +143,11 @@ impl CompiledEngine {
         let stream = plan.streams.get(stream).map_or("", |stream| stream.name.as_str());
         let origin = plan.programs.get(failure.program).map_or("", |program| program.origin(failure.at));
         let fault = failure.fault;
-        if origin.is_empty() { format!("in `{stream}`, {fault}") } else { format!("in `{stream}`, `{origin}`: {fault}") }
+        if origin.is_empty() {
+            format!("in `{stream}`, {fault}")
+        } else {
+            format!("in `{stream}`, `{origin}`: {fault}")
+        }
     }
 }
 

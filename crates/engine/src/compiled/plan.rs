@@ -15,6 +15,7 @@ pub(super) struct Plan {
     pub(super) input_watchers: Vec<Vec<Watcher>>,
     pub(super) input_windows: Vec<Vec<usize>>,
     pub(super) streams: Vec<StreamPlan>,
+    pub(super) families: Vec<FamilyPlan>,
     pub(super) tallies: Vec<TallyPlan>,
     pub(super) scans: Vec<ScanPlan>,
     pub(super) windows: Vec<WindowPlan>,
@@ -46,6 +47,7 @@ pub(super) struct Cell {
     pub(super) depth: usize,
 }
 
+/// Families are spawned and closed, streams are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Spawn(usize),
@@ -53,11 +55,20 @@ pub(super) enum Task {
     Close(usize),
 }
 
-impl Task {
-    pub(super) fn stream(self) -> usize {
-        let (Task::Spawn(stream) | Task::Evaluate(stream) | Task::Close(stream)) = self;
-        stream
-    }
+/// Streams that are spawned by the same words, and closed by the same or never, share their slots:
+/// what one stream's instance reads of another's with the same parameters is right beside it.
+#[derive(Clone)]
+pub(super) struct FamilyPlan {
+    pub(super) members: Vec<usize>,
+    pub(super) is_parameterised: bool,
+    pub(super) param_width: usize,
+    pub(super) spawn: Option<SpawnPlan>,
+    pub(super) close: Option<ClosePlan>,
+    pub(super) spawn_layer: usize,
+    /// Words of the parameters by which instances are found, beside all of them.
+    pub(super) indexes: Vec<Vec<usize>>,
+    /// Whether it reads windows whose clock starts with its instances.
+    pub(super) knows_its_spawn: bool,
 }
 
 #[derive(Clone)]
@@ -78,20 +89,17 @@ pub(super) struct StreamPlan {
     pub(super) depth: usize,
     /// Where its value is, if it has no parameters.
     pub(super) cell: Option<Cell>,
-    pub(super) spawn: Option<SpawnPlan>,
+    pub(super) family: usize,
+    pub(super) member: usize,
     pub(super) eval: EvalPlan,
-    pub(super) close: Option<ClosePlan>,
-    /// Words of the parameters by which instances are found, beside all of them.
-    pub(super) indexes: Vec<Vec<usize>>,
-    pub(super) spawn_layer: usize,
     pub(super) eval_layer: usize,
     /// Who must be evaluated again when a value changes.
     pub(super) watchers: Vec<Watcher>,
     pub(super) tallies: Vec<usize>,
     /// Windows over its values.
     pub(super) windows: Vec<usize>,
-    /// Whether it reads windows whose clock starts with its instances.
-    pub(super) knows_its_spawn: bool,
+    /// Whether somebody asks if its latest value is of this instant.
+    pub(super) knows_fresh: bool,
     /// Whether somebody aggregates over the instances with a value of this instant.
     pub(super) lists_fresh: bool,
 }
@@ -99,6 +107,12 @@ pub(super) struct StreamPlan {
 impl StreamPlan {
     pub(super) fn is_parameterised(&self) -> bool {
         self.cell.is_none()
+    }
+
+    /// Where a new value is in the frame.
+    pub(super) fn result(&self) -> std::ops::Range<usize> {
+        let from = self.eval.result as usize;
+        from..from + self.width
     }
 }
 
@@ -170,16 +184,24 @@ pub(super) struct ClosePlan {
 /// Who reads something, and which of its instances do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Watcher {
-    pub(super) stream: usize,
-    /// Its close condition rather than its evaluation.
-    pub(super) close: bool,
+    pub(super) reader: Reader,
     pub(super) who: Who,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A stream, to evaluate.
+    Stream(usize),
+    /// A family, to close.
+    Family(usize),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Who {
     /// All instances, or the stream itself if it has none.
     All,
+    /// The instance in the same slot.
+    Slot,
     /// The instance whose parameters are these words of the changed thing's key.
     Instance(Vec<usize>),
     /// Those that an index finds by these words.
@@ -211,7 +233,7 @@ pub(super) struct ScanPlan {
     pub(super) condition: Option<usize>,
     pub(super) lambda: Slot,
     pub(super) fold: Fold,
-    pub(super) range: Option<(i64, i64)>,
+    pub(super) range: Option<(bool, u8)>,
     /// In words, for people.
     pub(super) reason: String,
     pub(super) reader: usize,

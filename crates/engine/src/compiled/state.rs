@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::instances::{Instances, flag};
+use super::instances::{Instances, Room, flag};
 use super::plan::{Cell, Plan};
 use super::strings::Strings;
 use super::tally::Tally;
@@ -16,6 +16,7 @@ pub(super) struct State {
     pub(super) strings: Strings,
     /// Earlier values of inputs and of streams without instances.
     pub(super) past: Vec<Past>,
+    pub(super) families: Vec<FamilyState>,
     pub(super) streams: Vec<StreamState>,
     pub(super) tallies: Vec<Tally>,
     pub(super) windows: Vec<Windows>,
@@ -37,7 +38,7 @@ pub(super) struct Past {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct StreamState {
+pub(super) struct FamilyState {
     pub(super) instances: Instances,
     /// Whether a stream without parameters is there.
     pub(super) alive: bool,
@@ -45,21 +46,28 @@ pub(super) struct StreamState {
     pub(super) spawns: u64,
     /// When instances were spawned, by slot, if anybody wants to know.
     pub(super) since: Vec<[u64; 2]>,
-    pub(super) evaluate: Dirty,
     pub(super) close: Dirty,
-    pub(super) evaluate_clock: LocalClock,
     pub(super) close_clock: LocalClock,
-    /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
-    /// each time.
-    #[serde(skip)]
-    pub(super) holders: BTreeSet<(u64, u32)>,
     /// What happened at this instant.
     #[serde(skip)]
     pub(super) spawned: Vec<u32>,
     #[serde(skip)]
-    pub(super) valued: Vec<u32>,
-    #[serde(skip)]
     pub(super) closing: Vec<u32>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct StreamState {
+    pub(super) evaluate: Dirty,
+    pub(super) evaluate_clock: LocalClock,
+    /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
+    /// each time.
+    #[serde(skip)]
+    pub(super) holders: BTreeSet<(u64, u32)>,
+    /// Whether the latest evaluation of a stream without instances gave a value.
+    pub(super) holds: bool,
+    /// Instances with a new value at this instant.
+    #[serde(skip)]
+    pub(super) valued: Vec<u32>,
 }
 
 /// What must be evaluated again.
@@ -96,10 +104,6 @@ impl LocalClock {
         self.due.push_back(due);
     }
 
-    pub(super) fn next(&self) -> Option<u64> {
-        self.due.front().map(|due| due.at)
-    }
-
     pub(super) fn first(&self) -> Option<Due> {
         self.due.front().copied()
     }
@@ -112,6 +116,9 @@ impl LocalClock {
     /// An instance ended. Forgets those that have, once they are many.
     pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
         const FEW: usize = 64;
+        if self.due.is_empty() {
+            return;
+        }
         self.stale += 1;
         if self.stale > FEW && self.stale > self.due.len() / 2 {
             self.due.retain(is_live);
@@ -125,24 +132,35 @@ pub(super) const WHOLE: u32 = 0;
 
 impl State {
     pub(super) fn new(plan: &Plan) -> State {
-        let streams = plan.streams.iter().map(|stream| StreamState {
-            instances: Instances::new(stream.param_width, stream.width, stream.depth, &stream.indexes),
-            alive: stream.spawn.is_none(),
-            spawns: 0,
-            since: Vec::new(),
+        let families = plan.families.iter().map(|family| {
+            let room = |member: &usize| {
+                let stream = &plan.streams[*member];
+                Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
+            };
+            let rooms: Vec<Room> = family.members.iter().map(room).collect();
+            FamilyState {
+                instances: Instances::new(family.param_width, &rooms, &family.indexes),
+                alive: family.spawn.is_none(),
+                spawns: 0,
+                since: Vec::new(),
+                close: Dirty { all: true, slots: Vec::new() },
+                close_clock: LocalClock::default(),
+                spawned: Vec::new(),
+                closing: Vec::new(),
+            }
+        });
+        let streams = plan.streams.iter().map(|_| StreamState {
             evaluate: Dirty { all: true, slots: Vec::new() },
-            close: Dirty { all: true, slots: Vec::new() },
             evaluate_clock: LocalClock::default(),
-            close_clock: LocalClock::default(),
             holders: BTreeSet::new(),
-            spawned: Vec::new(),
+            holds: false,
             valued: Vec::new(),
-            closing: Vec::new(),
         });
         State {
             frame: plan.frame.clone(),
             strings: plan.strings.clone(),
             past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
+            families: families.collect(),
             streams: streams.collect(),
             tallies: plan.tallies.iter().map(|tally| Tally::new(tally.places.len())).collect(),
             windows: vec![Windows::default(); plan.windows.len()],
@@ -157,7 +175,7 @@ impl State {
     /// Builds what a snapshot leaves out.
     pub(super) fn index(&mut self) {
         self.strings.index();
-        self.streams.iter_mut().for_each(|stream| stream.instances.index());
+        self.families.iter_mut().for_each(|family| family.instances.index());
         self.tallies.iter_mut().for_each(Tally::index);
     }
 
@@ -218,13 +236,20 @@ impl Past {
     }
 }
 
+impl FamilyState {
+    /// Something that the close condition of an instance reads has changed.
+    pub(super) fn mark_close(&mut self, slot: u32) {
+        if self.instances.set(slot, 0, flag::CLOSE, true) {
+            self.close.slots.push(slot);
+        }
+    }
+}
+
 impl StreamState {
     /// Something that an instance reads has changed.
-    pub(super) fn mark(&mut self, slot: u32, close: bool) {
-        let (dirty, flag) =
-            if close { (&mut self.close, flag::CLOSE) } else { (&mut self.evaluate, flag::EVALUATE) };
-        if self.instances.set(slot, flag, true) {
-            dirty.slots.push(slot);
+    pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, member: usize) {
+        if instances.set(slot, member, flag::EVALUATE, true) {
+            self.evaluate.slots.push(slot);
         }
     }
 }

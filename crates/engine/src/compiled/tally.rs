@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::ExactSum;
 use super::fault::Fault;
-use super::instances::hash;
+use super::instances::{hash, same};
 use super::layout::Leaf;
 use super::scalar::{Scalar, decimal, number};
 
@@ -79,7 +79,7 @@ impl Tally {
         if self.key_width == 0 {
             return (!self.groups.is_empty()).then_some(0);
         }
-        self.table.find(hash(key), |group| self.key(*group as usize) == key).map(|group| *group as usize)
+        self.table.find(hash(key), |group| same(self.key(*group as usize), key)).map(|group| *group as usize)
     }
 
     /// The group of a key, new if need be.
@@ -129,9 +129,11 @@ impl Tally {
     /// Builds the table anew once the groups have been read back.
     pub(super) fn index(&mut self) {
         self.table.clear();
-        (0..self.groups.len()).filter(|group| self.is_used(*group)).collect::<Vec<_>>().into_iter().for_each(
-            |group| self.enter(group),
-        );
+        (0..self.groups.len())
+            .filter(|group| self.is_used(*group))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|group| self.enter(group));
     }
 
     fn is_used(&self, group: usize) -> bool {
@@ -303,7 +305,8 @@ impl Cell {
             }
             Cell::Decimal(sum) => {
                 let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
-                let total = kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
+                let total =
+                    kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
                 *sum = total.ok_or(Fault::DecimalOverflow)?;
             }
             Cell::Extreme(tree) => {
@@ -447,13 +450,24 @@ mod tests {
             let old = std::mem::replace(&mut values[slot], new);
             let (old, new) = (words(old), words(new));
             tally
-                .change(group, slot as u32, old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]), &measures, |_| {})
+                .change(
+                    group,
+                    slot as u32,
+                    old.as_ref().map(|w| &w[..]),
+                    new.as_ref().map(|w| &w[..]),
+                    &measures,
+                    |_| {},
+                )
                 .unwrap();
             if step % 7 != 0 {
                 continue;
             }
-            let members: Vec<f64> =
-                values.iter().enumerate().filter(|(at, _)| at % 3 == slot % 3).filter_map(|(_, value)| *value).collect();
+            let members: Vec<f64> = values
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| at % 3 == slot % 3)
+                .filter_map(|(_, value)| *value)
+                .collect();
             let read = |index: usize| match tally.value(Some(group), index, measures[index]).unwrap() {
                 Some(scalar) => scalar.to_f64(),
                 None => f64::NAN,
@@ -477,9 +491,17 @@ mod tests {
     #[test]
     fn order_of_words_is_order_of_values() {
         let floats = [f64::NEG_INFINITY, -2.0, -0.5, 0.0, 1e-300, 3.0, f64::INFINITY];
-        assert!(floats.windows(2).all(|two| ordered(two[0].to_bits(), Leaf::Float) < ordered(two[1].to_bits(), Leaf::Float)));
-        assert!(floats.iter().all(|x| restored(ordered(x.to_bits(), Leaf::Float), Leaf::Float) == x.to_bits()));
+        assert!(
+            floats
+                .windows(2)
+                .all(|two| ordered(two[0].to_bits(), Leaf::Float) < ordered(two[1].to_bits(), Leaf::Float))
+        );
+        assert!(
+            floats.iter().all(|x| restored(ordered(x.to_bits(), Leaf::Float), Leaf::Float) == x.to_bits())
+        );
         let ints = [i64::MIN, -1, 0, 7, i64::MAX];
-        assert!(ints.windows(2).all(|two| ordered(two[0] as u64, Leaf::Int) < ordered(two[1] as u64, Leaf::Int)));
+        assert!(
+            ints.windows(2).all(|two| ordered(two[0] as u64, Leaf::Int) < ordered(two[1] as u64, Leaf::Int))
+        );
     }
 }

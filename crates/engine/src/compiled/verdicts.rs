@@ -3,12 +3,13 @@
 use fairstream_core::{Closed, Time, Value, Verdicts};
 use rtlola_frontend::mir::Type;
 
+use super::instances::Instances;
 use super::instant::Evaluator;
 use super::layout::width;
 use super::machine::show;
 use super::plan::StreamPlan;
 use super::scalar::decimal;
-use super::state::State;
+use super::state::{FamilyState, State};
 use super::strings::Strings;
 use crate::value::{json_float, json_text};
 
@@ -16,35 +17,50 @@ impl Evaluator {
     /// Streams in the order of the specification; of each its spawns, values and closes in the
     /// order of spawn.
     pub(super) fn write(&mut self, time: Time, out: &mut Verdicts) -> Result<(), Closed> {
-        self.touched.sort_unstable();
-        for index in &self.touched {
-            if !self.tells[*index] {
-                continue;
+        if self.valued.is_empty() && self.moved.is_empty() {
+            return Ok(());
+        }
+        let Evaluator { plan, state, tells, moved, .. } = self;
+        moved.sort_unstable();
+        moved.dedup();
+        for family in moved.iter() {
+            let FamilyState { instances, spawned, closing, .. } = &mut state.families[*family];
+            if plan.families[*family].is_parameterised {
+                in_order(spawned, instances);
+                in_order(closing, instances);
+                closing.dedup();
             }
-            let plan = &self.plan.streams[*index];
-            let state = &mut self.state.streams[*index];
-            let instances = &state.instances;
-            let mut in_order = |slots: &mut Vec<u32>| {
-                if plan.is_parameterised() && !slots.is_sorted_by_key(|slot| instances.born(*slot)) {
-                    slots.sort_unstable_by_key(|slot| instances.born(*slot));
-                }
-            };
-            in_order(&mut state.spawned);
-            in_order(&mut state.valued);
-            in_order(&mut state.closing);
-            let state = &self.state.streams[*index];
-            for slot in &state.spawned {
-                out.spawn(time, *index, &label(plan, &self.state, *index, *slot))?;
+        }
+        let members = moved.iter().flat_map(|family| &plan.families[*family].members);
+        let mut streams: Vec<usize> = self.valued.iter().chain(members).copied().collect();
+        streams.sort_unstable();
+        streams.dedup();
+        for index in streams.into_iter().filter(|index| tells[*index]) {
+            let stream = &plan.streams[index];
+            if stream.is_parameterised() {
+                in_order(&mut state.streams[index].valued, &state.families[stream.family].instances);
             }
-            for slot in &state.valued {
-                let instance = plan.spawn.is_some().then(|| label(plan, &self.state, *index, *slot));
-                write_value(plan, &self.state, time, *index, *slot, instance.as_deref(), out)?;
+            let family = &state.families[stream.family];
+            for slot in &family.spawned {
+                out.spawn(time, index, &label(stream, state, *slot))?;
             }
-            for slot in &state.closing {
-                out.close(time, *index, &label(plan, &self.state, *index, *slot))?;
+            for slot in &state.streams[index].valued {
+                let spawns = plan.families[stream.family].spawn.is_some();
+                let instance = spawns.then(|| label(stream, state, *slot));
+                write_value(stream, state, time, index, *slot, instance.as_deref(), out)?;
+            }
+            for slot in &family.closing {
+                out.close(time, index, &label(stream, state, *slot))?;
             }
         }
         Ok(())
+    }
+}
+
+/// Puts slots in the order of spawn.
+fn in_order(slots: &mut [u32], instances: &Instances) {
+    if !slots.is_sorted_by_key(|slot| instances.born(*slot)) {
+        slots.sort_unstable_by_key(|slot| instances.born(*slot));
     }
 }
 
@@ -59,11 +75,16 @@ fn write_value(
 ) -> Result<(), Closed> {
     let words = match &plan.cell {
         Some(cell) => &state.frame[cell.value as usize..cell.value as usize + cell.width],
-        None => state.streams[index].instances.latest(slot).unwrap_or_default(),
+        None => state.families[plan.family].instances.latest(slot, plan.member).unwrap_or_default(),
     };
     if plan.is_trigger {
         let message = words.first().map_or("", |word| state.strings.text(*word));
-        return out.trigger(time, index, instance, if message.is_empty() { &plan.condition } else { message });
+        return out.trigger(
+            time,
+            index,
+            instance,
+            if message.is_empty() { &plan.condition } else { message },
+        );
     }
     let mut text = String::new();
     let value = match &plan.ty {
@@ -85,9 +106,10 @@ fn write_value(
 }
 
 /// The parameters of an instance as a JSON array.
-fn label(plan: &StreamPlan, state: &State, index: usize, slot: u32) -> String {
+fn label(plan: &StreamPlan, state: &State, slot: u32) -> String {
     let mut text = String::new();
-    let words = if plan.is_parameterised() { state.streams[index].instances.params(slot) } else { &[] };
+    let words =
+        if plan.is_parameterised() { state.families[plan.family].instances.params(slot) } else { &[] };
     json_array(&mut text, &plan.params, words, &state.strings);
     text
 }

@@ -233,9 +233,7 @@ pub(super) fn is_safe(expression: &Expression) -> bool {
                 _ => false,
             },
             ExpressionKind::StreamAccess { target, access_kind, parameters } => match access_kind {
-                StreamAccessKind::Sync => {
-                    matches!(target, StreamReference::In(_)) || parameters.is_empty()
-                }
+                StreamAccessKind::Sync => matches!(target, StreamReference::In(_)) || parameters.is_empty(),
                 StreamAccessKind::Hold | StreamAccessKind::Get | StreamAccessKind::Fresh => true,
                 StreamAccessKind::Offset(Offset::Past(_)) => parameters.is_empty(),
                 _ => false,

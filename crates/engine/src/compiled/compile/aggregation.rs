@@ -10,7 +10,7 @@ use super::expression::{Operand, Place, leaf};
 use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slow};
 use crate::compiled::fold::Fold;
-use crate::compiled::layout::{Leaf, inner, placed, range, width};
+use crate::compiled::layout::{Leaf, inner, narrow, placed, width};
 use crate::compiled::plan::{ScanPlan, TallyPlan};
 use crate::compiled::tally::Measure;
 use crate::compiled::windows::{Kind, WindowPlan};
@@ -27,7 +27,8 @@ impl Builder<'_> {
             let count = u64::from(count);
             let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
             let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
-            self.plan.streams[window.caller.out_ix()].knows_its_spawn |= is_local;
+            let family = self.plan.streams[window.caller.out_ix()].family;
+            self.plan.families[family].knows_its_spawn |= is_local;
             self.add_window(window, kind, window.wait)?;
         }
         for window in &mir.discrete_windows {
@@ -87,10 +88,10 @@ impl Builder<'_> {
                 let to = self.take(1 + width(inner_ty));
                 self.mark(expression);
                 self.emit(Op::Tally { tally: tally as u32, measure: index as u32, key, to });
-                if let (Some((low, high)), Some(leaf)) = (range(inner_ty), leaf(inner_ty)) {
+                if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
                     let absent = self.jump_unless(to);
                     self.mark(expression);
-                    self.slow(Slow::Range { leaf, low, high, a: to + 1 });
+                    self.slow(Slow::Range { leaf, signed, bits, a: to + 1 });
                     self.land(&[absent]);
                 }
                 to
@@ -115,8 +116,7 @@ impl Builder<'_> {
     ) -> Result<(usize, usize), Refused> {
         let target = aggregation.target.out_ix();
         let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
-        let texts: Vec<String> =
-            filter.fixed.iter().map(|part| self.mir.display(part).to_string()).collect();
+        let texts: Vec<String> = filter.fixed.iter().map(|part| self.mir.display(part).to_string()).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
         let known = self.plan.tallies.iter().position(|tally| {
             tally.target == target && tally.places == places && tally.filter_text == filter_text
@@ -192,7 +192,7 @@ impl Builder<'_> {
             condition,
             lambda,
             fold,
-            range: range(inner(&aggregation.ty)),
+            range: narrow(inner(&aggregation.ty)),
             reason: reason.to_owned(),
             reader: self.stream,
         });
@@ -215,7 +215,9 @@ fn measure(operation: InstanceOperation, target: &Type, result: &Type) -> Option
         InstanceOperation::Disjunction => Some(Measure::Any),
         InstanceOperation::Min => one.filter(is_ordered).map(Measure::Min),
         InstanceOperation::Max => one.filter(is_ordered).map(Measure::Max),
-        InstanceOperation::Sum => one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Measure::Sum),
+        InstanceOperation::Sum => {
+            one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Measure::Sum)
+        }
         InstanceOperation::Average => one.filter(is_summed).map(Measure::Average),
         InstanceOperation::Variance => (one == Some(Leaf::Float)).then_some(Measure::Variance),
         InstanceOperation::StandardDeviation => (one == Some(Leaf::Float)).then_some(Measure::Deviation),

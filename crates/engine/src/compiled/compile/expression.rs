@@ -10,7 +10,7 @@ use rust_decimal::Decimal;
 
 use super::{Builder, Refused};
 use crate::compiled::code::{FormatPart, Label, Op, Slot, Slow, Unary};
-use crate::compiled::layout::{Leaf, inner, placed, range, width};
+use crate::compiled::layout::{Leaf, inner, narrow, placed, width};
 use crate::compiled::scalar::decimal_words;
 
 /// Where a value is: its words, and a flag if it may be absent.
@@ -57,9 +57,7 @@ impl Builder<'_> {
                 let offset: usize = params.iter().map(|param| width(&param.ty)).sum();
                 Ok(Operand::at(base + offset as Slot))
             }
-            ExpressionKind::ArithLog(operation, operands) => {
-                self.operation(expression, *operation, operands)
-            }
+            ExpressionKind::ArithLog(operation, operands) => self.operation(expression, *operation, operands),
             ExpressionKind::StreamAccess { target, parameters, access_kind } => {
                 self.access(expression, *target, parameters, *access_kind)
             }
@@ -190,7 +188,8 @@ impl Builder<'_> {
                 decimal_words(Decimal::from(*value)).to_vec()
             }
             (Constant::Float(value), Type::Fixed(_) | Type::UFixed(_)) => {
-                let value = Decimal::try_from(*value).map_err(|error| Refused::construct(error.to_string()))?;
+                let value =
+                    Decimal::try_from(*value).map_err(|error| Refused::construct(error.to_string()))?;
                 decimal_words(value).to_vec()
             }
             (Constant::Decimal(value), Type::Float(_)) => {
@@ -257,7 +256,9 @@ impl Builder<'_> {
             let (a, b) = (a + *offset as Slot, b + *offset as Slot);
             match leaf {
                 Leaf::Float => self.emit(Op::EqF { a, b, to }),
-                Leaf::Decimal => self.slow(Slow::Compare { operation: ArithLogOp::Eq, leaf: *leaf, a, b, to }),
+                Leaf::Decimal => {
+                    self.slow(Slow::Compare { operation: ArithLogOp::Eq, leaf: *leaf, a, b, to })
+                }
                 _ => self.emit(Op::Same { a, b, to }),
             }
             if index + 1 < leaves.len() {
@@ -356,9 +357,9 @@ impl Builder<'_> {
 
     /// Fails where the result does not fit a type of fewer than 64 bits.
     fn check_range(&mut self, expression: &Expression, a: Slot) {
-        if let (Some((low, high)), Some(leaf)) = (range(&expression.ty), leaf(&expression.ty)) {
+        if let (Some((signed, bits)), Some(leaf)) = (narrow(&expression.ty), leaf(&expression.ty)) {
             self.mark(expression);
-            self.slow(Slow::Range { leaf, low, high, a });
+            self.slow(Slow::Range { leaf, signed, bits, a });
         }
     }
 
@@ -459,7 +460,11 @@ impl Builder<'_> {
                 self.slow(Slow::ByteAt { a, index, to });
                 Ok(Operand::optional(to))
             }
-            (_, "format", [Expression { kind: ExpressionKind::LoadConstant(Constant::Str(text)), .. }, rest @ ..]) => {
+            (
+                _,
+                "format",
+                [Expression { kind: ExpressionKind::LoadConstant(Constant::Str(text)), .. }, rest @ ..],
+            ) => {
                 let mut parts = Vec::new();
                 for value in rest {
                     let Operand { flag, base } = self.expression(value)?;
@@ -480,7 +485,7 @@ impl Builder<'_> {
         };
         if source == target {
             // Widening keeps the value, narrowing may not.
-            if range(&expression.ty).is_some() {
+            if narrow(&expression.ty).is_some() {
                 self.check_range(expression, value.base);
             }
             return Ok(value);
@@ -555,14 +560,16 @@ impl Builder<'_> {
         kind: StreamAccessKind,
     ) -> Result<Operand, Refused> {
         let key = self.key(parameters)?;
-        let is_own = stream == self.stream && key == self.plan.streams[stream].own;
-        let width = self.plan.streams[stream].width;
-        let (number, to) = (stream as u32, self.take(1 + width));
+        let (target, reader) = (&self.plan.streams[stream], &self.plan.streams[self.stream]);
+        let is_beside = target.family == reader.family && key == reader.own;
+        let (family, member) = (target.family as u32, target.member as u32);
+        let (number, width) = (stream as u32, target.width);
+        let to = self.take(1 + width);
         self.mark(expression);
         match kind {
-            StreamAccessKind::Hold if is_own => self.emit(Op::Own { stream: number, to }),
-            StreamAccessKind::Sync if is_own => {
-                self.emit(Op::Own { stream: number, to });
+            StreamAccessKind::Hold if is_beside => self.emit(Op::Own { family, member, to }),
+            StreamAccessKind::Sync if is_beside => {
+                self.emit(Op::Own { family, member, to });
                 self.mark(expression);
                 self.emit(Op::Require { flag: to });
                 return Ok(Operand::at(to + 1));
@@ -573,8 +580,10 @@ impl Builder<'_> {
                 self.emit(Op::Fresh { stream: number, key, to });
                 return Ok(Operand::at(to));
             }
-            StreamAccessKind::Offset(Offset::Past(back)) if is_own && self.place == Place::Eval => {
-                self.emit(Op::PastOfOwn { stream: number, back, to });
+            StreamAccessKind::Offset(Offset::Past(back))
+                if is_beside && stream == self.stream && self.place == Place::Eval =>
+            {
+                self.emit(Op::PastOfOwn { family, member, back, to });
             }
             StreamAccessKind::Offset(Offset::Past(back)) => {
                 self.emit(Op::Past { stream: number, key, back, to });
@@ -634,10 +643,10 @@ impl Builder<'_> {
         let to = self.take(1 + width(inner_ty));
         self.mark(expression);
         self.emit(Op::Window { window: index as u32, key, to });
-        if let (Some((low, high)), Some(leaf)) = (range(inner_ty), leaf(inner_ty)) {
+        if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
             let absent = self.jump_unless(to);
             self.mark(expression);
-            self.slow(Slow::Range { leaf, low, high, a: to + 1 });
+            self.slow(Slow::Range { leaf, signed, bits, a: to + 1 });
             self.land(&[absent]);
         }
         Ok(self.result(expression, to))

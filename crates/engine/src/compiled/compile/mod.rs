@@ -3,13 +3,14 @@
 mod access;
 mod aggregation;
 mod expression;
+mod family;
 mod schedule;
 mod stream;
 
 use std::collections::HashMap;
 
 use rtlola_frontend::RtLolaMir;
-use rtlola_frontend::mir::{InputStream, MemorizationBound, OutputStream, Stream, Type};
+use rtlola_frontend::mir::{InputStream, MemorizationBound, OutputStream, Stream, StreamAccessKind, Type};
 
 use self::expression::Place;
 use super::code::{Label, Op, Program, Slot};
@@ -62,13 +63,24 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         let stream = builder.outline(output, spec);
         builder.plan.streams.push(stream);
     }
+    builder.families();
     builder.windows()?;
-    for (index, output) in mir.outputs.iter().enumerate() {
-        builder.stream(index).map_err(|Refused(what)| Refused(format!("in `{}`: {what}", output.name)))?;
+    let named = |stream: usize| {
+        move |Refused(what): Refused| Refused(format!("in `{}`: {what}", mir.outputs[stream].name))
+    };
+    for family in 0..builder.plan.families.len() {
+        let first = builder.plan.families[family].members[0];
+        builder.family(family, first).map_err(named(first))?;
+    }
+    for index in 0..mir.outputs.len() {
+        builder.stream(index).map_err(named(index))?;
     }
     builder.schedule();
     for index in 0..mir.outputs.len() {
-        builder.remember(index);
+        builder.remember_values(index);
+    }
+    for family in 0..builder.plan.families.len() {
+        builder.remember_closes(family);
     }
     Ok(builder.plan)
 }
@@ -138,7 +150,8 @@ impl Builder<'_> {
             width: width(&output.ty),
             depth: depth(output),
             cell,
-            spawn: None,
+            family: 0,
+            member: 0,
             eval: EvalPlan {
                 pacing: Pacing::Event(super::code::Activation::Always),
                 program: 0,
@@ -147,14 +160,11 @@ impl Builder<'_> {
                 remembers: false,
                 reads_itself: false,
             },
-            close: None,
-            indexes: Vec::new(),
-            spawn_layer: output.spawn_layer().inner(),
             eval_layer: output.eval_layer().inner(),
             watchers: Vec::new(),
             tallies: Vec::new(),
             windows: Vec::new(),
-            knows_its_spawn: false,
+            knows_fresh: knows_fresh(output),
             lists_fresh: false,
         }
     }
@@ -178,9 +188,10 @@ impl Builder<'_> {
         Ok(self.plan.programs.len() - 1)
     }
 
-    /// The index of a stream over some words of its parameters.
+    /// The index of a stream's instances over some words of its parameters.
     fn index(&mut self, stream: usize, places: Vec<usize>) -> usize {
-        let indexes = &mut self.plan.streams[stream].indexes;
+        let family = self.plan.streams[stream].family;
+        let indexes = &mut self.plan.families[family].indexes;
         indexes.iter().position(|known| *known == places).unwrap_or_else(|| {
             indexes.push(places);
             indexes.len() - 1
@@ -196,6 +207,14 @@ impl Builder<'_> {
         };
         params.into_iter().flat_map(words).collect()
     }
+}
+
+/// Whether somebody asks if the latest value of an instance is of this instant.
+fn knows_fresh(output: &OutputStream) -> bool {
+    let mut kinds = output.accessed_by.iter().flat_map(|(_, accesses)| accesses);
+    kinds.any(|(_, kind)| {
+        matches!(kind, StreamAccessKind::Get | StreamAccessKind::Fresh | StreamAccessKind::Offset(_))
+    })
 }
 
 /// How many values of a stream are remembered.

@@ -9,35 +9,34 @@ use crate::compiled::plan::{Pacing, Task};
 
 impl Builder<'_> {
     pub(super) fn schedule(&mut self) {
-        let mut at_event = Vec::new();
-        let mut closes = Vec::new();
+        let mut tasks: Vec<(usize, Task, &Pacing)> = Vec::new();
+        for (index, family) in self.plan.families.iter().enumerate() {
+            let spawn = family.spawn.iter().map(|spawn| &spawn.pacing);
+            tasks.extend(spawn.map(|pacing| (family.spawn_layer, Task::Spawn(index), pacing)));
+        }
         for (index, stream) in self.plan.streams.iter().enumerate() {
-            let spawn = stream.spawn.as_ref().map(|spawn| (Task::Spawn(index), &spawn.pacing));
-            let close = stream.close.as_ref().map(|close| (Task::Close(index), &close.pacing));
-            let eval = Some((Task::Evaluate(index), &stream.eval.pacing));
-            for (task, pacing) in [spawn, eval, close].into_iter().flatten() {
-                let layer = match task {
-                    Task::Spawn(_) => stream.spawn_layer,
-                    Task::Evaluate(_) => stream.eval_layer,
-                    Task::Close(_) => usize::MAX,
-                };
-                match pacing {
-                    Pacing::Event(_) if layer == usize::MAX => closes.push((layer, task)),
-                    Pacing::Event(_) => at_event.push((layer, task)),
-                    Pacing::Global(period) => {
-                        self.plan.has_clock = true;
-                        let clock = self.plan.clocks.iter_mut().find(|(known, _)| known == period);
-                        match clock {
-                            Some((_, tasks)) => tasks.push(task),
-                            None => self.plan.clocks.push((*period, vec![task])),
-                        }
+            tasks.push((stream.eval_layer, Task::Evaluate(index), &stream.eval.pacing));
+        }
+        for (index, family) in self.plan.families.iter().enumerate() {
+            let close = family.close.iter().map(|close| &close.pacing);
+            tasks.extend(close.map(|pacing| (usize::MAX, Task::Close(index), pacing)));
+        }
+        let mut at_event = Vec::new();
+        for (layer, task, pacing) in tasks {
+            match pacing {
+                Pacing::Event(_) => at_event.push((layer, task)),
+                Pacing::Local(_) => self.plan.has_clock = true,
+                Pacing::Global(period) => {
+                    self.plan.has_clock = true;
+                    match self.plan.clocks.iter_mut().find(|(known, _)| known == period) {
+                        Some((_, tasks)) => tasks.push(task),
+                        None => self.plan.clocks.push((*period, vec![task])),
                     }
-                    Pacing::Local(_) => self.plan.has_clock = true,
                 }
             }
         }
         at_event.sort_by_key(|(layer, _)| *layer);
-        self.plan.at_event = at_event.into_iter().chain(closes).map(|(_, task)| task).collect();
+        self.plan.at_event = at_event.into_iter().map(|(_, task)| task).collect();
     }
 }
 

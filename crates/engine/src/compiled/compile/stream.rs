@@ -1,8 +1,8 @@
-//! The parts of a stream: spawn, eval, close; how their instances are reached; what they remember.
+//! The evaluation of a stream: its program, how its instances are reached, what they remember.
 
 use rtlola_frontend::mir::{
-    Expression, ExpressionKind, InstanceSelection, Offset, OutputStream, Stream, StreamAccessKind,
-    StreamReference, Type, WindowReference,
+    Expression, InstanceSelection, Offset, OutputStream, StreamAccessKind, StreamReference, Type,
+    WindowReference,
 };
 
 use super::access::{Read, pins, reads};
@@ -11,64 +11,15 @@ use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::code::Op;
 use crate::compiled::layout::width;
-use crate::compiled::plan::{
-    ClausePlan, ClosePlan, EvalPlan, Pacing, Path, Route, SpawnPlan, Watcher, Who,
-};
+use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
 
 impl Builder<'_> {
     pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
         self.stream = index;
         let mir = self.mir;
-        let output = &mir.outputs[index];
-        if output.is_spawned() {
-            let spawn = self.spawn(output)?;
-            self.plan.streams[index].spawn = Some(spawn);
-        }
-        let eval = self.eval(output)?;
+        let eval = self.eval(&mir.outputs[index])?;
         self.plan.streams[index].eval = eval;
-        if let Some(condition) = &output.close.condition {
-            let program = self.program(Place::Close, |builder| builder.holds(condition))?;
-            let path = self.path(condition, Place::Close)?;
-            let close =
-                ClosePlan { pacing: pacing(&output.close.pacing), program, path, remembers: false };
-            self.plan.streams[index].close = Some(close);
-        }
         Ok(())
-    }
-
-    /// Yields if a condition holds.
-    fn holds(&mut self, condition: &Expression) -> Result<(), Refused> {
-        let leave = self.unless(condition)?;
-        self.emit(Op::Yield);
-        self.land(&leave);
-        Ok(())
-    }
-
-    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Refused> {
-        let key = self.take(self.plan.streams[self.stream].param_width);
-        let program = self.program(Place::Spawn, |builder| {
-            let leave = match &output.spawn.condition {
-                Some(condition) => builder.unless(condition)?,
-                None => Vec::new(),
-            };
-            if let Some(expression) = &output.spawn.expression {
-                // A tuple is the parameters, unless there is but one parameter, which is that tuple.
-                match (&expression.kind, output.params.len()) {
-                    (ExpressionKind::Tuple(parts), count) if count > 1 => {
-                        let mut at = key;
-                        for part in parts {
-                            builder.key_part(part, at)?;
-                            at += width(&part.ty) as u32;
-                        }
-                    }
-                    _ => builder.key_part(expression, key)?,
-                }
-            }
-            builder.emit(Op::Yield);
-            builder.land(&leave);
-            Ok(())
-        })?;
-        Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program, key })
     }
 
     fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Refused> {
@@ -110,7 +61,7 @@ impl Builder<'_> {
     }
 
     /// How the instances are reached that a condition can hold for, if not by looking at all.
-    fn path(&mut self, condition: &Expression, place: Place) -> Result<Option<Path>, Refused> {
+    pub(super) fn path(&mut self, condition: &Expression, place: Place) -> Result<Option<Path>, Refused> {
         let pins = pins(condition);
         if pins.is_empty() {
             return Ok(None);
@@ -143,32 +94,40 @@ impl Builder<'_> {
 
     /// Decides whether a stream's instances are evaluated only if something they read has changed,
     /// and lets what they read know.
-    pub(super) fn remember(&mut self, index: usize) {
+    pub(super) fn remember_values(&mut self, index: usize) {
         let mir = self.mir;
         let output = &mir.outputs[index];
         let stream = &self.plan.streams[index];
         let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
         let is_local = matches!(stream.eval.pacing, Pacing::Local(_));
-        if is_scanned && one_pacing && !is_local && !self.shows_freshness(output) {
-            let clauses = output.eval.clauses.iter();
-            let parts = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
-            if let Some(reads) = self.all_reads(index, parts) {
-                self.plan.streams[index].eval.remembers = true;
-                self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
-                reads.iter().for_each(|read| self.watch(index, false, read));
-            }
+        if !is_scanned || !one_pacing || is_local || self.shows_freshness(output) {
+            return;
         }
-        if let (Some(close), Some(condition)) = (&self.plan.streams[index].close, &output.close.condition)
+        let clauses = output.eval.clauses.iter();
+        let parts = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
+        if let Some(reads) = self.all_reads(index, parts) {
+            self.plan.streams[index].eval.remembers = true;
+            self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
+            reads.iter().for_each(|read| self.watch(index, Reader::Stream(index), read));
+        }
+    }
+
+    /// The same for the close condition of a family.
+    pub(super) fn remember_closes(&mut self, family: usize) {
+        let mir = self.mir;
+        let first = self.plan.families[family].members[0];
+        if let (Some(close), Some(condition)) =
+            (&self.plan.families[family].close, &mir.outputs[first].close.condition)
             && close.path.is_none()
             && !matches!(close.pacing, Pacing::Local(_))
-            && let Some(reads) = self.all_reads(index, std::iter::once(condition))
+            && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.contains(&Read::Itself)
         {
-            if let Some(close) = &mut self.plan.streams[index].close {
+            if let Some(close) = &mut self.plan.families[family].close {
                 close.remembers = true;
             }
-            reads.iter().for_each(|read| self.watch(index, true, read));
+            reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
         }
     }
 
@@ -205,8 +164,8 @@ impl Builder<'_> {
     }
 
     /// Lets something that is read know its reader.
-    fn watch(&mut self, stream: usize, close: bool, read: &Read) {
-        let watcher = |who: Who| Watcher { stream, close, who };
+    fn watch(&mut self, stream: usize, reader: Reader, read: &Read) {
+        let watcher = |who: Who| Watcher { reader, who };
         let watchers = match read {
             Read::Itself => return,
             Read::Whole(StreamReference::In(input)) => {
@@ -217,7 +176,13 @@ impl Builder<'_> {
             Read::Some(target) => (*target, watcher(Who::All)),
             Read::Instance(target, own) => {
                 let types: Vec<Type> = self.plan.streams[*target].params.clone();
-                (*target, watcher(self.who(stream, own, &types)))
+                let same_family = self.plan.streams[*target].family == self.plan.streams[stream].family;
+                let who = if same_family && own.iter().enumerate().all(|(index, own)| index == *own) {
+                    Who::Slot
+                } else {
+                    self.who(stream, own, &types)
+                };
+                (*target, watcher(who))
             }
             Read::Aggregation(aggregation, key) => {
                 let window = &self.mir.instance_aggregations[*aggregation];
