@@ -195,8 +195,7 @@ impl ReferenceEngine {
 
 impl Stream {
     fn put_in_order(&mut self, changes: &mut [Change]) {
-        // By kind, then by parameters: any fixed order will do for instances spawned at once.
-        changes.sort();
+        // At most one of them is a spawn: a stream spawns one instance at an instant.
         for change in changes.iter() {
             if let Change::Spawn(parameters) = change {
                 self.spawned.insert(parameters.clone(), self.spawns);
