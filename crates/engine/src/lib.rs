@@ -15,6 +15,8 @@ mod clock;
 mod reference;
 mod specification;
 mod value;
+mod verify;
 
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
+pub use verify::{VerifyingEngine, first_difference};
