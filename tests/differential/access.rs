@@ -187,10 +187,16 @@ impl Scope<'_> {
     fn sliding_window(&mut self, ty: &Ty) -> Option<String> {
         let (Pacing::Global(period) | Pacing::Local(period)) = self.pacing else { return None };
         let (target, name, optional) = self.aggregation(ty, false)?;
-        // An instance that is closed, spawned again and read through a window stops the interpreter.
+        // What stops the interpreter: an instance that is closed, spawned again and read through a
+        // window; percentiles over an instance that is not there; windows of a stream that has closed.
+        if self.closes_alone() {
+            return None;
+        }
+        let percentile = name.starts_with("med") || name.starts_with("pctl");
         let wanted = |stream: &Stream| {
             target.as_ref().is_none_or(|target| *target == stream.ty)
                 && stream.life.as_ref().is_none_or(|life| life.close.is_none())
+                && (!percentile || stream.params.is_empty())
         };
         let stream = self.any(wanted)?.name;
         let over = duration(period * [1, 1, 2, 3, 4, 7][self.random.below(6)]);
@@ -200,8 +206,13 @@ impl Scope<'_> {
         self.with_default(text, ty, optional || exactly)
     }
 
+    /// Whether the stream has one instance that closes.
+    fn closes_alone(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.params.is_empty() && life.close.is_some())
+    }
+
     fn discrete_window(&mut self, ty: &Ty) -> Option<String> {
-        if self.inferred {
+        if self.inferred || self.closes_alone() {
             return None;
         }
         let (target, name, optional) = self.aggregation(ty, false)?;

@@ -33,12 +33,11 @@ impl Scope<'_> {
                     _ => format!("({one} + {two})"),
                 }
             }
-            Ty::Int(_) | Ty::UInt(_) => {
-                let (one, two) = (self.leaf(ty), self.leaf(ty));
-                format!("{}({one}, {two})", self.random.pick(&["min", "max"]))
-            }
+            Ty::Int(_) | Ty::UInt(_) => self.extreme(ty),
             Ty::Text => {
-                let of = self.some_type();
+                // Not of decimals: of 1.5 and 1.50 the interpreter takes the one that it meets first.
+                let of =
+                    Some(self.some_type()).filter(|ty| !matches!(ty, Ty::Fixed | Ty::UFixed)).unwrap_or(UINT);
                 let (one, two) = (self.leaf(&of), self.leaf(&INT));
                 format!("\"{{{{a}}}} and {{{{b}}}}\".format({one}, {two})")
             }
@@ -67,7 +66,20 @@ impl Scope<'_> {
                 return Some(params[self.random.below(params.len())].to_owned());
             }
         }
+        self.stream(ty)
+    }
+
+    /// A stream of that type, if there is one: no constant, whose type could be taken for another.
+    fn stream(&mut self, ty: &Ty) -> Option<String> {
         (0..4).find_map(|_| self.access(ty))
+    }
+
+    /// The lesser or the greater of two. The frontend takes two constants for signed ones.
+    fn extreme(&mut self, ty: &Ty) -> String {
+        match self.stream(ty) {
+            Some(one) => format!("{}({one}, {})", self.random.pick(&["min", "max"]), self.leaf(ty)),
+            None => ty.literal(self.random).unwrap_or_default(),
+        }
     }
 
     /// A type of values that can be compared.
@@ -123,7 +135,7 @@ impl Scope<'_> {
                 let by = if self.random.chance(8) { self.leaf(&INT) } else { "3".to_owned() };
                 format!("({one} {} {by})", self.random.pick(&["/", "%"]))
             }
-            4 => format!("{}({one}, {})", self.random.pick(&["min", "max"]), self.leaf(&INT)),
+            4 => self.extreme(&INT),
             5 => match self.random.below(3) {
                 0 => format!("cast<UInt64, Int64>({})", self.leaf(&UINT)),
                 1 => format!("cast<Float64, Int64>({})", self.leaf(&FLOAT)),
@@ -161,12 +173,18 @@ impl Scope<'_> {
             // Rarely below zero: then every engine stops at the same row.
             1 => format!("(({one} + 50) - {})", self.leaf(&UINT)),
             2 => format!("({one} % {})", self.random.below(5) + 2),
-            3 => format!("{}({one}, {})", self.random.pick(&["min", "max"]), self.leaf(&UINT)),
+            3 => self.extreme(&UINT),
             4 => format!("cast<Int64, UInt64>(abs({}))", self.leaf(&INT)),
             5 => format!("({one} {} {})", self.random.pick(&["&", "|", "^"]), self.leaf(&UINT)),
             // Not of signed numbers: there the interpreter wants an unsigned number of places, and the
             // frontend a signed one.
-            _ => format!("(({one} % 100) {} {})", self.random.pick(&["<<", ">>"]), self.random.below(4)),
+            _ => match self.stream(&UINT) {
+                Some(stream) => {
+                    let operator = self.random.pick(&["<<", ">>"]);
+                    format!("(({stream} % 100) {operator} {})", self.random.below(4))
+                }
+                None => one,
+            },
         }
     }
 
@@ -179,7 +197,7 @@ impl Scope<'_> {
             // Now and then something that can be zero, which gives an infinite number or none.
             3 if self.random.chance(8) => format!("({one} / {})", self.leaf(&FLOAT)),
             3 => format!("({one} / 4.0)"),
-            4 => format!("{}({one}, {})", self.random.pick(&["min", "max"]), self.leaf(&FLOAT)),
+            4 => self.extreme(&FLOAT),
             5 => match self.random.below(3) {
                 0 => format!("cast<Int64, Float64>({})", self.leaf(&INT)),
                 1 => format!("cast<Fixed64, Float64>({})", self.leaf(&Ty::Fixed)),

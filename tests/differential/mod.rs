@@ -9,6 +9,8 @@ mod access;
 mod draft;
 mod expression;
 mod features;
+mod horizons;
+mod life;
 mod pacing;
 mod random;
 mod report;
@@ -20,6 +22,8 @@ mod trace;
 mod types;
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Value, VerdictBatch, Verdicts};
@@ -27,6 +31,7 @@ use fairstream_engine::Specification;
 
 use self::random::Random;
 use self::run::{Case, Outcome};
+use crate::conformance::check;
 use crate::support::{BuildFor, reference};
 
 /// The engine that is held against the reference engine.
@@ -38,6 +43,7 @@ struct Tally {
     cases: usize,
     /// Specifications that the frontend refused on the way.
     refused: usize,
+    /// Where the interpreter stopped working.
     gave_up: BTreeMap<String, usize>,
 }
 
@@ -60,19 +66,37 @@ fn generate(seed: u64, number: usize) -> (Case, Specification, usize) {
     }
 }
 
-/// Runs so many cases; the first one that differs, with the difference.
-fn search(seed: u64, cases: usize, engine: BuildFor, tally: &mut Tally) -> Option<(usize, Case, String)> {
-    for number in 0..cases {
-        let (case, spec, refused) = generate(seed, number);
-        tally.cases += 1;
-        tally.refused += refused;
-        match case.run(&spec, engine) {
-            Outcome::Agree => {}
-            Outcome::GaveUp(reason) => *tally.gave_up.entry(reason).or_default() += 1,
-            Outcome::Differ(difference) => return Some((number, case, difference)),
+/// Runs so many cases on all processors; one that differs, with the difference.
+fn search(seed: u64, cases: usize, engine: BuildFor, tally: &Mutex<Tally>) -> Option<(usize, Case, String)> {
+    let found = Mutex::new(None);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while found.lock().unwrap().is_none() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= cases {
+                return;
+            }
+            let (case, spec, refused) = generate(seed, number);
+            let outcome = case.run(&spec, engine);
+            let mut tally = tally.lock().unwrap();
+            tally.cases += 1;
+            tally.refused += refused;
+            match outcome {
+                Outcome::Agree => {}
+                Outcome::GaveUp(reason) => {
+                    let place = reason.rsplit('(').next().unwrap_or_default();
+                    *tally.gave_up.entry(place.trim_end_matches(')').to_owned()).or_default() += 1;
+                }
+                Outcome::Differ(difference) => *found.lock().unwrap() = Some((number, case, difference)),
+            }
         }
-    }
-    None
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner().unwrap()
 }
 
 /// The case cut down to what the difference needs.
@@ -92,15 +116,15 @@ fn number(variable: &str) -> Option<u64> {
 fn the_engines_agree() {
     let new_seed =
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64) % 1_000_000_000;
-    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(300, |cases| cases as usize);
+    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(250, |cases| cases as usize);
     let seeds = match number("FAIRSTREAM_FUZZ_SEED") {
         Some(seed) => vec![seed],
         None => vec![1, new_seed],
     };
-    let mut tally = Tally::default();
+    let tally = Mutex::new(Tally::default());
     let began = Instant::now();
     for seed in seeds {
-        if let Some((number, case, difference)) = search(seed, cases, COMPILED, &mut tally) {
+        if let Some((number, case, difference)) = search(seed, cases, COMPILED, &tally) {
             let case = cut_down(case, COMPILED);
             let path = report::write(&case, seed, number, &difference);
             panic!(
@@ -112,6 +136,7 @@ fn the_engines_agree() {
             );
         }
     }
+    let tally = tally.into_inner().unwrap();
     let gave_up: usize = tally.gave_up.values().sum();
     println!(
         "{} cases in {:.1} s (seed {new_seed}); {} refused by the frontend; the reference gave up on {gave_up}: {:#?}",
@@ -182,11 +207,16 @@ impl Engine for Forgetful {
 
 #[test]
 fn an_engine_that_errs_is_found_and_its_case_cut_down() {
-    let (_, case, difference) = search(1, 200, forgetful, &mut Tally::default()).expect("a difference");
+    let (_, case, difference) = search(1, 200, forgetful, &Mutex::default()).expect("a difference");
     assert!(difference.contains("8, reference says 7"), "{difference}");
     let case = cut_down(case, forgetful);
     let (spec, csv) = (case.spec(), case.trace.csv());
     assert!(case.declarations.len() <= 2 && case.trace.events.len() <= 3, "{spec}\n{csv}");
     let text = report::toml(&case, 1, 2, &difference);
     assert!(text.contains("= 7"), "{text}");
+    // What is written is a conformance case, and tells the engines apart.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &text).unwrap();
+    check(file.path(), "reference", reference).unwrap();
+    check(file.path(), "forgetful", forgetful).unwrap_err();
 }

@@ -1,8 +1,9 @@
 //! Shapes that real specifications have: accumulators for each group, trials with an outcome, gaps
-//! between groups, horizons. Details are random; what a shape adds, random streams can read.
+//! between groups. Details are random; what a shape adds, random streams can read.
 
 use super::draft::{Draft, Life, Stream};
-use super::pacing::{Activation, Pacing, duration};
+use super::horizons;
+use super::pacing::{Activation, Pacing};
 use super::random::Random;
 use super::types::{FLOAT, INT, Ty, UINT};
 
@@ -12,26 +13,26 @@ pub(super) fn add(draft: &mut Draft, random: &mut Random) {
         1 => hiring(draft, random),
         2 => hiring_by_lookup(draft, random),
         3 => seminar(draft, random),
-        4 => compas(draft, random),
-        _ => horizon(draft, random),
+        4 => horizons::compas(draft, random),
+        _ => horizons::horizon(draft, random),
     }
 }
 
 /// A stream of a shape, whose text stands in the shape.
-struct Part<'a> {
-    name: &'a str,
-    ty: Ty,
-    params: Vec<Ty>,
-    pacing: Pacing,
-    spawn: &'a str,
-    close: Option<&'a str>,
-    filter: Option<&'a str>,
+pub(super) struct Part<'a> {
+    pub(super) name: &'a str,
+    pub(super) ty: Ty,
+    pub(super) params: Vec<Ty>,
+    pub(super) pacing: Pacing,
+    pub(super) spawn: &'a str,
+    pub(super) close: Option<&'a str>,
+    pub(super) filter: Option<&'a str>,
     /// Its eval clauses.
-    eval: String,
+    pub(super) eval: String,
 }
 
 impl Draft {
-    fn part(&mut self, part: Part<'_>) {
+    pub(super) fn part(&mut self, part: Part<'_>) {
         let life = Life {
             params: part.params.clone(),
             spawn: part.spawn.to_owned(),
@@ -57,11 +58,11 @@ impl Draft {
     }
 }
 
-fn groups(random: &mut Random) -> Vec<String> {
+pub(super) fn groups(random: &mut Random) -> Vec<String> {
     ["F", "M", "D"][..random.below(2) + 2].iter().map(|group| (*group).to_owned()).collect()
 }
 
-fn ids(count: usize) -> Vec<String> {
+pub(super) fn ids(count: usize) -> Vec<String> {
     (0..count).map(|id| id.to_string()).collect()
 }
 
@@ -99,7 +100,7 @@ fn accumulators(draft: &mut Draft, random: &mut Random) {
 }
 
 /// A gap between the largest and the least rate.
-fn gap(draft: &mut Draft, random: &mut Random, rate: &str, at: &str, pacing: Pacing) {
+pub(super) fn gap(draft: &mut Draft, random: &mut Random, rate: &str, at: &str, pacing: Pacing) {
     let aggregate = |operation: &str| {
         format!("{rate}.aggregate(over_instances: all, using: {operation}).defaults(to: 0.0)")
     };
@@ -240,124 +241,4 @@ fn seminar(draft: &mut Draft, random: &mut Random) {
     draft.declarations.push(
         "trigger(p)\n  spawn with seminar\n  eval @id∨accepted when gap(p) > 0.1 with \"unequal in {{p}}: {{gap}}\".format(p, gap(p))".to_owned(),
     );
-}
-
-fn screenings(draft: &mut Draft, random: &mut Random) -> (usize, usize) {
-    let event =
-        draft.input("event", Ty::Text, ["SCREEN", "SCREEN", "RECIDIVISM"].map(str::to_owned).to_vec());
-    let id = draft.input("id", INT, ids(8));
-    draft.input("group", Ty::Text, groups(random));
-    draft.input("score", INT, ids(11));
-    (event, id)
-}
-
-/// Trials that are judged a number of ticks after they began.
-fn compas(draft: &mut Draft, random: &mut Random) {
-    let (event, id) = screenings(draft, random);
-    let (day, days) = ([500, 1000, 2000][random.below(3)], random.below(3) + 2);
-    let (tick, daily) = (format!("@Global({})", duration(day)), Pacing::Global(day));
-    let over = format!("days_per(p).hold(or: 0) = {days}");
-    draft.part(Part {
-        name: "days_per",
-        ty: INT,
-        params: vec![INT],
-        pacing: daily.clone(),
-        spawn: "spawn with id",
-        close: Some(&format!("close when days_per(p) = {days}")),
-        filter: None,
-        eval: format!("eval {tick} with days_per(p).last(or: 0) + 1"),
-    });
-    let close = format!("close {tick} when {over}");
-    draft.part(Part {
-        name: "has_re",
-        ty: Ty::Bool,
-        params: vec![INT],
-        pacing: Pacing::Event(vec![vec![event, id]]),
-        spawn: "spawn with id",
-        close: Some(&close),
-        filter: Some("id = p"),
-        eval: "eval @(event∧id) when id = p with event = \"RECIDIVISM\"".to_owned(),
-    });
-    let filter = format!("{over} ∧ has_re(p).hold(or: false)");
-    draft.part(Part {
-        name: "tp_event",
-        ty: UINT,
-        params: vec![INT, Ty::Text, INT],
-        pacing: daily.clone(),
-        spawn: "spawn with (id, group, score)",
-        close: Some(&close),
-        filter: Some(&filter),
-        eval: format!("eval {tick} when {filter} with if r > 6 then 1 else 0"),
-    });
-    group_counts(draft, random, &tick, daily, "tp_event");
-}
-
-/// Counts and sums of what is over, for each group; their ratio; the gap.
-fn group_counts(draft: &mut Draft, random: &mut Random, tick: &str, daily: Pacing, trial: &str) {
-    for (name, operation) in [("all_n", "count"), ("some_n", "sum")] {
-        let filter = random.pick(&["y = p", "p = y"]);
-        draft.part(Part {
-            name,
-            ty: UINT,
-            params: vec![Ty::Text],
-            pacing: daily.clone(),
-            spawn: "spawn with group",
-            close: None,
-            filter: None,
-            eval: format!("eval {tick} with {name}(p).last(or: 2) + {trial}.aggregate(over_instances: All(where: (x, y, z) => {filter}), using: {operation})"),
-        });
-    }
-    draft.part(Part {
-        name: "ratio",
-        ty: FLOAT,
-        params: vec![Ty::Text],
-        pacing: daily.clone(),
-        spawn: "spawn with group",
-        close: None,
-        filter: Some("all_n(p) != 0"),
-        eval:
-            "eval when all_n(p) != 0 with cast<UInt64, Float64>(some_n(p)) / cast<UInt64, Float64>(all_n(p))"
-                .to_owned(),
-    });
-    gap(draft, random, "ratio", tick, daily);
-}
-
-/// Trials with a clock of their own, counted at the first tick after it, then closed.
-fn horizon(draft: &mut Draft, random: &mut Random) {
-    let (event, id) = screenings(draft, random);
-    let (day, days) = ([500, 1000, 2000][random.below(3)], random.below(3) as u64 + 1);
-    let (tick, later) = (format!("@Global({})", duration(day)), format!("@Local({})", duration(day * days)));
-    let close = format!("close {tick} when over(p).hold(or: false)");
-    let screened = "spawn when event = \"SCREEN\" with";
-    let part = |name, ty, params, pacing, filter, eval| (name, ty, params, pacing, filter, eval);
-    let offence = "id = p ∧ event = \"RECIDIVISM\"";
-    let (own, local) = (vec![INT], Pacing::Local(day * days));
-    let parts = [
-        part(
-            "reoffended",
-            Ty::Bool,
-            own.clone(),
-            Pacing::Event(vec![vec![event, id]]),
-            Some(offence),
-            format!("eval @id∧event when {offence} with true"),
-        ),
-        part("over", Ty::Bool, own, local.clone(), None, format!("eval {later} with true")),
-        part(
-            "resolved",
-            UINT,
-            vec![INT, Ty::Text, INT],
-            local,
-            None,
-            format!("eval {later} with if reoffended(p).hold(or: false) ∧ r > 3 then 1 else 0"),
-        ),
-    ];
-    for (name, ty, params, pacing, filter, eval) in parts {
-        let spawn = if params.len() == 1 {
-            format!("{screened} id")
-        } else {
-            format!("{screened} (id, group, score)")
-        };
-        draft.part(Part { name, ty, params, pacing, spawn: &spawn, close: Some(&close), filter, eval });
-    }
-    group_counts(draft, random, &tick, Pacing::Global(day), "resolved");
 }
