@@ -253,7 +253,10 @@ impl Engine for ReferenceEngine {
 
 /// The interpreter's panics in words that say what to do.
 fn explained(panic: &str) -> String {
-    let reason = if panic.contains("overflow") {
+    // Where version 0.11 looks for a percentile: the index of none is -1.
+    let reason = if panic.contains("subtract with overflow (window_aggregations.rs") {
+        "the interpreter stopped working: it cannot take a percentile of a window without values"
+    } else if panic.contains("overflow") {
         "a whole number overflows: it is too large, or an unsigned one would be negative"
     } else if panic.contains("divide by zero") || panic.contains("divisor of zero") {
         "a whole number is divided by zero"
