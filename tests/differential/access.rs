@@ -188,15 +188,19 @@ impl Scope<'_> {
         let (Pacing::Global(period) | Pacing::Local(period)) = self.pacing else { return None };
         let (target, name, optional) = self.aggregation(ty, false)?;
         // What stops the interpreter: an instance that is closed, spawned again and read through a
-        // window; percentiles over an instance that is not there; windows of a stream that has closed.
+        // window; percentiles of nothing; windows of a stream that has closed.
         if self.closes_alone() {
             return None;
         }
         let percentile = name.starts_with("med") || name.starts_with("pctl");
+        let pacing = self.pacing.clone();
+        let never_empty = |stream: &Stream| {
+            stream.life.is_none() && stream.filter.is_none() && pacing.implies(&stream.pacing)
+        };
         let wanted = |stream: &Stream| {
             target.as_ref().is_none_or(|target| *target == stream.ty)
                 && stream.life.as_ref().is_none_or(|life| life.close.is_none())
-                && (!percentile || stream.params.is_empty())
+                && (!percentile || never_empty(stream))
         };
         let stream = self.any(wanted)?.name;
         let over = duration(period * [1, 1, 2, 3, 4, 7][self.random.below(6)]);

@@ -68,7 +68,7 @@ const FEATURES: &[&[&str]] = &[
     &["aggregate(over: ", "using: sd"],
     &["aggregate(over: ", "using: cov"],
     &["aggregate(over: ", "using: med"],
-    &["aggregate(over: ", "using: pctl"],
+    &["aggregate(over_discrete: ", "using: pctl"],
     &["aggregate(over_exactly: "],
     &["aggregate(over_discrete: "],
     &["aggregate(over_exactly_discrete: "],

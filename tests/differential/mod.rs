@@ -43,6 +43,8 @@ struct Tally {
     cases: usize,
     /// Specifications that the frontend refused on the way.
     refused: usize,
+    /// Cases that end with an error that lies in the events.
+    failed: usize,
     /// Where the interpreter stopped working.
     gave_up: BTreeMap<String, usize>,
 }
@@ -83,6 +85,7 @@ fn search(seed: u64, cases: usize, engine: BuildFor, tally: &Mutex<Tally>) -> Op
             tally.refused += refused;
             match outcome {
                 Outcome::Agree => {}
+                Outcome::FailAlike => tally.failed += 1,
                 Outcome::GaveUp(reason) => {
                     let place = reason.rsplit('(').next().unwrap_or_default();
                     *tally.gave_up.entry(place.trim_end_matches(')').to_owned()).or_default() += 1;
@@ -139,13 +142,15 @@ fn the_engines_agree() {
     let tally = tally.into_inner().unwrap();
     let gave_up: usize = tally.gave_up.values().sum();
     println!(
-        "{} cases in {:.1} s (seed {new_seed}); {} refused by the frontend; the reference gave up on {gave_up}: {:#?}",
+        "{} cases in {:.1} s (seed {new_seed}); {} refused by the frontend; {} end with an error; the reference gave up on {gave_up}: {:#?}",
         tally.cases,
         began.elapsed().as_secs_f64(),
         tally.refused,
+        tally.failed,
         tally.gave_up,
     );
     assert!(tally.refused * 10 <= (tally.cases + tally.refused) * 3, "the frontend refuses too much");
+    assert!(tally.failed * 10 <= tally.cases, "too many cases end early");
     assert!(gave_up * 10 <= tally.cases, "the reference engine gives up too often");
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Case {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Agree,
+    /// They agree, and fail at the same event or deadline.
+    FailAlike,
     /// The reference engine cannot be built, or stopped working; up to there they agree.
     GaveUp(String),
     Differ(String),
@@ -86,7 +88,7 @@ impl Case {
         }
         match (found.failure, expected.failure) {
             (None, None) => Outcome::Agree,
-            (Some(found), Some(expected)) if found.place == expected.place => Outcome::Agree,
+            (Some(found), Some(expected)) if found.place == expected.place => Outcome::FailAlike,
             (found, expected) => {
                 let fails = |name: &str, failure: Option<Failure>| match failure {
                     Some(failure) => format!("{name} fails {}: {}", failure.place, failure.reason),
@@ -112,7 +114,8 @@ impl Case {
             Some(reason) if reason.contains("the engines differ") || is_own_fault(&reason) => {
                 Outcome::Differ(reason)
             }
-            _ => Outcome::Agree,
+            Some(_) => Outcome::FailAlike,
+            None => Outcome::Agree,
         }
     }
 
