@@ -7,7 +7,7 @@ use fairstream_core::{RunOptions, Selection, Time};
 use fairstream_engine::Specification;
 use serde::Deserialize;
 
-use crate::support::{Collect, csv_sources, root, run};
+use crate::support::{BuildFor, Collect, ENGINES, csv_sources, root, run_on};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +20,9 @@ struct Case {
     select: Expected,
     since: Option<String>,
     until: Option<String>,
+    /// Why the reference engine is wrong here, and what it says instead.
+    differs: Option<String>,
+    reference: Option<String>,
 }
 
 /// Which verdicts a case lists.
@@ -42,8 +45,10 @@ fn every_case_gives_its_verdicts() {
     for entry in std::fs::read_dir(root().join("tests/conformance")).unwrap() {
         let path = entry.unwrap().path();
         cases += 1;
-        if let Err(failure) = check(&path) {
-            failures.push(format!("--- {}\n{failure}", path.file_stem().unwrap().display()));
+        for (name, engine) in ENGINES {
+            if let Err(failure) = check(&path, name, engine) {
+                failures.push(format!("--- {} ({name})\n{failure}", path.file_stem().unwrap().display()));
+            }
         }
     }
     failures.sort();
@@ -51,10 +56,12 @@ fn every_case_gives_its_verdicts() {
     assert!(cases >= 30, "only {cases} cases were found");
 }
 
-fn check(path: &Path) -> Result<(), String> {
+/// Whether an engine gives the verdicts of a case; what it gives instead.
+pub(crate) fn check(path: &Path, name: &str, engine: BuildFor) -> Result<(), String> {
     let case: Case =
         toml::from_str(&std::fs::read_to_string(path).unwrap()).map_err(|error| error.to_string())?;
     assert!(!case.rationale.is_empty());
+    assert_eq!(case.differs.is_some(), case.reference.is_some(), "a difference has a reason");
     let spec = Specification::parse("spec", &case.spec).map_err(|error| error.to_string())?;
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.csv");
@@ -63,7 +70,8 @@ fn check(path: &Path) -> Result<(), String> {
     let options = RunOptions { since: time(&case.since), until: time(&case.until), ..RunOptions::default() };
     let select = if case.select == Expected::Triggers { Selection::Triggers } else { Selection::Changes };
     let collect = Collect::new(select);
-    let report = run(&spec, csv_sources(&spec, &[trace], 8192), vec![Box::new(collect.clone())], options);
+    let report =
+        run_on(engine, &spec, csv_sources(&spec, &[trace], 8192), vec![Box::new(collect.clone())], options);
     if let Some(error) = report.error {
         return Err(error.to_string());
     }
@@ -71,7 +79,8 @@ fn check(path: &Path) -> Result<(), String> {
     let plain = case.select == Expected::Plain;
     let found: Vec<String> =
         collect.lines().iter().filter(|line| !plain || !has_instance(line)).cloned().collect();
-    let expected: Vec<&str> = case.expect.lines().collect();
+    let own = case.reference.filter(|_| name == "reference");
+    let expected: Vec<&str> = own.as_ref().unwrap_or(&case.expect).lines().collect();
     if found == expected {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod conformance;
+mod differential;
 #[cfg(unix)]
 mod documents;
 mod faults;

@@ -301,6 +301,12 @@ fn what_the_interpreter_cannot_evaluate_is_an_error_that_names_the_event() {
             0,
             "not a number",
         ),
+        (
+            "input a : Int64\noutput b @500ms := a.aggregate(over: 1s, using: med).defaults(to: 0)",
+            vec![1],
+            0,
+            "percentile of a window without values",
+        ),
     ] {
         let spec = Specification::parse("spec", spec).unwrap();
         let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
@@ -308,7 +314,10 @@ fn what_the_interpreter_cannot_evaluate_is_an_error_that_names_the_event() {
         let mut out = Verdicts::new(&streams, Selection::Changes, 100, |_| Ok(()));
         let seconds: Vec<i64> = (1..=values.len() as i64).collect();
         match engine.feed(&batch(&seconds, &values), &mut out) {
-            Err(EngineError::Event { index: at, reason, .. }) => {
+            Err(
+                EngineError::Event { index: at, reason, .. }
+                | EngineError::Deadline { before: Some(at), reason, .. },
+            ) => {
                 assert_eq!(at, index);
                 assert!(reason.contains(message), "{reason}");
             }

@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fairstream_core::{
-    Columns, Kind, Pipeline, Position, RunEnd, RunOptions, RunReport, Selection, Sink, SinkError, Source,
-    SourceContext, SourceFactory, SourceRequest, Value, Verdict, VerdictBatch,
+    Columns, Engine, EngineError, Kind, Pipeline, Position, RunEnd, RunOptions, RunReport, Selection, Sink,
+    SinkError, Source, SourceContext, SourceFactory, SourceRequest, Time, Value, Verdict, VerdictBatch,
 };
 use fairstream_csv::CsvSources;
-use fairstream_engine::{ReferenceEngine, Specification};
+use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -117,8 +117,33 @@ pub(crate) fn csv_sources(spec: &Specification, paths: &[PathBuf], max_rows: usi
     paths.iter().map(open).collect()
 }
 
-/// Runs the reference engine.
+/// Builds an engine for a specification, with a clock that starts at that time.
+pub(crate) type BuildFor = fn(&Specification, Time) -> Result<Box<dyn Engine>, EngineError>;
+
+/// Every engine, by name: the reference engine first.
+pub(crate) const ENGINES: [(&str, BuildFor); 2] = [("reference", reference), ("compiled", compiled)];
+
+pub(crate) fn compiled(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
+    Ok(Box::new(CompiledEngine::new(spec, start)?))
+}
+
+pub(crate) fn reference(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
+    Ok(Box::new(ReferenceEngine::new(spec, start)?))
+}
+
+/// Runs the engine that users get.
 pub(crate) fn run(
+    spec: &Specification,
+    sources: Vec<Box<dyn Source>>,
+    sinks: Vec<Box<dyn Sink>>,
+    options: RunOptions,
+) -> RunReport {
+    run_on(compiled, spec, sources, sinks, options)
+}
+
+/// Runs an engine.
+pub(crate) fn run_on(
+    build: BuildFor,
     spec: &Specification,
     sources: Vec<Box<dyn Source>>,
     sinks: Vec<Box<dyn Sink>>,
@@ -126,7 +151,6 @@ pub(crate) fn run(
 ) -> RunReport {
     let columns = Columns::bind(spec.wanted(), &sources).unwrap();
     let spec = spec.clone();
-    let engine =
-        Box::new(move |start| Ok(Box::new(fairstream_engine::CompiledEngine::new(&spec, start)?) as _));
+    let engine = Box::new(move |start| build(&spec, start));
     Pipeline { sources, columns, engine, sinks, options }.run()
 }

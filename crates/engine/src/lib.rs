@@ -16,7 +16,9 @@ mod compiled;
 mod reference;
 mod specification;
 mod value;
+mod verify;
 
 pub use compiled::CompiledEngine;
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
+pub use verify::{VerifyingEngine, first_difference};

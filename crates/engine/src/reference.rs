@@ -195,8 +195,7 @@ impl ReferenceEngine {
 
 impl Stream {
     fn put_in_order(&mut self, changes: &mut [Change]) {
-        // By kind, then by parameters: any fixed order will do for instances spawned at once.
-        changes.sort();
+        // At most one of them is a spawn: a stream spawns one instance at an instant.
         for change in changes.iter() {
             if let Change::Spawn(parameters) = change {
                 self.spawned.insert(parameters.clone(), self.spawns);
@@ -254,7 +253,10 @@ impl Engine for ReferenceEngine {
 
 /// The interpreter's panics in words that say what to do.
 fn explained(panic: &str) -> String {
-    let reason = if panic.contains("overflow") {
+    // Where version 0.11 looks for a percentile: the index of none is -1.
+    let reason = if panic.contains("subtract with overflow (window_aggregations.rs") {
+        "the interpreter stopped working: it cannot take a percentile of a window without values"
+    } else if panic.contains("overflow") {
         "a whole number overflows: it is too large, or an unsigned one would be negative"
     } else if panic.contains("divide by zero") || panic.contains("divisor of zero") {
         "a whole number is divided by zero"

@@ -131,8 +131,12 @@ impl Specification {
     /// The condition of a trigger, as text.
     pub(crate) fn conditions(&self, output: &OutputStream) -> Option<String> {
         let conditions = output.eval.clauses.iter().filter_map(|clause| clause.condition.as_ref());
-        let texts: Vec<String> =
-            conditions.map(|condition| self.mir.display(condition).to_string()).collect();
+        // The frontend cannot write percentiles: it panics.
+        let text = |condition| {
+            catch_panic(|| self.mir.display(condition).to_string())
+                .unwrap_or_else(|_| "its condition".to_owned())
+        };
+        let texts: Vec<String> = conditions.map(text).collect();
         (is_trigger(output) && !texts.is_empty()).then(|| texts.join(" or "))
     }
 }

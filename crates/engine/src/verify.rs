@@ -1,0 +1,299 @@
+//! Two engines side by side that must say the same. Never decides which of them is right.
+
+mod compare;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Kind, Selection, Time, Verdict, VerdictBatch, Verdicts,
+};
+
+pub use compare::first_difference;
+
+/// Evaluates everything twice, and stops where two engines differ: in a verdict, in the order of
+/// verdicts, or in whether there is an error.
+///
+/// Rows go in one by one, and long gaps in steps, so that a difference is found at the row or the
+/// deadline where it arises and nothing piles up. Verdicts are handed on once both have said them.
+pub struct VerifyingEngine {
+    first: Side,
+    second: Side,
+    /// Everything that is due up to and at this time has been evaluated.
+    evaluated: Time,
+    /// How far the clock is let run at once, in nanoseconds.
+    step: i64,
+}
+
+/// One of the two engines.
+struct Side {
+    name: String,
+    engine: Box<dyn Engine>,
+    verdicts: Verdicts,
+    taken: Rc<RefCell<Vec<VerdictBatch>>>,
+}
+
+/// Steps are chosen so that one has about this many verdicts at most.
+const VERDICTS_A_STEP: usize = 10_000;
+
+impl VerifyingEngine {
+    /// Two engines for the same specification whose clocks start at `start`, and what differences
+    /// call them.
+    ///
+    /// # Errors
+    /// They do not have the same streams.
+    pub fn new(
+        [first, second]: [(&str, Box<dyn Engine>); 2],
+        start: Time,
+    ) -> Result<VerifyingEngine, EngineError> {
+        if first.1.streams() != second.1.streams() {
+            let (first, second) = (first.1.streams().join(", "), second.1.streams().join(", "));
+            let reason = format!("the engines differ in their streams: {first}; {second}");
+            return Err(EngineError::Build(reason));
+        }
+        Ok(VerifyingEngine {
+            first: Side::new(first),
+            second: Side::new(second),
+            evaluated: Time(start.0.saturating_sub(1)),
+            step: 1_000_000,
+        })
+    }
+
+    /// Lets both do something, compares what they say, and hands it on. An error is one of both;
+    /// a difference becomes one through `differ`.
+    fn both(
+        &mut self,
+        work: impl Fn(&mut Side) -> Result<(), EngineError>,
+        differ: impl FnOnce(String) -> EngineError,
+        out: &mut Verdicts,
+    ) -> Result<usize, EngineError> {
+        let results = (work(&mut self.first), work(&mut self.second));
+        let (first, second) = (self.first.take()?, self.second.take()?);
+        let only = |name: &str, error: EngineError| {
+            let reason = match error {
+                EngineError::Event { reason, .. } | EngineError::Deadline { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            format!("only {name} fails: {reason}")
+        };
+        let (names, batches) = ((&self.first.name, &self.second.name), (&first, &second));
+        let (difference, error) = match results {
+            (Err(error), Ok(())) => (Some(only(names.0, error)), None),
+            (Ok(()), Err(error)) => (Some(only(names.1, error)), None),
+            (first, _) => (first_difference((names.0, batches.0), (names.1, batches.1)), first.err()),
+        };
+        if let Some(difference) = difference {
+            return Err(differ(format!("the engines differ: {difference}")));
+        }
+        let mut verdicts = 0;
+        for verdict in first.iter().flat_map(VerdictBatch::iter) {
+            forward(&verdict, self.first.engine.streams(), out)?;
+            verdicts += 1;
+        }
+        error.map_or(Ok(verdicts), Err)
+    }
+
+    /// Lets both clocks run to `time` in steps that become longer while there is little to say.
+    /// `event` is the row that waits for it.
+    fn run_clocks(
+        &mut self,
+        time: Time,
+        event: Option<usize>,
+        out: &mut Verdicts,
+    ) -> Result<(), EngineError> {
+        while self.evaluated < time {
+            let next = Time(self.evaluated.0.saturating_add(self.step)).min(time);
+            let differ = |reason| EngineError::Deadline { time: next, before: event, reason };
+            let advance = |side: &mut Side| side.engine.advance(next, &mut side.verdicts);
+            let verdicts = self.both(advance, differ, out).map_err(|error| match error {
+                EngineError::Deadline { time, reason, .. } => {
+                    EngineError::Deadline { time, before: event, reason }
+                }
+                other => other,
+            })?;
+            self.evaluated = next;
+            self.step =
+                if verdicts > VERDICTS_A_STEP { (self.step / 8).max(1) } else { self.step.saturating_mul(2) };
+            out.check()?;
+        }
+        Ok(())
+    }
+}
+
+impl Side {
+    fn new((name, engine): (&str, Box<dyn Engine>)) -> Side {
+        let taken = Rc::new(RefCell::new(Vec::new()));
+        let collected = Rc::clone(&taken);
+        let collect = move |batch: VerdictBatch| {
+            collected.borrow_mut().push(batch);
+            Ok(())
+        };
+        let verdicts = Verdicts::new(engine.streams(), Selection::Changes, VERDICTS_A_STEP, collect);
+        Side { name: name.to_owned(), engine, verdicts, taken }
+    }
+
+    /// What has been said since the last call.
+    fn take(&mut self) -> Result<Vec<VerdictBatch>, EngineError> {
+        self.verdicts.flush()?;
+        Ok(self.taken.take())
+    }
+}
+
+impl Engine for VerifyingEngine {
+    fn streams(&self) -> &[String] {
+        self.first.engine.streams()
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+        for index in 0..events.len() {
+            self.run_clocks(Time(events.time(index).0.saturating_sub(1)), Some(index), out)?;
+            let mut row = EventBatch::new(
+                events.rows.slice(index, 1),
+                events.times.slice(index, 1),
+                events.row_numbers.slice(index, 1),
+                events.end.clone(),
+            );
+            row.relative = events.relative;
+            let differ = |reason| EngineError::Event { index: 0, column: None, reason };
+            let feed = |side: &mut Side| side.engine.feed(&row, &mut side.verdicts);
+            self.both(feed, differ, out).map_err(|error| match error {
+                EngineError::Event { column, reason, .. } => EngineError::Event { index, column, reason },
+                EngineError::Deadline { time, reason, .. } => {
+                    EngineError::Deadline { time, before: Some(index), reason }
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.run_clocks(time, None, out)
+    }
+}
+
+/// Says a verdict again.
+fn forward(verdict: &Verdict<'_>, streams: &[String], out: &mut Verdicts) -> Result<(), EngineError> {
+    let stream = streams.iter().position(|name| name == verdict.stream).unwrap_or_default();
+    let (time, instance) = (verdict.time, verdict.instance);
+    match (verdict.kind, verdict.value) {
+        (Kind::Trigger, _) => out.trigger(time, stream, instance, verdict.message.unwrap_or_default())?,
+        (Kind::Value, Some(value)) => out.value(time, stream, instance, value)?,
+        (Kind::Value, None) => {}
+        (Kind::Spawn, _) => out.spawn(time, stream, instance.unwrap_or_default())?,
+        (Kind::Close, _) => out.close(time, stream, instance.unwrap_or_default())?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use fairstream_core::{Closed, Position};
+
+    use super::*;
+    use crate::{ReferenceEngine, Specification};
+
+    const SPEC: &str = "input a : Int64\n\
+        output sum := sum.last(or: 0) + a\n\
+        output half @2s := cast<Int64, Float64>(a.hold(or: 0)) / 2.0\n\
+        trigger sum > 8 \"much\"";
+
+    fn reference(spec: &str) -> Box<dyn Engine> {
+        Box::new(ReferenceEngine::new(&Specification::parse("spec", spec).unwrap(), Time(0)).unwrap())
+    }
+
+    /// What comes of rows `(second, a)` and a clock that runs on to `until`: verdicts, and the error.
+    fn run(other: &str, rows: &[(i64, i64)], until: i64) -> (Vec<String>, Option<EngineError>) {
+        const SECOND: i64 = 1_000_000_000;
+        let engines = [("compiled", reference(other)), ("reference", reference(SPEC))];
+        let mut engine = VerifyingEngine::new(engines, Time(0)).unwrap();
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let taken = Rc::clone(&lines);
+        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 7, move |batch: VerdictBatch| {
+            taken.borrow_mut().extend(
+                batch.iter().map(|verdict| format!("{} {}", verdict.time.0 / SECOND, verdict.stream)),
+            );
+            Ok(())
+        });
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+        let column = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)));
+        let batch = EventBatch::new(
+            RecordBatch::try_new(schema.into(), vec![column]).unwrap(),
+            rows.iter().map(|row| row.0 * SECOND).collect::<Vec<_>>(),
+            vec![0; rows.len()],
+            Position::default(),
+        );
+        let error =
+            engine.feed(&batch, &mut out).and_then(|()| engine.advance(Time(until * SECOND), &mut out));
+        out.flush().unwrap();
+        (lines.take(), error.err())
+    }
+
+    #[test]
+    fn engines_that_agree_are_heard() {
+        let (lines, error) = run(SPEC, &[(1, 4), (1, 5), (7, 1)], 20);
+        assert_eq!((lines, error), (vec!["1 trigger_0".to_owned(), "7 trigger_0".to_owned()], None));
+    }
+
+    #[test]
+    fn a_different_value_ends_the_run_at_its_row() {
+        let (lines, error) = run(&SPEC.replace("+ a", "+ a % 5"), &[(1, 4), (2, 14), (3, 5), (4, 1)], 9);
+        let reason = "the engines differ: at 2s in `sum`, compiled says 8, reference says 18".to_owned();
+        assert_eq!(error, Some(EngineError::Event { index: 1, column: None, reason }));
+        assert!(lines.is_empty());
+    }
+
+    #[test]
+    fn a_difference_at_a_deadline_names_it() {
+        let other = SPEC.replace("2.0", "4.0");
+        let (_, error) = run(&other, &[(1, 4), (7, 5)], 9);
+        assert!(
+            matches!(&error, Some(EngineError::Deadline { before: Some(1), reason, .. })
+            if reason.contains("at 2s in `half`, compiled says 1, reference says 2")),
+            "{error:?}"
+        );
+        let (_, error) = run(&other, &[(1, 4)], 9);
+        assert!(matches!(error, Some(EngineError::Deadline { before: None, .. })), "{error:?}");
+    }
+
+    #[test]
+    fn a_failure_of_one_is_a_difference_and_one_of_both_is_not() {
+        let other = SPEC.replace("+ a\n", "+ 8 / a * a / 8 * a\n");
+        let (lines, error) = run(&other, &[(1, 8), (2, 8), (3, 0)], 9);
+        assert!(
+            matches!(&error, Some(EngineError::Event { index: 2, reason, .. })
+            if reason.contains("only compiled fails: a whole number is divided by zero")),
+            "{error:?}"
+        );
+        assert_eq!(lines, ["2 trigger_0"]);
+        let (_, error) = run(SPEC, &[(1, 8), (2, i64::MAX)], 9);
+        assert!(
+            matches!(&error, Some(EngineError::Event { index: 1, reason, .. })
+            if reason.starts_with("a whole number overflows")),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn a_long_gap_is_cut_into_steps() {
+        let mut engine =
+            VerifyingEngine::new([("one", reference(SPEC)), ("two", reference(SPEC))], Time(0)).unwrap();
+        let mut batches = 0;
+        let mut out = Verdicts::new(engine.streams(), Selection::Changes, 100, move |_| {
+            batches += 1;
+            if batches == 30 { Err(Closed) } else { Ok(()) }
+        });
+        // If all these years were evaluated before anything is handed on, this would not come back.
+        assert_eq!(engine.advance(Time(i64::MAX), &mut out), Err(EngineError::Closed(Closed)));
+    }
+
+    #[test]
+    fn engines_with_other_streams_are_refused() {
+        let engines = [("one", reference(SPEC)), ("two", reference("input a : Int64\noutput b := a"))];
+        assert!(matches!(VerifyingEngine::new(engines, Time(0)), Err(EngineError::Build(_))));
+    }
+}

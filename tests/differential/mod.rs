@@ -1,0 +1,227 @@
+//! Differential testing: random specifications and traces, on which every engine must say what the
+//! reference engine says. Never says what is right: that is what the conformance cases are for.
+//!
+//! `FAIRSTREAM_FUZZ_CASES=20000 cargo test -p fairstream-tests the_engines_agree -- --nocapture` runs
+//! more, `FAIRSTREAM_FUZZ_SEED=…` repeats. A difference is cut down and becomes a file among the
+//! conformance cases.
+
+mod access;
+mod draft;
+mod expression;
+mod features;
+mod horizons;
+mod life;
+mod pacing;
+mod random;
+mod report;
+mod run;
+mod shapes;
+mod shrink;
+mod specification;
+mod trace;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime};
+
+use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Value, VerdictBatch, Verdicts};
+use fairstream_engine::Specification;
+
+use self::random::Random;
+use self::run::{Case, Outcome};
+use crate::conformance::check;
+use crate::support::{BuildFor, compiled};
+
+/// The engine that is held against the reference engine.
+const COMPILED: BuildFor = compiled;
+
+/// How many cases there are of each outcome.
+#[derive(Default)]
+struct Tally {
+    cases: usize,
+    /// Specifications that the frontend refused on the way.
+    refused: usize,
+    /// Cases that end with an error that lies in the events.
+    failed: usize,
+    /// Where the interpreter stopped working.
+    gave_up: BTreeMap<String, usize>,
+}
+
+/// A case that the frontend accepts, and how many it refused before.
+fn generate(seed: u64, number: usize) -> (Case, Specification, usize) {
+    let mut random = Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(number as u64));
+    let mut random = Random::new(random.next());
+    let mut refused = 0;
+    loop {
+        let draft = specification::draft(&mut random);
+        let trace = trace::Trace::random(&draft.inputs, &mut random);
+        let start = if random.chance(70) { 0 } else { 1_376_460_000_000_000_000 };
+        let (inputs, declarations) = (draft.inputs, draft.declarations);
+        let case = Case { inputs, declarations, trace, start, cuts: random.next() };
+        match case.parse() {
+            Some(spec) => return (case, spec, refused),
+            None => refused += 1,
+        }
+        assert!(refused < 1000, "the frontend accepts nothing:\n{}", case.spec());
+    }
+}
+
+/// Runs so many cases on all processors; one that differs, with the difference.
+fn search(seed: u64, cases: usize, engine: BuildFor, tally: &Mutex<Tally>) -> Option<(usize, Case, String)> {
+    let found = Mutex::new(None);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while found.lock().unwrap().is_none() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= cases {
+                return;
+            }
+            let (case, spec, refused) = generate(seed, number);
+            let outcome = case.run(&spec, engine);
+            let mut tally = tally.lock().unwrap();
+            tally.cases += 1;
+            tally.refused += refused;
+            match outcome {
+                Outcome::Agree => {}
+                Outcome::FailAlike => tally.failed += 1,
+                Outcome::GaveUp(reason) => {
+                    let place = reason.rsplit('(').next().unwrap_or_default();
+                    *tally.gave_up.entry(place.trim_end_matches(')').to_owned()).or_default() += 1;
+                }
+                Outcome::Differ(difference) => *found.lock().unwrap() = Some((number, case, difference)),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner().unwrap()
+}
+
+/// The case cut down to what the difference needs.
+fn cut_down(case: Case, engine: BuildFor) -> Case {
+    let differs = |case: &Case| match case.parse() {
+        Some(spec) => matches!(case.run(&spec, engine), Outcome::Differ(_)),
+        None => false,
+    };
+    shrink::shrink(case, differs)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+#[test]
+fn the_engines_agree() {
+    let new_seed =
+        SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64) % 1_000_000_000;
+    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(250, |cases| cases as usize);
+    let seeds = match number("FAIRSTREAM_FUZZ_SEED") {
+        Some(seed) => vec![seed],
+        None => vec![1, new_seed],
+    };
+    let tally = Mutex::new(Tally::default());
+    let began = Instant::now();
+    for seed in seeds {
+        if let Some((number, case, difference)) = search(seed, cases, COMPILED, &tally) {
+            let case = cut_down(case, COMPILED);
+            let path = report::write(&case, seed, number, &difference);
+            panic!(
+                "the engines differ on case {number} of seed {seed}: {difference}\n\
+                 cut down, in {}:\n{}\n{}",
+                path.display(),
+                case.spec(),
+                case.trace.csv(),
+            );
+        }
+    }
+    let tally = tally.into_inner().unwrap();
+    let gave_up: usize = tally.gave_up.values().sum();
+    println!(
+        "{} cases in {:.1} s (seed {new_seed}); {} refused by the frontend; {} end with an error; the reference gave up on {gave_up}: {:#?}",
+        tally.cases,
+        began.elapsed().as_secs_f64(),
+        tally.refused,
+        tally.failed,
+        tally.gave_up,
+    );
+    assert!(tally.refused * 10 <= (tally.cases + tally.refused) * 3, "the frontend refuses too much");
+    assert!(tally.failed * 10 <= tally.cases, "too many cases end early");
+    assert!(gave_up * 10 <= tally.cases, "the reference engine gives up too often");
+}
+
+// A snapshot changes nothing: once engines can be saved and restored, save and restore one between two
+// batches of every case here, at random, and expect the same verdicts.
+
+/// Says what the reference engine says, but takes every 7 for an 8.
+struct Forgetful(Box<dyn Engine>);
+
+fn forgetful(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
+    Ok(Box::new(Forgetful(reference(spec, start)?)))
+}
+
+impl Forgetful {
+    fn retell(
+        &mut self,
+        out: &mut Verdicts,
+        work: impl FnOnce(&mut dyn Engine, &mut Verdicts) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let batches = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let taken = std::rc::Rc::clone(&batches);
+        let mut heard =
+            Verdicts::new(self.0.streams(), Selection::Changes, 100, move |batch: VerdictBatch| {
+                taken.borrow_mut().push(batch);
+                Ok(())
+            });
+        let result = work(&mut *self.0, &mut heard);
+        heard.flush()?;
+        for verdict in batches.take().iter().flat_map(VerdictBatch::iter) {
+            let stream = self.0.streams().iter().position(|name| name == verdict.stream).unwrap();
+            if let Some(value) = verdict.value {
+                let value = if value == Value::Int(7) { Value::Int(8) } else { value };
+                out.value(verdict.time, stream, verdict.instance, value)?;
+            } else if let Some(message) = verdict.message {
+                out.trigger(verdict.time, stream, verdict.instance, message)?;
+            } else if verdict.kind == fairstream_core::Kind::Spawn {
+                out.spawn(verdict.time, stream, verdict.instance.unwrap())?;
+            } else {
+                out.close(verdict.time, stream, verdict.instance.unwrap())?;
+            }
+        }
+        result
+    }
+}
+
+impl Engine for Forgetful {
+    fn streams(&self) -> &[String] {
+        self.0.streams()
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.retell(out, |engine, out| engine.feed(events, out))
+    }
+
+    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.retell(out, |engine, out| engine.advance(time, out))
+    }
+}
+
+#[test]
+fn an_engine_that_errs_is_found_and_its_case_cut_down() {
+    let (_, case, difference) = search(1, 200, forgetful, &Mutex::default()).expect("a difference");
+    assert!(difference.contains("8, reference says 7"), "{difference}");
+    let case = cut_down(case, forgetful);
+    let (spec, csv) = (case.spec(), case.trace.csv());
+    assert!(case.declarations.len() <= 2 && case.trace.events.len() <= 3, "{spec}\n{csv}");
+    let text = report::toml(&case, 1, 2, &difference);
+    assert!(text.contains("= 7"), "{text}");
+    // What is written is a conformance case, and tells the engines apart.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &text).unwrap();
+    check(file.path(), "reference", reference).unwrap();
+    check(file.path(), "forgetful", forgetful).unwrap_err();
+}

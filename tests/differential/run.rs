@@ -1,0 +1,192 @@
+//! One case: a specification and a trace, judged by the reference engine and by another one.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fairstream_core::{Engine, EngineError, Selection, Time, VerdictBatch, Verdicts, catch_panic};
+use fairstream_engine::{Specification, VerifyingEngine, first_difference};
+
+use super::draft::{Draft, Input};
+use super::random::Random;
+use super::trace::Trace;
+use crate::support::{BuildFor, reference};
+
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) inputs: Vec<Input>,
+    pub(super) declarations: Vec<String>,
+    pub(super) trace: Trace,
+    /// Where the clock starts, in nanoseconds since 1970.
+    pub(super) start: i64,
+    /// What decides about batches.
+    pub(super) cuts: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Outcome {
+    Agree,
+    /// They agree, and fail at the same event or deadline.
+    FailAlike,
+    /// The reference engine cannot be built, or stopped working; up to there they agree.
+    GaveUp(String),
+    Differ(String),
+}
+
+/// What an engine said, and where it failed.
+struct Heard {
+    verdicts: Vec<VerdictBatch>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    /// How many events had been evaluated.
+    events: usize,
+    place: String,
+    reason: String,
+}
+
+impl Case {
+    pub(super) fn spec(&self) -> String {
+        let (inputs, declarations) = (self.inputs.clone(), self.declarations.clone());
+        Draft { inputs, declarations, ..Draft::default() }.text()
+    }
+
+    pub(super) fn parse(&self) -> Option<Specification> {
+        Specification::parse("generated", &self.spec()).ok()
+    }
+
+    /// What comes of it on the reference engine and on `other`.
+    pub(super) fn run(&self, spec: &Specification, other: BuildFor) -> Outcome {
+        let mut random = Random::new(self.cuts);
+        if random.chance(20) {
+            return self.verify(spec, other);
+        }
+        let expected = self.listen(spec, reference, &mut random);
+        if let Some(failure) = expected.failure.as_ref().filter(|failure| is_own_fault(&failure.reason)) {
+            let mut shorter = self.clone();
+            shorter.trace.events.truncate(failure.events);
+            shorter.trace.until = i64::MIN;
+            if shorter.trace.events.len() == self.trace.events.len() && self.trace.until == i64::MIN {
+                return Outcome::GaveUp(failure.reason.clone());
+            }
+            return match shorter.run(spec, other) {
+                Outcome::Agree => Outcome::GaveUp(failure.reason.clone()),
+                outcome => outcome,
+            };
+        }
+        let found = self.listen(spec, other, &mut random);
+        if let Some(difference) =
+            first_difference(("compiled", &found.verdicts), ("reference", &expected.verdicts))
+        {
+            let failures = [("compiled", &found.failure), ("reference", &expected.failure)];
+            let failed = failures.iter().filter_map(|(name, failure)| {
+                failure
+                    .as_ref()
+                    .map(|failure| format!("; {name} fails {}: {}", failure.place, failure.reason))
+            });
+            return Outcome::Differ(difference + &failed.collect::<String>());
+        }
+        match (found.failure, expected.failure) {
+            (None, None) => Outcome::Agree,
+            (Some(found), Some(expected)) if found.place == expected.place => Outcome::FailAlike,
+            (found, expected) => {
+                let fails = |name: &str, failure: Option<Failure>| match failure {
+                    Some(failure) => format!("{name} fails {}: {}", failure.place, failure.reason),
+                    None => format!("{name} does not fail"),
+                };
+                Outcome::Differ(format!("{}; {}", fails("compiled", found), fails("reference", expected)))
+            }
+        }
+    }
+
+    /// The same by way of the engine that compares.
+    fn verify(&self, spec: &Specification, other: BuildFor) -> Outcome {
+        let start = Time(self.start);
+        let (other, reference) = match (other(spec, start), reference(spec, start)) {
+            (Ok(other), Ok(reference)) => (other, reference),
+            (_, Err(error)) => return Outcome::GaveUp(error.to_string()),
+            (Err(error), _) => return Outcome::Differ(error.to_string()),
+        };
+        let engine = VerifyingEngine::new([("compiled", other), ("reference", reference)], start);
+        let heard = self.feed(spec, Box::new(engine.expect("the same streams")), &mut Random::new(self.cuts));
+        match heard.failure.map(|failure| failure.reason) {
+            Some(reason) if reason.contains("the interpreter stopped working") => Outcome::GaveUp(reason),
+            Some(reason) if reason.contains("the engines differ") || is_own_fault(&reason) => {
+                Outcome::Differ(reason)
+            }
+            Some(_) => Outcome::FailAlike,
+            None => Outcome::Agree,
+        }
+    }
+
+    /// What the reference engine says, from a clock that starts at zero.
+    pub(super) fn expected(&self, spec: &Specification) -> Vec<VerdictBatch> {
+        Case { start: 0, ..self.clone() }.listen(spec, reference, &mut Random::new(0)).verdicts
+    }
+
+    /// What an engine says, with the events cut into batches at random.
+    fn listen(&self, spec: &Specification, build: BuildFor, random: &mut Random) -> Heard {
+        let failed = |reason: String| Heard {
+            verdicts: Vec::new(),
+            failure: Some(Failure { events: 0, place: "at the start".to_owned(), reason }),
+        };
+        match catch_panic(|| build(spec, Time(self.start))) {
+            Ok(Ok(engine)) => self.feed(spec, engine, random),
+            Ok(Err(error)) => failed(format!("the interpreter stopped working: {error}")),
+            Err(panic) => failed(format!("it panicked: {panic}")),
+        }
+    }
+
+    fn feed(&self, spec: &Specification, mut engine: Box<dyn Engine>, random: &mut Random) -> Heard {
+        let taken = Rc::new(RefCell::new(Vec::new()));
+        let collected = Rc::clone(&taken);
+        let streams = engine.streams().to_vec();
+        let mut out = Verdicts::new(&streams, Selection::Changes, 1000, move |batch: VerdictBatch| {
+            collected.borrow_mut().push(batch);
+            Ok(())
+        });
+        let mut done = 0;
+        let mut failure = None;
+        while done < self.trace.events.len() && failure.is_none() {
+            let to = (done + 1 + random.below(12)).min(self.trace.events.len());
+            let batch = self.trace.batch(done, to, spec.wanted(), self.start);
+            failure = failed(done, catch_panic(|| engine.feed(&batch, &mut out)));
+            done = to;
+        }
+        let last = self.trace.events.last().map_or(0, |event| event.time);
+        if failure.is_none() && self.trace.until >= last {
+            let until = Time(self.start + self.trace.until * 1_000_000);
+            failure = failed(done, catch_panic(|| engine.advance(until, &mut out)));
+        }
+        let _ = catch_panic(|| out.flush());
+        Heard { verdicts: taken.take(), failure }
+    }
+}
+
+/// Where and why a call failed that came after `done` events.
+fn failed(done: usize, result: Result<Result<(), EngineError>, String>) -> Option<Failure> {
+    match result {
+        Ok(Ok(())) => None,
+        Ok(Err(EngineError::Event { index, reason, .. })) => {
+            let events = done + index;
+            Some(Failure { events, place: format!("at event {}", events + 1), reason })
+        }
+        Ok(Err(EngineError::Deadline { time, before, reason })) => {
+            let events = done + before.unwrap_or_default();
+            let place = format!("at the deadline {} after {events} events", time.for_people());
+            Some(Failure { events, place, reason })
+        }
+        Ok(Err(error)) => {
+            Some(Failure { events: done, place: "somewhere".to_owned(), reason: error.to_string() })
+        }
+        Err(panic) => {
+            let reason = format!("it panicked: {panic}");
+            Some(Failure { events: done, place: "in a batch".to_owned(), reason })
+        }
+    }
+}
+
+/// Whether an engine failed for a reason that does not lie in the events.
+fn is_own_fault(reason: &str) -> bool {
+    reason.starts_with("the interpreter stopped working") || reason.starts_with("it panicked")
+}
