@@ -27,7 +27,7 @@ pub(super) fn compas(draft: &mut Draft, random: &mut Random) {
         params: vec![INT],
         pacing: daily.clone(),
         spawn: "spawn with id",
-        close: Some(&format!("close when days_per(p) = {days}")),
+        close: Some(&format!("close {tick} when days_per(p).hold(or: 0) = {days}")),
         filter: None,
         eval: format!("eval {tick} with days_per(p).last(or: 0) + 1"),
     });

@@ -10,6 +10,7 @@ mod draft;
 mod expression;
 mod features;
 mod horizons;
+mod known;
 mod life;
 mod pacing;
 mod random;
@@ -32,7 +33,7 @@ use fairstream_engine::Specification;
 use self::random::Random;
 use self::run::{Case, Outcome};
 use crate::conformance::check;
-use crate::support::{BuildFor, compiled};
+use crate::support::{BuildFor, compiled, reference};
 
 /// The engine that is held against the reference engine.
 const COMPILED: BuildFor = compiled;

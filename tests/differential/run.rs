@@ -7,6 +7,7 @@ use fairstream_core::{Engine, EngineError, Selection, Time, VerdictBatch, Verdic
 use fairstream_engine::{Specification, VerifyingEngine, first_difference};
 
 use super::draft::{Draft, Input};
+use super::known::is_misjudged;
 use super::random::Random;
 use super::trace::Trace;
 use crate::support::{BuildFor, reference};
@@ -52,7 +53,8 @@ impl Case {
     }
 
     pub(super) fn parse(&self) -> Option<Specification> {
-        Specification::parse("generated", &self.spec()).ok()
+        let spec = Specification::parse("generated", &self.spec()).ok()?;
+        (!is_misjudged(&spec)).then_some(spec)
     }
 
     /// What comes of it on the reference engine and on `other`.

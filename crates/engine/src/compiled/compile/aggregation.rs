@@ -116,7 +116,7 @@ impl Builder<'_> {
     ) -> Result<(usize, usize), Refused> {
         let target = aggregation.target.out_ix();
         let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
-        let texts: Vec<String> = filter.fixed.iter().map(|part| self.mir.display(part).to_string()).collect();
+        let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
         let known = self.plan.tallies.iter().position(|tally| {
             tally.target == target && tally.places == places && tally.filter_text == filter_text

@@ -681,8 +681,9 @@ impl Builder<'_> {
         self.origins.push((self.ops.len() as Label, text));
     }
 
-    fn text(&self, expression: &Expression) -> String {
-        self.mir.display(expression).to_string()
+    pub(super) fn text(&self, expression: &Expression) -> String {
+        // The frontend's printer does not know every construct.
+        fairstream_core::catch_panic(|| self.mir.display(expression).to_string()).unwrap_or_default()
     }
 
     pub(super) fn jump_unless(&mut self, flag: Slot) -> usize {

@@ -1,0 +1,36 @@
+//! Specifications that the interpreter is known to evaluate wrongly, each pinned by a conformance
+//! case. On these the engines differ, and should.
+
+use fairstream_engine::Specification;
+use rtlola_frontend::RtLolaMir;
+use rtlola_frontend::mir::{OutputStream, PacingType, WindowOperation};
+
+/// Whether the interpreter is known to be wrong about a specification.
+pub(super) fn is_misjudged(spec: &Specification) -> bool {
+    forgets_a_close(spec.mir()) || does_not_wait(spec.mir())
+}
+
+/// A percentile of exactly so many values does not wait for them: `percentile_that_waits`.
+fn does_not_wait(mir: &RtLolaMir) -> bool {
+    let is_percentile = |operation| matches!(operation, WindowOperation::NthPercentile(_));
+    mir.discrete_windows.iter().any(|window| window.wait && is_percentile(window.op))
+}
+
+/// A close condition is not looked at.
+fn forgets_a_close(mir: &RtLolaMir) -> bool {
+    mir.outputs.iter().filter(|output| output.close.condition.is_some()).any(|output| {
+        match output.close.pacing {
+            // `clock_that_only_closes`, `close_by_its_own_value`
+            PacingType::GlobalPeriodic(_) => {
+                !mir.has_time_driven_features() || output.close.has_self_reference
+            }
+            // `local_close_of_events`
+            PacingType::LocalPeriodic(_) => !is_periodic(output),
+            _ => false,
+        }
+    })
+}
+
+fn is_periodic(output: &OutputStream) -> bool {
+    matches!(output.eval.eval_pacing, PacingType::GlobalPeriodic(_) | PacingType::LocalPeriodic(_))
+}
