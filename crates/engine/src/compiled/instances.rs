@@ -4,6 +4,8 @@
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use super::words::{copy, hash, hash_of, same};
+
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
 /// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
 /// values, latest first.
@@ -107,13 +109,12 @@ impl Instances {
         (self.words.len() / self.stride) as u32
     }
 
+    #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        let (words, stride) = (self.words.as_slice(), self.stride);
-        if let [key] = key {
-            return self
-                .table
-                .find(hash_of([*key].into_iter()), |slot| words[*slot as usize * stride + PARAMS] == *key)
-                .copied();
+        if let [word] = key {
+            let (words, stride) = (self.words.as_slice(), self.stride);
+            let is_it = |slot: &u32| words[*slot as usize * stride + PARAMS] == *word;
+            return self.table.find(hash(&[*word]), is_it).copied();
         }
         self.table.find(hash(key), |slot| same(self.params(*slot), key)).copied()
     }
@@ -146,7 +147,7 @@ impl Instances {
         let words = &mut self.words[from..from + self.stride];
         words.fill(0);
         words[BORN] = self.spawned;
-        words[PARAMS..PARAMS + self.params].copy_from_slice(key);
+        copy(key, &mut words[PARAMS..PARAMS + self.params]);
         self.enter(slot);
         slot
     }
@@ -197,6 +198,7 @@ impl Instances {
         self.words[slot as usize * self.stride + BORN]
     }
 
+    #[inline]
     pub(super) fn params(&self, slot: u32) -> &[u64] {
         let from = slot as usize * self.stride + PARAMS;
         &self.words[from..from + self.params]
@@ -231,11 +233,7 @@ impl Instances {
         if member.depth > 1 {
             self.words.copy_within(values..values + member.width * (member.depth - 1), values + member.width);
         }
-        if let [word] = value {
-            self.words[values] = *word;
-        } else {
-            self.words[values..values + member.width].copy_from_slice(value);
-        }
+        copy(value, &mut self.words[values..values + member.width]);
     }
 
     /// The instant at which it got its latest value.
@@ -336,23 +334,4 @@ impl Index {
             }
         }
     }
-}
-
-/// Whether two keys are equal; they are short.
-#[inline]
-pub(super) fn same(a: &[u64], b: &[u64]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a == b)
-}
-
-/// A hash of words that spreads well over both ends of 64 bits.
-pub(super) fn hash(words: &[u64]) -> u64 {
-    hash_of(words.iter().copied())
-}
-
-fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
-    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    words.fold(SEED, |hash, word| {
-        let product = u128::from(hash ^ word) * u128::from(0xa076_1d64_78bd_642f_u64 ^ word.rotate_left(32));
-        (product as u64) ^ ((product >> 64) as u64) ^ SEED
-    })
 }

@@ -6,6 +6,7 @@ use super::instances::flag;
 use super::machine::{Failure, run};
 use super::plan::{Pacing, Path, Plan, Reader, Route, StreamPlan, Task, Watcher, Who};
 use super::state::{Due, State, WHOLE};
+use super::words::{copy, same, set};
 
 /// An evaluation failed in a stream.
 #[derive(Clone, Copy, Debug)]
@@ -314,8 +315,15 @@ impl Evaluator {
             }
             return Ok(());
         }
-        if !self.state.streams[index].evaluate.is_clean() {
-            let state = &mut self.state.streams[index];
+        let state = &mut self.state.streams[index];
+        if let ([slot], false) = (state.evaluate.slots.as_slice(), state.evaluate.all || whole) {
+            let slot = *slot;
+            state.evaluate.slots.clear();
+            let instances = &mut self.state.families[family].instances;
+            if instances.is_live(slot) && instances.set(slot, member, flag::EVALUATE, false) {
+                self.evaluate_one(index, slot)?;
+            }
+        } else if !state.evaluate.is_clean() {
             let all = std::mem::take(&mut state.evaluate.all);
             let mut slots = std::mem::take(&mut state.evaluate.slots);
             let instances = &mut self.state.families[family].instances;
@@ -440,15 +448,17 @@ impl Evaluator {
         let Some(cell) = &plan.cell else { return Ok(false) };
         let number = self.plan.inputs.len() + index;
         let result = plan.result();
-        let changed = self.state.cell_past(cell, number, 0) != Some(&self.state.frame[result.clone()]);
+        let old = self.state.cell_past(cell, number, 0);
+        let changed = old.is_none_or(|old| !same(old, &self.state.frame[result.clone()]));
         if plan.eval.remembers && !changed {
             return Ok(false);
         }
-        self.old.clear();
-        self.old.extend_from_slice(&self.state.frame[result]);
+        set(&mut self.old, &self.state.frame[result]);
         self.state.push_cell(cell, number, &self.old);
         self.fresh.push(cell.fresh);
-        self.accept_windows(index, WHOLE)?;
+        if !plan.windows.is_empty() {
+            self.accept_windows(index, WHOLE)?;
+        }
         if changed {
             let watchers = &self.plan.streams[index].watchers;
             notify(&mut self.state, &self.plan, watchers, &[], WHOLE, &mut self.watched);
@@ -476,19 +486,23 @@ impl Evaluator {
         let instances = &mut self.state.families[plan.family].instances;
         let old = instances.latest(slot, plan.member);
         let had = old.is_some();
-        let changed = old != Some(&self.state.frame[result.clone()]);
+        let changed = old.is_none_or(|old| !same(old, &self.state.frame[result.clone()]));
         if !changed && plan.eval.remembers {
             return Ok(false);
         }
-        self.old.clear();
-        self.old.extend_from_slice(old.unwrap_or_default());
+        set(&mut self.old, old.unwrap_or_default());
         instances.push(slot, plan.member, &self.state.frame[result]);
         instances.set_fresh(slot, plan.member, self.state.instant);
+        let has_windows = !plan.windows.is_empty();
         if changed {
-            self.change_tallies(index, slot, had, true)?;
+            if !plan.tallies.is_empty() {
+                self.change_tallies(index, slot, had, true)?;
+            }
             self.notify_instance(index, slot);
         }
-        self.accept_windows(index, slot)?;
+        if has_windows {
+            self.accept_windows(index, slot)?;
+        }
         Ok(changed)
     }
 
@@ -497,8 +511,7 @@ impl Evaluator {
         if plan.watchers.is_empty() {
             return;
         }
-        self.key.clear();
-        self.key.extend_from_slice(self.state.families[plan.family].instances.params(slot));
+        set(&mut self.key, self.state.families[plan.family].instances.params(slot));
         notify(&mut self.state, &self.plan, &plan.watchers, &self.key, slot, &mut self.watched);
     }
 
@@ -523,7 +536,9 @@ impl Evaluator {
             let params = instances.params(slot);
             let new = if has { instances.latest(slot, stream.member) } else { None };
             self.key.clear();
-            self.key.extend(plan.places.iter().map(|place| params[*place]));
+            for place in &plan.places {
+                self.key.push(params[*place]);
+            }
             let tally = &mut tallies[*number];
             let group = tally.group(&self.key, &plan.measures);
             let (changed, old) = (&mut self.changed, had.then_some(self.old.as_slice()));
@@ -687,9 +702,7 @@ fn set_current(state: &mut State, plan: &StreamPlan, knows_its_spawn: bool, slot
     let family = &families[plan.family];
     if plan.is_parameterised() {
         let own = plan.own as usize;
-        for (to, word) in frame[own..own + plan.param_width].iter_mut().zip(family.instances.params(slot)) {
-            *to = *word;
-        }
+        copy(family.instances.params(slot), &mut frame[own..own + plan.param_width]);
     }
     *current = slot;
     if knows_its_spawn {
@@ -743,7 +756,9 @@ fn notify(
         let family = &mut families[family];
         if let Who::Instance(places) | Who::Index(_, places) = who {
             scratch.clear();
-            scratch.extend(places.iter().map(|place| key[*place]));
+            for place in places {
+                scratch.push(key[*place]);
+            }
         }
         let (mut next, index) = match who {
             Who::All => {

@@ -15,6 +15,7 @@ use super::plan::{Plan, ScanPlan};
 use super::scalar::{Scalar, decimal, decimal_words, number};
 use super::state::State;
 use super::strings::Strings;
+use super::words::copy;
 
 /// A program failed at a step.
 #[derive(Clone, Copy, Debug)]
@@ -26,40 +27,68 @@ pub(super) struct Failure {
 
 /// Runs a program to its end; whether it yields.
 pub(super) fn run(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
+    let ops = plan.programs[program].ops.as_slice();
     let mut at = 0;
-    steps(plan, state, &plan.programs[program].ops, &mut at).map_err(|fault| Failure {
-        program,
-        at: at - 1,
-        fault,
-    })
+    loop {
+        match steps(plan, state, ops, &mut at) {
+            Ok(Stop::End) => return Ok(false),
+            Ok(Stop::Yield) => return Ok(true),
+            Ok(Stop::Rare) => rare(plan, state, ops[at - 1]),
+            Err(fault) => Err(fault),
+        }
+        .map_err(|fault| Failure { program, at: at - 1, fault })?;
+    }
 }
 
-/// Runs operations; `at` is the one after the last that was run.
-fn steps(plan: &Plan, state: &mut State, ops: &[Op], at: &mut usize) -> Result<bool, Fault> {
+/// Why a run of steps stops.
+enum Stop {
+    End,
+    Yield,
+    /// At an operation that is done elsewhere.
+    Rare,
+}
+
+/// Runs operations; `next` is the one after the last that was run.
+#[inline(always)]
+fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result<Stop, Fault> {
+    let State { frame, families, tallies, current, present, .. } = state;
+    let frame = frame.as_mut_slice();
+    let mut at = *next;
     macro_rules! word {
         ($slot:expr) => {
-            state.frame[$slot as usize]
+            frame[*$slot as usize]
+        };
+    }
+    macro_rules! stop {
+        ($with:expr) => {{
+            *next = at;
+            return $with;
+        }};
+    }
+    macro_rules! checked {
+        ($value:expr, $fault:expr) => {
+            match $value {
+                Some(value) => value,
+                None => stop!(Err($fault)),
+            }
         };
     }
     macro_rules! whole {
         ($a:expr, $b:expr, $to:expr, $method:ident) => {
-            word!($to) = word!($a).$method(word!($b)).ok_or(Fault::Overflow)?
+            word!($to) = checked!(word!($a).$method(word!($b)), Fault::Overflow)
         };
     }
     macro_rules! signed {
-        ($a:expr, $b:expr, $to:expr, $method:ident) => {
-            word!($to) = word!($a)
-                .cast_signed()
-                .$method(word!($b).cast_signed())
-                .ok_or(Fault::Overflow)?
-                .cast_unsigned()
-        };
+        ($a:expr, $b:expr, $to:expr, $method:ident) => {{
+            let value = word!($a).cast_signed().$method(word!($b).cast_signed());
+            word!($to) = checked!(value, Fault::Overflow).cast_unsigned()
+        }};
     }
     macro_rules! float {
         ($a:expr, $b:expr, $to:expr, $operator:tt) => {{
             let value = f64::from_bits(word!($a)) $operator f64::from_bits(word!($b));
             if value.is_nan() {
-                return Err(Fault::NotANumber);
+                stop!(Err(Fault::NotANumber));
             }
             word!($to) = value.to_bits();
         }};
@@ -69,38 +98,38 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], at: &mut usize) -> Result<b
             word!($to) = u64::from($read(word!($a)) $operator $read(word!($b)))
         };
     }
-    while let Some(op) = ops.get(*at).copied() {
-        *at += 1;
+    while let Some(op) = ops.get(at) {
+        at += 1;
         match op {
-            Op::Jump { to } => *at = to as usize,
+            Op::Jump { to } => at = *to as usize,
             Op::JumpUnless { flag, to } => {
                 if word!(flag) == 0 {
-                    *at = to as usize;
+                    at = *to as usize;
                 }
             }
             Op::JumpIf { flag, to } => {
                 if word!(flag) != 0 {
-                    *at = to as usize;
+                    at = *to as usize;
                 }
             }
             Op::JumpUnlessSame { a, b, to } => {
                 if word!(a) != word!(b) {
-                    *at = to as usize;
+                    at = *to as usize;
                 }
             }
             Op::JumpUnlessActive { activation, to } => {
-                if !plan.activations[activation as usize].holds(state.present) {
-                    *at = to as usize;
+                if !plan.activations[*activation as usize].holds(*present) {
+                    at = *to as usize;
                 }
             }
-            Op::Yield => return Ok(true),
+            Op::Yield => stop!(Ok(Stop::Yield)),
             Op::Copy { from, to } => word!(to) = word!(from),
             Op::CopyMany { from, to, count } => {
-                state.frame.copy_within(from as usize..(from + count) as usize, to as usize);
+                frame.copy_within(*from as usize..(*from + *count) as usize, *to as usize);
             }
             Op::Require { flag } => {
                 if word!(flag) == 0 {
-                    return Err(Fault::NoValue);
+                    stop!(Err(Fault::NoValue));
                 }
             }
             Op::AddU { a, b, to } => whole!(a, b, to, checked_add),
@@ -114,16 +143,15 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], at: &mut usize) -> Result<b
             Op::MulF { a, b, to } => float!(a, b, to, *),
             Op::DivF { a, b, to } => float!(a, b, to, /),
             Op::DivU { a, b, to } => {
-                word!(to) = word!(a).checked_div(word!(b)).ok_or(Fault::DividedByZero)?;
+                word!(to) = checked!(word!(a).checked_div(word!(b)), Fault::DividedByZero);
             }
             Op::DivI { a, b, to } => {
                 if word!(b) == 0 {
-                    return Err(Fault::DividedByZero);
+                    stop!(Err(Fault::DividedByZero));
                 }
                 signed!(a, b, to, checked_div);
             }
             Op::Same { a, b, to } => word!(to) = u64::from(word!(a) == word!(b)),
-            Op::Differ { a, b, to } => word!(to) = u64::from(word!(a) != word!(b)),
             Op::EqF { a, b, to } => compare!(a, b, to, f64::from_bits, ==),
             Op::LtU { a, b, to } => word!(to) = u64::from(word!(a) < word!(b)),
             Op::LeU { a, b, to } => word!(to) = u64::from(word!(a) <= word!(b)),
@@ -135,54 +163,54 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], at: &mut usize) -> Result<b
             Op::UIntToFloat { a, to } => word!(to) = (word!(a) as f64).to_bits(),
             Op::IntToFloat { a, to } => word!(to) = (word!(a).cast_signed() as f64).to_bits(),
             Op::KeyFloat { a, to } => word!(to) = (f64::from_bits(word!(a)) + 0.0).to_bits(),
-            Op::KeyDecimal { a, to } => {
-                let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
-                state.frame[to as usize..to as usize + 2].copy_from_slice(&words);
-            }
             Op::Hold { stream, key, to } => {
-                let plan = &plan.streams[stream as usize];
-                let instances = &state.families[plan.family].instances;
-                let key = &state.frame[key as usize..key as usize + plan.param_width];
+                let plan = &plan.streams[*stream as usize];
+                let instances = &families[plan.family].instances;
+                let key = &frame[*key as usize..*key as usize + plan.param_width];
                 let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
-                put(&mut state.frame, to, value);
+                put(frame, *to, value);
             }
             Op::Sync { stream, key, to } => {
-                let plan = &plan.streams[stream as usize];
-                let instances = &state.families[plan.family].instances;
-                let key = &state.frame[key as usize..key as usize + plan.param_width];
-                let slot = instances.find(key).ok_or(Fault::NoInstance)?;
-                let value = instances.latest(slot, plan.member).ok_or(Fault::NoValue)?;
-                state.frame[to as usize..to as usize + value.len()].copy_from_slice(value);
+                let plan = &plan.streams[*stream as usize];
+                let instances = &families[plan.family].instances;
+                let key = &frame[*key as usize..*key as usize + plan.param_width];
+                let slot = checked!(instances.find(key), Fault::NoInstance);
+                let value = checked!(instances.latest(slot, plan.member), Fault::NoValue);
+                copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
             }
             Op::Own { family, member, to } => {
-                let value = state.families[family as usize].instances.latest(state.current, member as usize);
-                put(&mut state.frame, to, value);
+                let value = families[*family as usize].instances.latest(*current, *member as usize);
+                put(frame, *to, value);
             }
             Op::PastOfOwn { family, member, back, to } => {
-                let instances = &state.families[family as usize].instances;
-                put(&mut state.frame, to, instances.past(state.current, member as usize, back as usize - 1));
+                let instances = &families[*family as usize].instances;
+                put(frame, *to, instances.past(*current, *member as usize, *back as usize - 1));
             }
             Op::Tally { tally, measure, key, to } => {
-                let (plan, tally) = (&plan.tallies[tally as usize], &state.tallies[tally as usize]);
-                let group = tally.find(&state.frame[key as usize..key as usize + plan.places.len()]);
-                let value = tally.value(group, measure as usize, plan.measures[measure as usize])?;
-                put_scalar(&mut state.frame, to, value);
+                let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
+                let group = tally.find(&frame[*key as usize..*key as usize + plan.places.len()]);
+                match tally.value(group, *measure as usize, plan.measures[*measure as usize]) {
+                    Ok(value) => put_scalar(frame, *to, value),
+                    Err(fault) => stop!(Err(fault)),
+                }
             }
-            op => rare(plan, state, op)?,
+            _ => stop!(Ok(Stop::Rare)),
         }
     }
-    Ok(false)
+    stop!(Ok(Stop::End))
 }
 
 /// A flag, and a value if there is one.
+#[inline(always)]
 fn put(frame: &mut [u64], to: u32, value: Option<&[u64]>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
     if let Some(value) = value {
-        frame[to + 1..to + 1 + value.len()].copy_from_slice(value);
+        copy(value, &mut frame[to + 1..to + 1 + value.len()]);
     }
 }
 
+#[inline(always)]
 fn put_scalar(frame: &mut [u64], to: u32, value: Option<Scalar>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
@@ -241,6 +269,10 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
         Op::Scan { scan, to } => {
             let value = scan_instances(plan, state, &plan.scans[scan as usize])?;
             put_scalar(&mut state.frame, to, value);
+        }
+        Op::KeyDecimal { a, to } => {
+            let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
+            copy(&words, &mut state.frame[to as usize..to as usize + 2]);
         }
         Op::Slow { slow } => slow_step(&plan.slow[slow as usize], state)?,
         _ => {}

@@ -23,6 +23,7 @@ mod strings;
 mod tally;
 mod verdicts;
 mod windows;
+mod words;
 
 use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Verdicts, WantedColumn};
 

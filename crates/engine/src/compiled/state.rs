@@ -9,6 +9,7 @@ use super::plan::{Cell, Plan};
 use super::strings::Strings;
 use super::tally::Tally;
 use super::windows::{Since, Windows};
+use super::words::copy;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct State {
@@ -180,6 +181,7 @@ impl State {
     }
 
     /// Gives a stream without instances, or an input, a new value.
+    #[inline]
     pub(super) fn push_cell(&mut self, cell: &Cell, number: usize, value: &[u64]) {
         let from = cell.value as usize;
         let present = &mut self.frame[cell.present as usize];
@@ -188,10 +190,11 @@ impl State {
         }
         self.frame[cell.present as usize] = 1;
         self.frame[cell.fresh as usize] = 1;
-        self.frame[from..from + cell.width].copy_from_slice(value);
+        copy(value, &mut self.frame[from..from + cell.width]);
     }
 
     /// The value of a cell, some values back from the latest.
+    #[inline]
     pub(super) fn cell_past(&self, cell: &Cell, number: usize, back: usize) -> Option<&[u64]> {
         if self.frame[cell.present as usize] == 0 {
             return None;

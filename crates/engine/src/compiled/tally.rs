@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::ExactSum;
 use super::fault::Fault;
-use super::instances::{hash, same};
 use super::layout::Leaf;
 use super::scalar::{Scalar, decimal, number};
+use super::words::{hash, same};
 
 /// What a tally keeps for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,7 @@ impl Tally {
         }
     }
 
+    #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<usize> {
         if self.key_width == 0 {
             return (!self.groups.is_empty()).then_some(0);
@@ -164,7 +165,7 @@ impl Tally {
         let members = group.members;
         group.members = members + u64::from(new.is_some()) - u64::from(old.is_some());
         let mut place = None;
-        if group.cells.iter().any(|cell| matches!(cell, Cell::Extreme(_))) {
+        if measures.iter().any(|measure| matches!(measure, Measure::Min(_) | Measure::Max(_))) {
             if places.len() <= slot as usize {
                 places.resize(slot as usize + 1, 0);
             }
@@ -278,9 +279,6 @@ impl Cell {
         old: Option<&[u64]>,
         new: Option<&[u64]>,
     ) -> Result<bool, Fault> {
-        if old == new {
-            return Ok(false);
-        }
         let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
             Cell::Members => return Ok(false),
