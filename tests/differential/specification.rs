@@ -33,7 +33,39 @@ pub(super) fn draft(random: &mut Random) -> Draft {
     for _ in 0..random.below(3) {
         trigger(&mut draft, random);
     }
+    if random.chance(50) {
+        watch(&mut draft, random);
+    }
     draft
+}
+
+/// Triggers that say what streams hold, so that a run which tells of triggers alone shows it.
+fn watch(draft: &mut Draft, random: &mut Random) {
+    for stream in draft.streams.clone() {
+        let pacing = match &stream.pacing {
+            Pacing::Local(_) => Pacing::Global(random.choose(&PERIODS)),
+            // Without a clock of its own it is no reason to look at the time.
+            pacing => pacing.clone(),
+        };
+        let Some(default) = stream.ty.literal(random) else { continue };
+        if random.chance(40) || matches!(stream.ty, Ty::Fixed | Ty::UFixed | Ty::Tuple(_)) {
+            continue;
+        }
+        let names = param_names(&stream.params);
+        let value = format!("{}.hold(or: {default})", stream.with_args(&names));
+        let mut text =
+            if names.is_empty() { "trigger".to_owned() } else { format!("trigger({})", names.join(", ")) };
+        let life = stream.life.as_ref();
+        text += &life.map(|life| format!("\n  {}", life.spawn)).unwrap_or_default();
+        let at = pacing.text(&draft.input_names(), random);
+        text += &format!(
+            "\n  eval {at} when {value} != {default} with \"{} {{{{v}}}}\".format({value})",
+            stream.name
+        );
+        text +=
+            &life.and_then(|life| life.close.clone()).map(|close| format!("\n  {close}")).unwrap_or_default();
+        draft.declarations.push(text);
+    }
 }
 
 fn input_type(random: &mut Random) -> Ty {

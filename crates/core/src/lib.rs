@@ -33,7 +33,7 @@ pub use adapter::{Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
 pub use columns::{Columns, Mismatches, WantedColumn};
-pub use engine::{BuildEngine, Engine, EngineError};
+pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
 pub use nearest::nearest;
 pub use panics::catch_panic;
 pub use pipeline::{Counters, Counts, OnWait, Pipeline, RunError, RunOptions, RunReport};

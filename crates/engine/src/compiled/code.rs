@@ -120,11 +120,6 @@ pub(super) enum Op {
         b: Slot,
         to: Slot,
     },
-    Differ {
-        a: Slot,
-        b: Slot,
-        to: Slot,
-    },
     EqF {
         a: Slot,
         b: Slot,

@@ -18,14 +18,18 @@ mod layout;
 mod machine;
 mod plan;
 mod scalar;
+mod snapshot;
 mod state;
 mod strings;
 mod tally;
+mod upkeep;
 mod verdicts;
 mod windows;
 mod words;
 
-use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Verdicts, WantedColumn};
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts, WantedColumn,
+};
 
 use self::columns::Column;
 use self::instant::{Evaluator, Failed};
@@ -40,6 +44,8 @@ pub struct CompiledEngine {
     evaluator: Evaluator,
     wanted: Vec<WantedColumn>,
     names: Vec<String>,
+    /// Of the plan.
+    fingerprint: u64,
     start: Time,
     /// Everything that is due up to and at this time has been evaluated.
     evaluated: Time,
@@ -56,6 +62,7 @@ impl CompiledEngine {
             EngineError::Build(format!("the compiled engine cannot evaluate {refused}{way_out}"))
         })?;
         Ok(CompiledEngine {
+            fingerprint: snapshot::fingerprint(&plan),
             names: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
             evaluator: Evaluator::new(plan),
             wanted: spec.wanted().to_vec(),
@@ -166,11 +173,22 @@ impl Engine for CompiledEngine {
             return Err(EngineError::Event { index: 0, column: None, reason });
         };
         self.select(out.selection());
-        (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out))
+        let fed =
+            (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out));
+        self.evaluator.tidy();
+        fed
     }
 
     fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
         self.select(out.selection());
         self.run_clock(time, None, out)
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+        self.save()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        self.load(snapshot)
     }
 }

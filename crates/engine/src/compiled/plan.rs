@@ -9,7 +9,7 @@ use super::strings::Strings;
 use super::tally::Measure;
 use super::windows::WindowPlan;
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Cell>,
     pub(super) input_watchers: Vec<Vec<Watcher>>,
@@ -57,7 +57,7 @@ pub(super) enum Task {
 
 /// Streams that are spawned by the same words, and closed by the same or never, share their slots:
 /// what one stream's instance reads of another's with the same parameters is right beside it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct FamilyPlan {
     pub(super) members: Vec<usize>,
     pub(super) is_parameterised: bool,
@@ -71,7 +71,7 @@ pub(super) struct FamilyPlan {
     pub(super) knows_its_spawn: bool,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct StreamPlan {
     pub(super) name: String,
     pub(super) is_trigger: bool,
@@ -125,7 +125,7 @@ pub(super) enum Pacing {
     Local(u64),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct SpawnPlan {
     pub(super) pacing: Pacing,
     /// Yields if there is an instance to spawn.
@@ -133,7 +133,7 @@ pub(super) struct SpawnPlan {
     pub(super) key: Slot,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct EvalPlan {
     pub(super) pacing: Pacing,
     /// Yields if there is a new value.
@@ -146,7 +146,7 @@ pub(super) struct EvalPlan {
     pub(super) reads_itself: bool,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct ClausePlan {
     /// If it differs from that of the stream.
     pub(super) activation: Option<usize>,
@@ -154,7 +154,7 @@ pub(super) struct ClausePlan {
 }
 
 /// The instances that a condition can hold for: those whose parameters are the key's.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Path {
     /// Computes the key.
     pub(super) program: usize,
@@ -172,7 +172,7 @@ pub(super) enum Route {
     Index(usize),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct ClosePlan {
     pub(super) pacing: Pacing,
     /// Yields if the instance closes.
@@ -208,7 +208,7 @@ pub(super) enum Who {
     Index(usize, Vec<usize>),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct TallyPlan {
     pub(super) target: usize,
     /// Words of the target's parameters that make the key.
@@ -226,7 +226,7 @@ pub(super) struct TallyPlan {
 }
 
 /// An aggregation that looks at every instance when it is read.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct ScanPlan {
     pub(super) target: usize,
     pub(super) only_fresh: bool,

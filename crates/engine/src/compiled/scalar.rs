@@ -15,6 +15,7 @@ pub(super) enum Scalar {
     UInt(u64),
     Int(i64),
     Float(f64),
+    #[serde(with = "as_words")]
     Decimal(Decimal),
     /// The number of an interned string.
     Text(u64),
@@ -177,6 +178,20 @@ impl Scalar {
 
 pub(super) fn number(value: f64) -> Result<Scalar, Fault> {
     if value.is_nan() { Err(Fault::NotANumber) } else { Ok(Scalar::Float(value)) }
+}
+
+/// A decimal in a snapshot: the same two words as in memory.
+pub(super) mod as_words {
+    use rust_decimal::Decimal;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in crate::compiled) fn serialize<S: Serializer>(value: &Decimal, to: S) -> Result<S::Ok, S::Error> {
+        super::decimal_words(*value).serialize(to)
+    }
+
+    pub(in crate::compiled) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Decimal, D::Error> {
+        <[u64; 2]>::deserialize(from).map(|words| super::decimal(&words))
+    }
 }
 
 pub(super) fn decimal(words: &[u64]) -> Decimal {

@@ -1,5 +1,6 @@
 //! Every string once: texts and byte strings become numbers that are equal if the strings are.
 
+use std::fmt;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -17,6 +18,13 @@ pub(super) struct Strings {
     table: HashTable<u32>,
     #[serde(skip)]
     hasher: DefaultHashBuilder,
+}
+
+/// The strings alone: the table beside them is another one in every process.
+impl fmt::Debug for Strings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.stored).finish()
+    }
 }
 
 impl Strings {

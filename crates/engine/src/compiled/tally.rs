@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::exact::ExactSum;
 use super::fault::Fault;
 use super::layout::Leaf;
-use super::scalar::{Scalar, decimal, number};
+use super::scalar::{Scalar, as_words, decimal, number};
 use super::words::{hash, same};
 
 /// What a tally keeps for a group.
@@ -55,6 +55,7 @@ enum Cell {
     True(u64),
     Whole(i128),
     Float(Box<ExactSum>),
+    #[serde(with = "as_words")]
     Decimal(rust_decimal::Decimal),
     Extreme(Extreme),
     /// Sums of x and x².
