@@ -3,11 +3,35 @@
 
 use fairstream_engine::Specification;
 use rtlola_frontend::RtLolaMir;
-use rtlola_frontend::mir::{OutputStream, PacingType, WindowOperation};
+use rtlola_frontend::mir::{OutputStream, PacingType, Stream, WindowOperation};
 
 /// Whether the interpreter is known to be wrong about a specification.
 pub(super) fn is_misjudged(spec: &Specification) -> bool {
-    forgets_a_close(spec.mir()) || does_not_wait(spec.mir())
+    forgets_a_close(spec.mir())
+        || does_not_wait(spec.mir())
+        || does_not_start(spec.mir())
+        || does_not_start_again(spec.mir())
+}
+
+/// A window of a stream without parameters that was closed and spawned again stays empty:
+/// `window_of_a_stream_spawned_again`.
+fn does_not_start_again(mir: &RtLolaMir) -> bool {
+    let ends = |caller| {
+        let caller = mir.output(caller);
+        !caller.is_parameterized() && caller.close.condition.is_some()
+    };
+    mir.sliding_windows.iter().any(|window| ends(window.caller))
+        || mir.discrete_windows.iter().any(|window| ends(window.caller))
+}
+
+/// A window with the clock of a stream without parameters, over an instance that is spawned after
+/// that stream, stays empty: `window_over_a_later_instance`.
+fn does_not_start(mir: &RtLolaMir) -> bool {
+    mir.sliding_windows.iter().any(|window| {
+        matches!(window.pacing, PacingType::LocalPeriodic(_))
+            && !mir.stream(window.caller).is_parameterized()
+            && mir.stream(window.target).is_parameterized()
+    })
 }
 
 /// A percentile of exactly so many values does not wait for them: `percentile_that_waits`.
