@@ -88,6 +88,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineKind::Compiled)]
     pub(crate) engine: EngineKind,
 
+    /// Evaluate with both engines, and stop at the first difference between them; slow
+    #[arg(long)]
+    pub(crate) verify: bool,
+
     /// Whether `console` uses colour
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
@@ -101,6 +105,10 @@ pub(crate) struct RunArguments {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) input: InputArguments,
+
+    /// Say how each stream is evaluated, and what costs more the more instances there are
+    #[arg(long)]
+    pub(crate) plan: bool,
 }
 
 #[derive(Debug, Args)]

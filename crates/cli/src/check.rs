@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use fairstream_core::SourceContext;
-use fairstream_engine::{Outline, Role};
+use fairstream_core::{SourceContext, Time};
+use fairstream_engine::{CompiledEngine, Explanation, Outline, Role};
 
 use crate::args::{CheckArguments, EngineKind};
 use crate::progress::counted;
@@ -23,6 +23,9 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     if !outline.iter().any(|stream| stream.role == Role::Trigger) {
         text += "\nIt has no trigger, so a run of it never reports a violation.\n";
     }
+    if arguments.plan {
+        plan(&mut text, &CompiledEngine::new(&spec, Time(0))?.explain());
+    }
     // Said before the inputs are looked at, which may fail.
     print(&text)?;
 
@@ -34,6 +37,21 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
     Ok(Outcome::NothingViolated)
+}
+
+/// How streams are evaluated, warnings last.
+fn plan(text: &mut String, explanations: &[Explanation]) {
+    *text += "\nis evaluated\n";
+    for Explanation { stream, steps, warnings } in explanations {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {stream}");
+        for step in steps {
+            let _ = writeln!(text, "    {step}");
+        }
+        for warning in warnings {
+            let _ = writeln!(text, "    warning: {warning}");
+        }
+    }
 }
 
 fn section(

@@ -5,15 +5,35 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, StopToken};
-use fairstream_engine::{CompiledEngine, ReferenceEngine, Role};
+use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
 use crate::args::{EngineKind, RunArguments};
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, summary};
 use crate::{Outcome, load, note, outputs};
 
+/// Builds the engine that was asked for once it is known where the clock starts.
+fn build(spec: Specification, kind: EngineKind, verify: bool) -> BuildEngine {
+    Box::new(move |start| {
+        let compiled = || Ok(Box::new(CompiledEngine::new(&spec, start)?) as Box<dyn Engine>);
+        let reference = || Ok(Box::new(ReferenceEngine::new(&spec, start)?) as Box<dyn Engine>);
+        match (verify, kind) {
+            (true, _) => {
+                let engines = [("compiled", compiled()?), ("reference", reference()?)];
+                Ok(Box::new(VerifyingEngine::new(engines, start)?))
+            }
+            (false, EngineKind::Compiled) => compiled(),
+            (false, EngineKind::Reference) => reference(),
+        }
+    })
+}
+
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let spec = load::specification(&arguments.input.spec, arguments.engine)?;
+    if arguments.verify {
+        // The other engine, too, must be able to evaluate it.
+        load::specification(&arguments.input.spec, EngineKind::Reference)?;
+    }
     if arguments.input.inputs.is_empty() {
         bail!("there is no input: name a file after the specification, or `csv:-` for standard input");
     }
@@ -45,13 +65,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
-    let kind = arguments.engine;
-    let engine: BuildEngine = Box::new(move |start| {
-        Ok(match kind {
-            EngineKind::Compiled => Box::new(CompiledEngine::new(&spec, start)?) as Box<dyn Engine>,
-            EngineKind::Reference => Box::new(ReferenceEngine::new(&spec, start)?),
-        })
-    });
+    let engine = build(spec, arguments.engine, arguments.verify);
 
     interrupt.start();
     let start = Instant::now();

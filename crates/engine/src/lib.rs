@@ -18,7 +18,7 @@ mod specification;
 mod value;
 mod verify;
 
-pub use compiled::CompiledEngine;
+pub use compiled::{CompiledEngine, Explanation};
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
 pub use verify::{VerifyingEngine, first_difference};

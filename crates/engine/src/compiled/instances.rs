@@ -104,6 +104,13 @@ impl Instances {
         self.live
     }
 
+    /// What a slot takes, with its entries in the table and the indexes.
+    pub(super) fn slot_bytes(&self) -> usize {
+        const ENTRY: usize = 5;
+        const LINKS: usize = 8;
+        8 * self.stride + ENTRY + self.indexes.len() * (ENTRY + LINKS)
+    }
+
     /// How many slots there are, free ones included.
     pub(super) fn slots(&self) -> u32 {
         (self.words.len() / self.stride) as u32

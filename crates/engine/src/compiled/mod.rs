@@ -10,6 +10,7 @@ mod code;
 mod columns;
 mod compile;
 mod exact;
+mod explain;
 mod fault;
 mod fold;
 mod instances;
@@ -32,6 +33,7 @@ use fairstream_core::{
 };
 
 use self::columns::Column;
+pub use self::explain::Explanation;
 use self::instant::{Evaluator, Failed};
 use crate::Specification;
 use crate::specification::with_deep_stack;
@@ -110,12 +112,12 @@ impl CompiledEngine {
             if let Some((words, width)) = value {
                 self.evaluator
                     .accept(input, &words[..width])
-                    .map_err(|failed| bad(None, self.explain(failed)))?;
+                    .map_err(|failed| bad(None, self.reason(failed)))?;
             }
         }
-        self.evaluator.event().map_err(|failed| bad(None, self.explain(failed)))?;
+        self.evaluator.event().map_err(|failed| bad(None, self.reason(failed)))?;
         self.evaluator.write(time, out)?;
-        self.evaluator.end_instant().map_err(|failed| bad(None, self.explain(failed)))
+        self.evaluator.end_instant().map_err(|failed| bad(None, self.reason(failed)))
     }
 
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
@@ -127,7 +129,7 @@ impl CompiledEngine {
                 let failed = |engine: &Self, failed: Failed| EngineError::Deadline {
                     time: at,
                     before: event,
-                    reason: engine.explain(failed),
+                    reason: engine.reason(failed),
                 };
                 self.evaluator.deadline(next).map_err(|fault| failed(self, fault))?;
                 self.evaluator.write(at, out)?;
@@ -146,7 +148,7 @@ impl CompiledEngine {
         u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
     }
 
-    fn explain(&self, Failed { stream, failure }: Failed) -> String {
+    fn reason(&self, Failed { stream, failure }: Failed) -> String {
         let plan = &self.evaluator.plan;
         let stream = plan.streams.get(stream).map_or("", |stream| stream.name.as_str());
         let origin = plan.programs.get(failure.program).map_or("", |program| program.origin(failure.at));

@@ -1,0 +1,146 @@
+//! A plan in words: how instances are reached, and what that costs.
+
+use super::CompiledEngine;
+use super::instances::{Instances, Room};
+use super::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
+use super::tally::Measure;
+
+/// How a stream is evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Its name, with its parameters.
+    pub stream: String,
+    /// What is done for an event or a deadline, in a few words each.
+    pub steps: Vec<String>,
+    /// What costs more the more instances there are, and why.
+    pub warnings: Vec<String>,
+}
+
+impl CompiledEngine {
+    /// How each stream is evaluated, in the order of the specification.
+    pub fn explain(&self) -> Vec<Explanation> {
+        let plan = &self.evaluator.plan;
+        plan.streams.iter().enumerate().map(|(index, stream)| explain(plan, index, stream)).collect()
+    }
+}
+
+fn explain(plan: &Plan, index: usize, stream: &StreamPlan) -> Explanation {
+    let family = &plan.families[stream.family];
+    let mut steps = Vec::new();
+    let mut warnings = Vec::new();
+    let is_first = family.members.first() == Some(&index);
+    match (is_first, family.members.as_slice()) {
+        (true, [_, others @ ..]) if !others.is_empty() => {
+            steps.push(format!("shares its slots with {}", names(plan, others)));
+        }
+        (false, [first, ..]) => steps.push(format!("shares the slots of {}", names(plan, &[*first]))),
+        _ => {}
+    }
+    evaluation(stream, &mut steps, &mut warnings);
+    if let Some(close) = family.close.as_ref().filter(|_| is_first) {
+        closing(stream, close, &mut steps, &mut warnings);
+    }
+    for tally in stream.tallies.iter().map(|tally| &plan.tallies[*tally]) {
+        let measures: Vec<&str> = tally.measures.iter().map(|measure| measure_name(*measure)).collect();
+        let key = if tally.key_names.is_empty() {
+            String::new()
+        } else {
+            format!(" for each {}", tally.key_names.join(", "))
+        };
+        let filter = tally.filter_text.as_ref().map(|text| format!(" where {text}")).unwrap_or_default();
+        steps.push(format!("kept up to date over its instances{key}{filter}: {}", measures.join(", ")));
+    }
+    for scan in plan.scans.iter().filter(|scan| scan.reader == index) {
+        let target = &plan.streams[scan.target].name;
+        if scan.only_fresh {
+            steps.push(format!("aggregates over the instances of `{target}` that have a new value"));
+        } else {
+            warnings.push(format!("looks at every instance of `{target}`: {}", scan.reason));
+        }
+    }
+    if stream.is_parameterised() && is_first {
+        steps.push(format!("{} bytes an instance", bytes(plan, stream.family)));
+    }
+    let stream = if stream.param_names.is_empty() {
+        stream.name.clone()
+    } else {
+        format!("{}({})", stream.name, stream.param_names.join(", "))
+    };
+    Explanation { stream, steps, warnings }
+}
+
+fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<String>) {
+    let paths: Vec<Option<&Path>> = stream.eval.clauses.iter().map(|clause| clause.path.as_ref()).collect();
+    if matches!(stream.eval.pacing, Pacing::Local(_)) {
+        steps.push("evaluated by the clock of each instance".to_owned());
+    } else if stream.is_parameterised() && paths.iter().all(Option::is_some) {
+        for path in paths.into_iter().flatten() {
+            let step = format!("evaluated {}", reached(path));
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+    } else if stream.eval.remembers {
+        let who = if stream.is_parameterised() { "for an instance " } else { "" };
+        steps.push(format!("evaluated again {who}only when something that it reads has changed"));
+    } else if stream.is_parameterised() {
+        warnings.push(
+            "evaluates every instance each time: no condition such as `input = parameter` says which"
+                .to_owned(),
+        );
+    } else {
+        steps.push("evaluated each time".to_owned());
+    }
+}
+
+fn closing(stream: &StreamPlan, close: &ClosePlan, steps: &mut Vec<String>, warnings: &mut Vec<String>) {
+    if matches!(close.pacing, Pacing::Local(_)) {
+        steps.push("closed by the clock of each instance".to_owned());
+    } else if !stream.is_parameterised() {
+    } else if let Some(path) = &close.path {
+        steps.push(format!("closed {}", reached(path)));
+    } else if close.remembers {
+        steps.push("its close is looked at only when something that it reads has changed".to_owned());
+    } else {
+        warnings.push("looks at the close condition of every instance each time".to_owned());
+    }
+}
+
+fn reached(path: &Path) -> String {
+    match path.route {
+        Route::Lookup => format!("by one lookup of {}", path.pinned.join(", ")),
+        Route::Index(_) => format!("by an index over {}", path.pinned.join(", ")),
+    }
+}
+
+fn names(plan: &Plan, streams: &[usize]) -> String {
+    let names: Vec<String> =
+        streams.iter().map(|stream| format!("`{}`", plan.streams[*stream].name)).collect();
+    names.join(", ")
+}
+
+/// What a slot of a family takes, without the slack that tables keep.
+fn bytes(plan: &Plan, family: usize) -> usize {
+    let plan_of = &plan.families[family];
+    let room = |member: &usize| {
+        let stream = &plan.streams[*member];
+        Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
+    };
+    let rooms: Vec<Room> = plan_of.members.iter().map(room).collect();
+    Instances::new(plan_of.param_width, &rooms, &plan_of.indexes).slot_bytes()
+}
+
+fn measure_name(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Count => "count",
+        Measure::All => "forall",
+        Measure::Any => "exists",
+        Measure::Min(_) => "min",
+        Measure::Max(_) => "max",
+        Measure::Sum(_) => "sum",
+        Measure::Average(_) => "avg",
+        Measure::Variance => "var",
+        Measure::Deviation => "sd",
+        Measure::Covariance => "cov",
+    }
+}
