@@ -51,6 +51,13 @@ pub(super) enum Op {
         to: Slot,
         count: u32,
     },
+    /// A word, or another where it is absent.
+    Or {
+        flag: Slot,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
     /// Fails if a stream that is read has no value.
     Require {
         flag: Slot,
@@ -217,6 +224,12 @@ pub(super) enum Op {
         family: u32,
         member: u32,
         back: u32,
+        to: Slot,
+    },
+    /// The latest value of the instance in the same slot, which must have one, at `to`.
+    OwnSync {
+        family: u32,
+        member: u32,
         to: Slot,
     },
     /// The latest value of the instance in the same slot as the one that is being evaluated.

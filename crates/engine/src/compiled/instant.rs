@@ -235,10 +235,12 @@ impl Evaluator {
     fn spawn(&mut self, index: usize) -> Result<(), Failed> {
         let plan = &self.plan.families[index];
         let Some(spawn) = &plan.spawn else { return Ok(()) };
-        let yields = run(&self.plan, &mut self.state, spawn.program)
-            .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
-        if !yields {
-            return Ok(());
+        if let Some(program) = spawn.program {
+            let yields = run(&self.plan, &mut self.state, program)
+                .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
+            if !yields {
+                return Ok(());
+            }
         }
         let State { families, streams, windows, frame, now, instant, .. } = &mut self.state;
         let state = &mut families[index];
@@ -299,6 +301,10 @@ impl Evaluator {
     /// A stream without instances, or those instances for which something has changed, or all.
     fn evaluate(&mut self, index: usize) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
+        let state = &self.state.streams[index];
+        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() {
+            return Ok(());
+        }
         let (family, member) = (plan.family, plan.member);
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
         if whole && !self.state.families[family].alive {
@@ -718,7 +724,9 @@ fn follow(
     path: &Path,
     candidates: &mut Vec<u32>,
 ) -> Result<(), Failure> {
-    run(plan, state, path.program)?;
+    if let Some(program) = path.program {
+        run(plan, state, program)?;
+    }
     let instances = &state.families[family].instances;
     let key = path.key as usize;
     match path.route {

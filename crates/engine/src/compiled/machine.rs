@@ -127,6 +127,9 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             Op::CopyMany { from, to, count } => {
                 frame.copy_within(*from as usize..(*from + *count) as usize, *to as usize);
             }
+            Op::Or { flag, a, b, to } => {
+                word!(to) = if word!(flag) != 0 { word!(a) } else { word!(b) };
+            }
             Op::Require { flag } => {
                 if word!(flag) == 0 {
                     stop!(Err(Fault::NoValue));
@@ -181,6 +184,11 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             Op::Own { family, member, to } => {
                 let value = families[*family as usize].instances.latest(*current, *member as usize);
                 put(frame, *to, value);
+            }
+            Op::OwnSync { family, member, to } => {
+                let value = families[*family as usize].instances.latest(*current, *member as usize);
+                let value = checked!(value, Fault::NoValue);
+                copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
             }
             Op::PastOfOwn { family, member, back, to } => {
                 let instances = &families[*family as usize].instances;

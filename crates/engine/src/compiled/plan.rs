@@ -128,8 +128,8 @@ pub(super) enum Pacing {
 #[derive(Clone, Debug)]
 pub(super) struct SpawnPlan {
     pub(super) pacing: Pacing,
-    /// Yields if there is an instance to spawn.
-    pub(super) program: usize,
+    /// Yields if there is an instance to spawn; without one there always is.
+    pub(super) program: Option<usize>,
     pub(super) key: Slot,
 }
 
@@ -156,8 +156,8 @@ pub(super) struct ClausePlan {
 /// The instances that a condition can hold for: those whose parameters are the key's.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// Computes the key.
-    pub(super) program: usize,
+    /// Computes the key, unless it is in its place already.
+    pub(super) program: Option<usize>,
     pub(super) key: Slot,
     pub(super) route: Route,
     /// Names of the parameters that are pinned.

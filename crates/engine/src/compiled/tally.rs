@@ -182,7 +182,14 @@ impl Tally {
             }
         }
         for (index, (cell, measure)) in group.cells.iter_mut().zip(measures).enumerate() {
-            if cell.change(*measure, place.unwrap_or_default(), old, new)? || members != group.members {
+            let other = cell.change(*measure, place.unwrap_or_default(), old, new)?;
+            // A sum, an extreme or a truth value stays as it is where a member comes that does not
+            // matter, unless it is the first or the last.
+            let by_number = match measure {
+                Measure::Sum(_) | Measure::Min(_) | Measure::Max(_) => members.min(group.members) == 0,
+                _ => true,
+            };
+            if other || (by_number && members != group.members) {
                 changed(index);
             }
         }

@@ -94,11 +94,22 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let number = is_number(rest.chars().next()?);
-        let end = rest.find(|c| is_number(c) != number).unwrap_or(rest.len());
+        let mut end = rest.find(|c| is_number(c) != number).unwrap_or(rest.len());
+        if number {
+            end += exponent(&rest[end..]);
+        }
         let piece;
         (piece, rest) = rest.split_at(end);
         Some(piece)
     })
+}
+
+/// How long the exponent of a number is, if there is one: `e-17`.
+fn exponent(text: &str) -> usize {
+    let Some(digits) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let digits = digits.strip_prefix(['-', '+']).unwrap_or(digits);
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == digits.len() { 0 } else { text.len() - rest.len() }
 }
 
 #[cfg(test)]
@@ -115,6 +126,9 @@ mod tests {
             ("[1,0.5]", "[1,0.5,2]", false),
             ("10000000000000001", "10000000000000002", false),
             ("1", "1.0000000000001", true),
+            ("[3.9e-17,1]", "[0.0,1]", true),
+            ("2.5e3 each", "2.5e4 each", false),
+            ("1.5east", "1.5east", true),
             ("a-b", "a.b", false),
             ("1", "one", false),
         ] {

@@ -100,6 +100,11 @@ impl Builder<'_> {
                 let value = self.expression(expr)?;
                 let Some(flag) = value.flag else { return Ok(value) };
                 let to = self.room(&expression.ty);
+                if width(&expression.ty) == 1 && is_at_hand(default) {
+                    let other = self.expression(default)?.base;
+                    self.emit(Op::Or { flag, a: value.base, b: other, to: to.base });
+                    return Ok(to);
+                }
                 let absent = self.jump_unless(flag);
                 self.copy(value, to, inner(&expr.ty));
                 let done = self.jump();
@@ -149,9 +154,56 @@ impl Builder<'_> {
                 self.emit(Op::Copy { from: yes, to: flag });
                 self.copy(value, to, inner(&expression.ty));
             }
-            _ => self.copy(value, to, &expression.ty),
+            _ => {
+                if !self.redirect(value.base, to.base, width(&expression.ty)) {
+                    self.copy(value, to, &expression.ty);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Lets the last operation write to where its result would be copied to, if it has just that.
+    fn redirect(&mut self, from: Slot, into: Slot, width: usize) -> bool {
+        let is_whole = self.landed < self.ops.len() && !self.lenient;
+        let Some(op) = self.ops.last_mut().filter(|_| is_whole && width == 1) else { return false };
+        let to = match op {
+            Op::AddU { to, .. }
+            | Op::AddI { to, .. }
+            | Op::AddF { to, .. }
+            | Op::SubU { to, .. }
+            | Op::SubI { to, .. }
+            | Op::SubF { to, .. }
+            | Op::MulU { to, .. }
+            | Op::MulI { to, .. }
+            | Op::MulF { to, .. }
+            | Op::DivU { to, .. }
+            | Op::DivI { to, .. }
+            | Op::DivF { to, .. }
+            | Op::Same { to, .. }
+            | Op::EqF { to, .. }
+            | Op::LtU { to, .. }
+            | Op::LeU { to, .. }
+            | Op::LtI { to, .. }
+            | Op::LeI { to, .. }
+            | Op::LtF { to, .. }
+            | Op::LeF { to, .. }
+            | Op::UIntToFloat { to, .. }
+            | Op::IntToFloat { to, .. }
+            | Op::Or { to, .. }
+            | Op::OwnSync { to, .. } => to,
+            // The flag goes right before the value.
+            Op::Tally { to, .. } if self.spare == Some(into - 1) && *to + 1 == from => {
+                *to = into - 1;
+                return true;
+            }
+            _ => return false,
+        };
+        if *to != from {
+            return false;
+        }
+        *to = into;
+        true
     }
 
     fn clear(&mut self, to: Slot, count: usize) {
@@ -334,6 +386,9 @@ impl Builder<'_> {
         let (Some(left_leaf), Some(right_leaf)) = (leaf(&left.ty), leaf(&right.ty)) else {
             return Err(Refused::construct(format!("`{}`", self.text(expression))));
         };
+        if let Some(constant) = self.folded(operation, left_leaf, a, b) {
+            return Ok(Operand::at(constant));
+        }
         self.mark(expression);
         use ArithLogOp::{Add, Div, Mul, Sub};
         match (operation, left_leaf) {
@@ -353,6 +408,23 @@ impl Builder<'_> {
         }
         self.check_range(expression, to);
         Ok(Operand::at(to))
+    }
+
+    /// The result of an operation on two float constants.
+    fn folded(&mut self, operation: ArithLogOp, leaf: Leaf, a: Slot, b: Slot) -> Option<Slot> {
+        let value = |slot: Slot| {
+            let is_constant = leaf == Leaf::Float && self.constants.values().any(|known| *known == slot);
+            is_constant.then(|| f64::from_bits(self.plan.frame[slot as usize]))
+        };
+        let (a, b) = (value(a)?, value(b)?);
+        let result = match operation {
+            ArithLogOp::Add => a + b,
+            ArithLogOp::Sub => a - b,
+            ArithLogOp::Mul => a * b,
+            ArithLogOp::Div => a / b,
+            _ => return None,
+        };
+        (!result.is_nan()).then(|| self.word(result.to_bits()))
     }
 
     /// Fails where the result does not fit a type of fewer than 64 bits.
@@ -569,10 +641,8 @@ impl Builder<'_> {
         match kind {
             StreamAccessKind::Hold if is_beside => self.emit(Op::Own { family, member, to }),
             StreamAccessKind::Sync if is_beside => {
-                self.emit(Op::Own { family, member, to });
-                self.mark(expression);
-                self.emit(Op::Require { flag: to });
-                return Ok(Operand::at(to + 1));
+                self.emit(Op::OwnSync { family, member, to });
+                return Ok(Operand::at(to));
             }
             StreamAccessKind::Hold => self.emit(Op::Hold { stream: number, key, to }),
             StreamAccessKind::Get => self.emit(Op::Get { stream: number, key, to }),
@@ -615,6 +685,19 @@ impl Builder<'_> {
         Ok(base)
     }
 
+    /// Where the key is that an expression makes, if it is an input of one word as it stands.
+    pub(super) fn key_at_hand(&self, expression: &Expression) -> Option<Slot> {
+        let ExpressionKind::StreamAccess { target: StreamReference::In(input), .. } = expression.kind else {
+            return None;
+        };
+        let is_sync = matches!(
+            expression.kind,
+            ExpressionKind::StreamAccess { access_kind: StreamAccessKind::Sync, .. }
+        );
+        let is_plain = leaf(&expression.ty).is_some_and(Leaf::is_plain);
+        (is_sync && is_plain).then(|| self.plan.inputs[input].value)
+    }
+
     /// A parameter at a given place, in the one form that equal values share.
     pub(super) fn key_part(&mut self, expression: &Expression, to: Slot) -> Result<(), Refused> {
         let base = self.contiguous(expression)?;
@@ -654,12 +737,8 @@ impl Builder<'_> {
 
     /// A flag and a value as the type has it.
     pub(super) fn result(&mut self, expression: &Expression, to: Slot) -> Operand {
-        if matches!(expression.ty, Type::Option(_)) {
-            return Operand::optional(to);
-        }
-        self.mark(expression);
-        self.emit(Op::Require { flag: to });
-        Operand::at(to + 1)
+        // What the type says is always there has a value for nothing at all.
+        if matches!(expression.ty, Type::Option(_)) { Operand::optional(to) } else { Operand::at(to + 1) }
     }
 
     pub(super) fn emit(&mut self, op: Op) {
@@ -699,6 +778,9 @@ impl Builder<'_> {
     /// Lets jumps end here.
     pub(super) fn land(&mut self, jumps: &[usize]) {
         let here = self.ops.len() as Label;
+        if !jumps.is_empty() {
+            self.landed = self.ops.len();
+        }
         for jump in jumps {
             match &mut self.ops[*jump] {
                 Op::Jump { to }
@@ -710,6 +792,11 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// Whether an expression is a place in the frame already.
+pub(super) fn is_at_hand(expression: &Expression) -> bool {
+    matches!(expression.kind, ExpressionKind::LoadConstant(_) | ExpressionKind::ParameterAccess(..))
 }
 
 /// The leaf of a type that has one.

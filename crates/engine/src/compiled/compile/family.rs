@@ -59,6 +59,11 @@ impl Builder<'_> {
     }
 
     fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Refused> {
+        if let (Some(expression), None) = (&output.spawn.expression, &output.spawn.condition)
+            && let Some(key) = self.key_at_hand(expression)
+        {
+            return Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: None, key });
+        }
         let key = self.take(self.plan.streams[self.stream].param_width);
         let program = self.program(Place::Spawn, |builder| {
             let leave = match &output.spawn.condition {
@@ -82,7 +87,7 @@ impl Builder<'_> {
             builder.land(&leave);
             Ok(())
         })?;
-        Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program, key })
+        Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: Some(program), key })
     }
 }
 

@@ -10,7 +10,9 @@ mod stream;
 use std::collections::HashMap;
 
 use rtlola_frontend::RtLolaMir;
-use rtlola_frontend::mir::{InputStream, MemorizationBound, OutputStream, Stream, StreamAccessKind, Type};
+use rtlola_frontend::mir::{
+    InputStream, MemorizationBound, Offset, Origin, OutputStream, Stream, StreamAccessKind, Type,
+};
 
 use self::expression::Place;
 use super::code::{Label, Op, Program, Slot};
@@ -49,6 +51,8 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         stream: 0,
         place: Place::Eval,
         lenient: false,
+        landed: 0,
+        spare: None,
     };
     if mir.inputs.len() > 128 {
         return Err(Refused::construct("more than 128 inputs"));
@@ -99,6 +103,10 @@ struct Builder<'a> {
     place: Place,
     /// Whether a value that is not there may be read.
     lenient: bool,
+    /// The last place that a jump leads to.
+    landed: usize,
+    /// A word of the frame that nobody needs, before the result of the program.
+    spare: Option<Slot>,
 }
 
 impl Builder<'_> {
@@ -148,7 +156,7 @@ impl Builder<'_> {
             value_leaves: placed(&output.ty),
             param_width,
             width: width(&output.ty),
-            depth: depth(output),
+            depth: if cell.is_some() { depth(output) } else { instance_depth(output) },
             cell,
             family: 0,
             member: 0,
@@ -178,7 +186,9 @@ impl Builder<'_> {
         let before = std::mem::replace(&mut self.place, place);
         let ops = std::mem::take(&mut self.ops);
         let origins = std::mem::take(&mut self.origins);
+        let (landed, spare) = (std::mem::take(&mut self.landed), self.spare.take());
         write(self)?;
+        (self.landed, self.spare) = (landed, spare);
         let program = Program {
             ops: std::mem::replace(&mut self.ops, ops),
             origins: std::mem::replace(&mut self.origins, origins),
@@ -209,12 +219,34 @@ impl Builder<'_> {
     }
 }
 
+/// Every access to a stream, and whether it is of the stream to itself while it is evaluated, when its
+/// new value is not there yet.
+fn accesses(output: &OutputStream) -> impl Iterator<Item = (StreamAccessKind, bool)> {
+    output.accessed_by.iter().flat_map(|(reader, accesses)| {
+        accesses.iter().map(|(origin, kind)| {
+            let is_own = *reader == output.reference && matches!(origin, Origin::Eval(_) | Origin::Filter(_));
+            (*kind, is_own)
+        })
+    })
+}
+
 /// Whether somebody asks if the latest value of an instance is of this instant.
 fn knows_fresh(output: &OutputStream) -> bool {
-    let mut kinds = output.accessed_by.iter().flat_map(|(_, accesses)| accesses);
-    kinds.any(|(_, kind)| {
-        matches!(kind, StreamAccessKind::Get | StreamAccessKind::Fresh | StreamAccessKind::Offset(_))
+    accesses(output).any(|(kind, is_own)| match kind {
+        StreamAccessKind::Get | StreamAccessKind::Fresh => true,
+        StreamAccessKind::Offset(_) => !is_own,
+        _ => false,
     })
+}
+
+/// How many values of an instance are remembered: as many as anybody looks back, and the new one if
+/// they do so once it is there.
+fn instance_depth(output: &OutputStream) -> usize {
+    let depths = accesses(output).map(|(kind, is_own)| match kind {
+        StreamAccessKind::Offset(Offset::Past(back)) => back as usize + usize::from(!is_own),
+        _ => 1,
+    });
+    depths.max().unwrap_or(1).max(1)
 }
 
 /// How many values of a stream are remembered.

@@ -9,7 +9,7 @@ use super::access::{Read, pins, reads};
 use super::expression::{Operand, Place};
 use super::schedule::pacing;
 use super::{Builder, Refused};
-use crate::compiled::code::Op;
+use crate::compiled::code::{Op, Slot};
 use crate::compiled::layout::width;
 use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
 
@@ -24,7 +24,8 @@ impl Builder<'_> {
 
     fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Refused> {
         let eval_pacing = pacing(&output.eval.eval_pacing);
-        let result = self.take(width(&output.ty));
+        // A word before it for the flag of an aggregate that is the whole result.
+        let result = self.take(1 + width(&output.ty)) + 1;
         let mut clauses = Vec::new();
         for clause in &output.eval.clauses {
             let activation = match pacing(&clause.pacing) {
@@ -42,6 +43,7 @@ impl Builder<'_> {
         }
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
         let program = self.program(Place::Eval, |builder| {
+            builder.spare = Some(result - 1);
             for (clause, activation) in output.eval.clauses.iter().zip(activations) {
                 let mut leave = Vec::new();
                 if let Some(activation) = activation {
@@ -69,19 +71,17 @@ impl Builder<'_> {
         let stream = self.stream;
         let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
         let places = self.places(stream, params.iter().copied());
-        let key = self.take(places.len());
-        let program = self.program(place, |builder| {
-            // A key may be made of values that are not there: the condition is looked at anyway.
-            builder.lenient = true;
-            let mut at = key;
-            for (_, expression) in &pins {
-                builder.key_part(expression, at)?;
-                at += width(&expression.ty) as u32;
+        let at_hand = match pins.as_slice() {
+            [(_, expression)] => self.key_at_hand(expression),
+            _ => None,
+        };
+        let (key, program) = match at_hand {
+            Some(key) => (key, None),
+            None => {
+                let key = self.take(places.len());
+                (key, Some(self.key_program(&pins, key, place)?))
             }
-            builder.lenient = false;
-            builder.emit(Op::Yield);
-            Ok(())
-        })?;
+        };
         let names = &self.plan.streams[stream].param_names;
         let pinned = params.iter().map(|param| names[*param].clone()).collect();
         let route = if params.len() == self.plan.streams[stream].params.len() {
@@ -90,6 +90,26 @@ impl Builder<'_> {
             Route::Index(self.index(stream, places))
         };
         Ok(Some(Path { program, key, route, pinned }))
+    }
+
+    fn key_program(
+        &mut self,
+        pins: &[(usize, Expression)],
+        key: Slot,
+        place: Place,
+    ) -> Result<usize, Refused> {
+        self.program(place, |builder| {
+            // A key may be made of values that are not there: the condition is looked at anyway.
+            builder.lenient = true;
+            let mut at = key;
+            for (_, expression) in pins {
+                builder.key_part(expression, at)?;
+                at += width(&expression.ty) as u32;
+            }
+            builder.lenient = false;
+            builder.emit(Op::Yield);
+            Ok(())
+        })
     }
 
     /// Decides whether a stream's instances are evaluated only if something they read has changed,
