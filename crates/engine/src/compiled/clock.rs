@@ -18,8 +18,13 @@ impl Evaluator {
         }
         for (plan, state) in self.plan.streams.iter().zip(&mut self.state.streams) {
             let family = &self.state.families[plan.family];
-            let time = state.evaluate_clock.next_live(|due| family.is_live(due, plan.cell.is_some()));
-            time.into_iter().for_each(&mut sooner);
+            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
+            state.evaluate_clock.next_live(is_live).into_iter().for_each(&mut sooner);
+            for wake in &mut state.wakes {
+                let period = plan.eval.counter.map_or(0, |counter| counter.period);
+                let tick = wake.next_live(is_live).and_then(|tick| tick.checked_mul(period));
+                tick.into_iter().for_each(&mut sooner);
+            }
         }
         for (plan, state) in self.plan.families.iter().zip(&mut self.state.families) {
             let mut clock = std::mem::take(&mut state.close_clock);

@@ -238,6 +238,12 @@ pub(super) enum Op {
         member: u32,
         to: Slot,
     },
+    /// The value of a counter: of the instance with a key, or of the one at hand.
+    Count {
+        stream: u32,
+        key: Option<Slot>,
+        to: Slot,
+    },
     Tally {
         tally: u32,
         measure: u32,

@@ -80,6 +80,16 @@ fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<S
                 steps.push(step);
             }
         }
+    } else if stream.eval.counter.is_some() {
+        steps.push(
+            "told from the clock, as it counts ticks; evaluated only if its values are verdicts".to_owned(),
+        );
+    } else if stream.eval.guard.is_some() {
+        steps.push(
+            "evaluated for an instance only while its first condition holds, which is looked at again \
+             when something that it reads has changed"
+                .to_owned(),
+        );
     } else if stream.eval.remembers {
         let who = if stream.is_parameterised() { "for an instance " } else { "" };
         steps.push(format!("evaluated again {who}only when something that it reads has changed"));

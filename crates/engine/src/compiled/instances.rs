@@ -243,6 +243,15 @@ impl Instances {
         copy(value, &mut self.words[values..values + member.width]);
     }
 
+    /// The word of a member's value where it has none, which is there for notes.
+    pub(super) fn note(&self, slot: u32, member: usize) -> u64 {
+        self.words[slot as usize * self.stride + self.members[member].values]
+    }
+
+    pub(super) fn set_note(&mut self, slot: u32, member: usize, note: u64) {
+        self.words[slot as usize * self.stride + self.members[member].values] = note;
+    }
+
     /// The instant at which it got its latest value.
     pub(super) fn fresh(&self, slot: u32, member: usize) -> u64 {
         self.members[member].fresh.map_or(0, |fresh| self.words[slot as usize * self.stride + fresh])

@@ -2,10 +2,10 @@
 
 use super::code::Activation;
 use super::fault::Fault;
-use super::instances::flag;
+use super::instances::{Instances, flag};
 use super::machine::{Failure, run};
 use super::plan::{Pacing, Path, Plan, Reader, Route, StreamPlan, Task, Watcher, Who};
-use super::state::{Due, State, WHOLE};
+use super::state::{Due, LocalClock, State, StreamState, WHOLE};
 use super::words::{copy, same, set};
 
 /// An evaluation failed in a stream.
@@ -87,6 +87,9 @@ impl Evaluator {
                 continue;
             }
             self.tells[index] = tells;
+            if tells && self.state.streams[index].counts {
+                keep_count(&self.plan, &mut self.state, index);
+            }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
             state.holders.clear();
@@ -101,6 +104,22 @@ impl Evaluator {
                     let holding = instances.live_slots().filter(holds);
                     state.holders = holding.map(|slot| (instances.born(slot), slot)).collect();
                 }
+            }
+        }
+    }
+
+    /// Lets counters tell their values from the clock where nobody is told of each. Only before the
+    /// first instance.
+    pub(super) fn start_counting(&mut self) {
+        for (index, stream) in self.plan.streams.iter().enumerate() {
+            if stream.eval.counter.is_some()
+                && !self.tells[index]
+                && self.state.families[stream.family].instances.len() == 0
+                && !self.state.streams[index].counts
+            {
+                self.state.streams[index].counts = true;
+                self.state.streams[index].wakes =
+                    stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
             }
         }
     }
@@ -216,6 +235,12 @@ impl Evaluator {
             Task::Spawn(_) => false,
             Task::Evaluate(index) => {
                 let (plan, state) = (&self.plan.streams[index], &self.state.streams[index]);
+                if state.counts {
+                    return true;
+                }
+                if plan.eval.guard.is_some() {
+                    return nobody(plan.family) || state.evaluate.is_clean();
+                }
                 let silent = !self.tells[index] || state.holders.is_empty();
                 nobody(plan.family) || (plan.eval.remembers && state.evaluate.is_clean() && silent)
             }
@@ -285,7 +310,9 @@ impl Evaluator {
             if !plan.is_parameterised {
                 streams[*member].evaluate.all = true;
             } else {
-                if stream.eval.remembers {
+                if streams[*member].counts {
+                    begin_count(stream, &mut streams[*member], &mut state.instances, slot, *now, *instant);
+                } else if stream.eval.remembers || stream.eval.guard.is_some() {
                     streams[*member].mark(&mut state.instances, slot, stream.member);
                 }
                 stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
@@ -305,12 +332,16 @@ impl Evaluator {
         if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() {
             return Ok(());
         }
+        if state.counts {
+            return self.tick(index);
+        }
         let (family, member) = (plan.family, plan.member);
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
+        let picks = remembers || plan.eval.guard.is_some();
         if whole && !self.state.families[family].alive {
             return Ok(());
         }
-        if !remembers {
+        if !picks {
             if whole {
                 return self.evaluate_one(index, WHOLE);
             }
@@ -359,11 +390,28 @@ impl Evaluator {
                 state.evaluate.slots = slots;
             }
         }
-        if self.tells[index] && !self.state.streams[index].holders.is_empty() {
+        if remembers && self.tells[index] && !self.state.streams[index].holders.is_empty() {
             self.valued.push(index);
             let state = &mut self.state.streams[index];
             state.valued.clear();
             state.valued.extend(state.holders.iter().map(|(_, slot)| *slot));
+        }
+        Ok(())
+    }
+
+    /// A tick of a counter: those who must look again do so.
+    fn tick(&mut self, index: usize) -> Result<(), Failed> {
+        let plan = &self.plan.streams[index];
+        let Some(counter) = plan.eval.counter else { return Ok(()) };
+        let family = plan.family;
+        self.state.streams[index].ticked = self.state.instant;
+        let ticks = self.state.now / counter.period;
+        for number in 0..self.state.streams[index].wakes.len() {
+            while let Some(due) = self.state.streams[index].wakes[number].take(ticks) {
+                if self.state.families[family].instances.born(due.slot) == due.born {
+                    self.notify_instance(index, due.slot);
+                }
+            }
         }
         Ok(())
     }
@@ -422,6 +470,13 @@ impl Evaluator {
                     state.holders.remove(&holder);
                 }
             }
+        }
+        if let Some(guard) = plan.eval.guard
+            && self.state.frame[guard as usize] != 0
+        {
+            // What comes after its first conditions may change without notice.
+            let instances = &mut self.state.families[plan.family].instances;
+            self.state.streams[index].mark(instances, slot, plan.member);
         }
         if !yields {
             return Ok(());
@@ -669,7 +724,9 @@ impl Evaluator {
         };
         family.close_clock.end(is_live);
         for member in &plan.members {
-            self.state.streams[*member].evaluate_clock.end(is_live);
+            let state = &mut self.state.streams[*member];
+            state.evaluate_clock.end(is_live);
+            state.wakes.iter_mut().for_each(|wake| wake.end(is_live));
         }
         Ok(())
     }
@@ -685,7 +742,9 @@ impl Evaluator {
         }
         let instances = &self.state.families[plan.family].instances;
         self.state.streams[index].holders.remove(&(instances.born(slot), slot));
-        if let Some(latest) = instances.latest(slot, plan.member) {
+        if self.state.streams[index].counts {
+            self.notify_instance(index, slot);
+        } else if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
             self.old.extend_from_slice(latest);
             self.change_tallies(index, slot, true, false)?;
@@ -699,6 +758,41 @@ impl Evaluator {
         }
         Ok(())
     }
+}
+
+/// Notes when an instance of a counter was spawned, and when its readers must look again.
+fn begin_count(
+    plan: &StreamPlan,
+    state: &mut StreamState,
+    instances: &mut Instances,
+    slot: u32,
+    now: u64,
+    instant: u64,
+) {
+    let Some(counter) = &plan.eval.counter else { return };
+    let ticked = state.ticked == instant;
+    let ticks = if ticked { now / counter.period } else { now.saturating_sub(1) / counter.period };
+    instances.set_note(slot, plan.member, ticks);
+    let born = instances.born(slot);
+    for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
+        wake.add(Due { at: ticks.saturating_add(*after), slot, born });
+    }
+}
+
+/// From now on a counter's values are kept, because somebody is told of each.
+fn keep_count(plan: &Plan, state: &mut State, index: usize) {
+    let stream = &plan.streams[index];
+    let slots: Vec<u32> = state.families[stream.family].instances.live_slots().collect();
+    for slot in slots {
+        // A count that overflows is found at the next tick.
+        if let Ok(Some(value)) = state.count(plan, index, slot) {
+            state.families[stream.family].instances.push(slot, stream.member, &[value]);
+        }
+    }
+    let state = &mut state.streams[index];
+    state.counts = false;
+    state.wakes.clear();
+    state.evaluate.all = true;
 }
 
 /// Puts the parameters of an instance into the frame.

@@ -247,6 +247,22 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
                 _ => put(&mut state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
             }
         }
+        Op::Count { stream, key, to } => {
+            let stream = stream as usize;
+            let of = &plan.streams[stream];
+            let slot = match key {
+                None => Some(state.current),
+                Some(key) => {
+                    let key = &state.frame[key as usize..key as usize + of.param_width];
+                    state.families[of.family].instances.find(key)
+                }
+            };
+            let value = match slot {
+                Some(slot) => state.count(plan, stream, slot)?,
+                None => None,
+            };
+            put(&mut state.frame, to, value.as_ref().map(std::slice::from_ref));
+        }
         Op::PastOfCell { cell: number, back, to } => {
             let number = number as usize;
             let cell = match plan.inputs.get(number) {

@@ -9,6 +9,7 @@ mod clock;
 mod code;
 mod columns;
 mod compile;
+mod counter;
 mod exact;
 mod explain;
 mod fault;
@@ -83,6 +84,7 @@ impl CompiledEngine {
 
     fn select(&mut self, selection: Selection) {
         self.evaluator.tell(|stream| selection == Selection::Changes || stream.is_trigger);
+        self.evaluator.start_counting();
     }
 
     fn event(

@@ -3,6 +3,7 @@
 use rtlola_frontend::mir::Type;
 
 use super::code::{Activation, Program, Slot, Slow};
+use super::counter::Counter;
 use super::fold::Fold;
 use super::layout::Leaf;
 use super::strings::Strings;
@@ -144,6 +145,13 @@ pub(super) struct EvalPlan {
     pub(super) remembers: bool,
     /// Whether its own value before is among what it reads.
     pub(super) reads_itself: bool,
+    /// A word that the program sets once the first of its conditions hold. Where they do not, an
+    /// instance need not be evaluated before something that they read has changed.
+    pub(super) guard: Option<Slot>,
+    /// If all it does is count the ticks of its clock ...
+    pub(super) counter: Option<Counter>,
+    /// ... after how many of them its readers must look again.
+    pub(super) wakes: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]

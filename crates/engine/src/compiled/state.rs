@@ -64,6 +64,13 @@ pub(super) struct StreamState {
     /// each time.
     #[serde(skip)]
     pub(super) holders: BTreeSet<(u64, u32)>,
+    /// Whether it is a counter whose values are told from the clock, ...
+    pub(super) counts: bool,
+    /// ... the instant of its latest tick, ...
+    pub(super) ticked: u64,
+    /// ... and for each number of ticks after which its readers must look again the instances that
+    /// will have seen them, by the tick.
+    pub(super) wakes: Vec<LocalClock>,
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(super) holds: bool,
     /// Instances with a new value at this instant.
@@ -154,6 +161,9 @@ impl State {
             evaluate: Dirty { all: true, slots: Vec::new() },
             evaluate_clock: LocalClock::default(),
             holders: BTreeSet::new(),
+            counts: false,
+            ticked: 0,
+            wakes: Vec::new(),
             holds: false,
             valued: Vec::new(),
         });

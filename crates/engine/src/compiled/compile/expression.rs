@@ -636,8 +636,18 @@ impl Builder<'_> {
         let is_beside = target.family == reader.family && key == reader.own;
         let (family, member) = (target.family as u32, target.member as u32);
         let (number, width) = (stream as u32, target.width);
+        let target_counts = target.eval.counter.is_some();
         let to = self.take(1 + width);
         self.mark(expression);
+        if target_counts && matches!(kind, StreamAccessKind::Hold | StreamAccessKind::Sync) {
+            self.emit(Op::Count { stream: number, key: (!is_beside).then_some(key), to });
+            if kind == StreamAccessKind::Sync {
+                self.mark(expression);
+                self.emit(Op::Require { flag: to });
+                return Ok(Operand::at(to + 1));
+            }
+            return Ok(Operand::optional(to));
+        }
         match kind {
             StreamAccessKind::Hold if is_beside => self.emit(Op::Own { family, member, to }),
             StreamAccessKind::Sync if is_beside => {

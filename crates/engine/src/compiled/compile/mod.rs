@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregation;
+mod counter;
 mod expression;
 mod family;
 mod schedule;
@@ -167,6 +168,9 @@ impl Builder<'_> {
                 clauses: Vec::new(),
                 remembers: false,
                 reads_itself: false,
+                guard: None,
+                counter: counter::counter(output),
+                wakes: Vec::new(),
             },
             eval_layer: output.eval_layer().inner(),
             watchers: Vec::new(),

@@ -5,7 +5,8 @@ use rtlola_frontend::mir::{
     WindowReference,
 };
 
-use super::access::{Read, pins, reads};
+use super::access::{Read, conjuncts, pins, reads};
+use super::counter::wakes;
 use super::expression::{Operand, Place};
 use super::schedule::pacing;
 use super::{Builder, Refused};
@@ -17,8 +18,9 @@ impl Builder<'_> {
     pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
         self.stream = index;
         let mir = self.mir;
+        let counter = self.plan.streams[index].eval.counter;
         let eval = self.eval(&mir.outputs[index])?;
-        self.plan.streams[index].eval = eval;
+        self.plan.streams[index].eval = EvalPlan { counter, ..eval };
         Ok(())
     }
 
@@ -41,9 +43,14 @@ impl Builder<'_> {
             };
             clauses.push(ClausePlan { activation, path });
         }
+        let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
         let program = self.program(Place::Eval, |builder| {
             builder.spare = Some(result - 1);
+            if let Some((slot, _)) = guard {
+                let no = builder.word(0);
+                builder.emit(Op::Copy { from: no, to: slot });
+            }
             for (clause, activation) in output.eval.clauses.iter().zip(activations) {
                 let mut leave = Vec::new();
                 if let Some(activation) = activation {
@@ -51,15 +58,64 @@ impl Builder<'_> {
                     leave.push(builder.ops.len() - 1);
                 }
                 if let Some(condition) = &clause.condition {
-                    leave.extend(builder.unless(condition)?);
+                    for (number, part) in conjuncts(condition).into_iter().enumerate() {
+                        if guard.is_some_and(|(_, parts)| parts == number) {
+                            builder.pass_guard(guard);
+                        }
+                        leave.extend(builder.unless(part)?);
+                    }
                 }
+                builder.pass_guard(guard.filter(|(_, parts)| {
+                    clause.condition.as_ref().is_some_and(|condition| conjuncts(condition).len() == *parts)
+                }));
                 builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
             }
             Ok(())
         })?;
-        Ok(EvalPlan { pacing: eval_pacing, program, result, clauses, remembers: false, reads_itself: false })
+        Ok(EvalPlan {
+            pacing: eval_pacing,
+            program,
+            result,
+            clauses,
+            remembers: false,
+            reads_itself: false,
+            guard: guard.map(|(slot, _)| slot),
+            counter: None,
+            wakes: Vec::new(),
+        })
+    }
+
+    /// Says that the first conditions hold.
+    fn pass_guard(&mut self, guard: Option<(Slot, usize)>) {
+        if let Some((slot, _)) = guard {
+            let yes = self.word(1);
+            self.emit(Op::Copy { from: yes, to: slot });
+        }
+    }
+
+    /// How many of the first conditions of a stream can be remembered, if not everything can but the
+    /// instances would all be looked at without.
+    fn guarded(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
+        let stream = self.stream;
+        let [clause] = output.eval.clauses.as_slice() else { return None };
+        let is_scanned = clauses.iter().all(|clause| clause.path.is_none() && clause.activation.is_none());
+        let condition = clause.condition.as_ref()?;
+        if !is_scanned || matches!(pacing(&clause.pacing), Pacing::Local(_)) || output.params.is_empty() {
+            return None;
+        }
+        let everything = clause.condition.iter().chain([&clause.expression]);
+        if !self.shows_freshness(output) && self.all_reads(stream, everything).is_some() {
+            return None;
+        }
+        let is_kept = |part: &&Expression| {
+            let reads = self.all_reads(stream, std::iter::once(*part));
+            reads.is_some_and(|reads| !reads.is_empty() && !reads.contains(&Read::Itself))
+        };
+        let parts = conjuncts(condition);
+        let kept = parts.iter().take_while(|part| is_kept(part)).count();
+        (kept > 0).then_some(kept)
     }
 
     /// How the instances are reached that a condition can hold for, if not by looking at all.
@@ -115,10 +171,23 @@ impl Builder<'_> {
     /// Decides whether a stream's instances are evaluated only if something they read has changed,
     /// and lets what they read know.
     pub(super) fn remember_values(&mut self, index: usize) {
+        self.stream = index;
         let mir = self.mir;
         let output = &mir.outputs[index];
         let stream = &self.plan.streams[index];
         let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
+        if stream.eval.guard.is_some()
+            && let Some(kept) = self.guarded(output, &stream.eval.clauses.clone())
+            && let Some(condition) = &output.eval.clauses[0].condition
+        {
+            for part in conjuncts(condition).into_iter().take(kept) {
+                for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
+                    self.watch(index, Reader::Stream(index), &read);
+                }
+                self.wake(index, part);
+            }
+            return;
+        }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
         let is_local = matches!(stream.eval.pacing, Pacing::Local(_));
         if !is_scanned || !one_pacing || is_local || self.shows_freshness(output) {
@@ -130,6 +199,26 @@ impl Builder<'_> {
             self.plan.streams[index].eval.remembers = true;
             self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
             reads.iter().for_each(|read| self.watch(index, Reader::Stream(index), read));
+            for clause in &output.eval.clauses {
+                clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
+            }
+        }
+    }
+
+    /// Tells the counters that an expression reads after how many ticks it changes.
+    fn wake(&mut self, stream: usize, expression: &Expression) {
+        for target in 0..self.plan.streams.len() {
+            if let Some(counter) = self.plan.streams[target]
+                .eval
+                .counter
+                .filter(|_| target != stream || self.place == Place::Close)
+            {
+                let wakes = wakes(expression, target, &counter).unwrap_or_default();
+                let known = &mut self.plan.streams[target].eval.wakes;
+                known.extend(wakes);
+                known.sort_unstable();
+                known.dedup();
+            }
         }
     }
 
@@ -148,6 +237,9 @@ impl Builder<'_> {
                 close.remembers = true;
             }
             reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
+            self.place = Place::Close;
+            self.wake(first, condition);
+            self.place = Place::Eval;
         }
     }
 
@@ -158,7 +250,16 @@ impl Builder<'_> {
     ) -> Option<Vec<Read>> {
         let mut all = Vec::new();
         for expression in expressions {
-            all.extend(reads(self.mir, stream, expression)?);
+            let found = reads(self.mir, stream, expression)?;
+            for read in &found {
+                // A counter changes at every tick; its readers know of those that matter to them.
+                if let Read::Instance(target, _) | Read::Some(target) = read
+                    && let Some(counter) = &self.plan.streams[*target].eval.counter
+                {
+                    wakes(expression, *target, counter)?;
+                }
+            }
+            all.extend(found);
         }
         Some(all)
     }

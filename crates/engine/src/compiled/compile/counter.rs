@@ -1,0 +1,131 @@
+//! Streams that count the ticks of a clock, and conditions that compare them with a constant.
+//!
+//! `x(i).last(or: 0) + 1` at every tick of a global clock has at each time a value that can be told
+//! from the ticks since the spawn, so no instance need be evaluated; and `x(i) = 730` changes at two
+//! ticks that are known at the spawn.
+
+use rtlola_frontend::mir::{
+    ArithLogOp, Constant, Expression, ExpressionKind, Offset, OutputStream, StreamAccessKind, Type,
+    WindowReference,
+};
+
+use super::access::walk;
+use super::schedule::pacing;
+use crate::compiled::counter::Counter;
+use crate::compiled::plan::Pacing;
+
+/// What a stream counts, if it does nothing else.
+pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
+    let [clause] = output.eval.clauses.as_slice() else { return None };
+    let Pacing::Global(period) = pacing(&clause.pacing) else { return None };
+    let is_read_plainly = output.accessed_by.iter().all(|(reader, accesses)| {
+        accesses.iter().all(|(_, kind)| match kind {
+            StreamAccessKind::Sync | StreamAccessKind::Hold => true,
+            StreamAccessKind::Offset(Offset::Past(1)) => *reader == output.reference,
+            _ => false,
+        })
+    });
+    let is_aggregated = output.aggregated_by.iter().any(|(_, _, window)| {
+        matches!(
+            window,
+            WindowReference::Sliding(_) | WindowReference::Discrete(_) | WindowReference::Instance(_)
+        )
+    });
+    let is_wide = matches!(&output.ty, Type::Int(_) | Type::UInt(_))
+        && crate::compiled::layout::narrow(&output.ty).is_none();
+    if output.params.is_empty() || clause.condition.is_some() || !is_read_plainly || is_aggregated || !is_wide
+    {
+        return None;
+    }
+    let ExpressionKind::ArithLog(ArithLogOp::Add, sides) = &clause.expression.kind else { return None };
+    let [left, right] = sides.as_slice() else { return None };
+    let (before, step) = match (last_of_itself(output, left), constant(right)) {
+        (Some(before), Some(step)) => (before, step),
+        _ => (last_of_itself(output, right)?, constant(left)?),
+    };
+    let is_signed = matches!(output.ty, Type::Int(_));
+    (step != 0).then_some(Counter { period, first: before + step, step, is_signed })
+}
+
+/// The default of `x(p).last(or: default)` in the stream `x(p)` itself.
+fn last_of_itself(output: &OutputStream, expression: &Expression) -> Option<i128> {
+    let ExpressionKind::Default { expr, default } = &expression.kind else { return None };
+    let ExpressionKind::StreamAccess { target, parameters, access_kind } = &expr.kind else { return None };
+    let own = parameters.iter().enumerate().all(|(index, parameter)| {
+        matches!(parameter.kind, ExpressionKind::ParameterAccess(_, param) if param == index)
+    });
+    let is_last = *access_kind == StreamAccessKind::Offset(Offset::Past(1));
+    if *target == output.reference && own && is_last { constant(default) } else { None }
+}
+
+fn constant(expression: &Expression) -> Option<i128> {
+    match &expression.kind {
+        ExpressionKind::LoadConstant(Constant::Int(value)) => Some((*value).into()),
+        ExpressionKind::LoadConstant(Constant::UInt(value)) => Some((*value).into()),
+        ExpressionKind::ArithLog(ArithLogOp::Neg, operands) => constant(&operands[0]).map(|value| -value),
+        _ => None,
+    }
+}
+
+/// The numbers of ticks since its spawn at which what an expression reads of a counter may become
+/// another, if it does nothing with it but compare it with constants.
+pub(super) fn wakes(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+    let mut accesses = 0;
+    let mut compared = 0;
+    let mut wakes = Vec::new();
+    walk(expression, &mut |part| {
+        if is_access(part, stream) {
+            accesses += 1;
+        }
+        if let Some(found) = comparison(part, stream, counter) {
+            compared += 1;
+            wakes.extend(found);
+        }
+    });
+    (accesses == compared).then_some(wakes)
+}
+
+fn is_access(expression: &Expression, stream: usize) -> bool {
+    matches!(
+        &expression.kind,
+        ExpressionKind::StreamAccess { target, access_kind: StreamAccessKind::Sync | StreamAccessKind::Hold, .. }
+            if *target == rtlola_frontend::mir::StreamReference::Out(stream)
+    )
+}
+
+fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+    let ExpressionKind::ArithLog(operation, sides) = &expression.kind else { return None };
+    let holds: fn(i128, i128) -> bool = match operation {
+        ArithLogOp::Eq => |a, b| a == b,
+        ArithLogOp::Ne => |a, b| a != b,
+        ArithLogOp::Lt => |a, b| a < b,
+        ArithLogOp::Le => |a, b| a <= b,
+        ArithLogOp::Gt => |a, b| a > b,
+        ArithLogOp::Ge => |a, b| a >= b,
+        _ => return None,
+    };
+    let [left, right] = sides.as_slice() else { return None };
+    // What stands for a counter that has no value yet.
+    let absent = |side: &Expression| match &side.kind {
+        ExpressionKind::Default { expr, default } if is_access(expr, stream) => constant(default).map(Some),
+        _ if is_access(side, stream) && !matches!(side.ty, Type::Option(_)) => Some(None),
+        _ => None,
+    };
+    let (absent, limit, flipped) = match (absent(left), constant(right)) {
+        (Some(absent), Some(limit)) => (absent, limit, false),
+        _ => (absent(right)?, constant(left)?, true),
+    };
+    let truth = |value: i128| if flipped { holds(limit, value) } else { holds(value, limit) };
+    let mut wakes = Vec::new();
+    // The ticks around which the counter passes the limit.
+    let passes = (limit - counter.first) / counter.step + 1;
+    for tick in [passes - 1, passes, passes + 1, passes + 2].into_iter().filter(|tick| *tick > 1) {
+        if truth(counter.at(tick)) != truth(counter.at(tick - 1)) {
+            wakes.extend(u64::try_from(tick).ok());
+        }
+    }
+    if absent.is_none_or(|absent| truth(absent) != truth(counter.at(1))) {
+        wakes.push(1);
+    }
+    Some(wakes)
+}
