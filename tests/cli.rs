@@ -160,6 +160,26 @@ fn columns_that_do_not_fit() {
 }
 
 #[test]
+fn engines() {
+    let ticks = "input id : Int64\noutput ticks(i)\n  spawn with id\n  eval @Global(1s) with ticks(i).last(or: 0) + 1\n  \
+        close when ticks(i) = 2\ntrigger @1s ticks.aggregate(over_instances: all, using: count) > 0 \"open\"\n";
+    let folder = Folder::new()
+        .file("ticks.lola", ticks)
+        .file("area.lola", "input a : Float64\noutput b @1s := a.aggregate(over: 5s, using: integral)\n")
+        .file("parts.lola", "input a : Int64\ninput b : Int64\noutput c : Int8 @a := cast<Int64, Int8>(a) / 2\ntrigger a / b > 1 \"more\"\n")
+        .file("ids.csv", "time,id\n0,7\n4,8\n")
+        .file("pairs.csv", "time,a,b\n1,8,2\n2,300,1\n")
+        .file("zero.csv", "time,a,b\n1,8,2\n2,3,0\n");
+    assert_snapshot!("engine_compiled", folder.run("run ticks.lola ids.csv"));
+    assert_snapshot!("engine_reference", folder.run("run ticks.lola ids.csv --engine reference"));
+    assert_snapshot!("engine_verify", folder.run("run ticks.lola ids.csv --verify"));
+    assert_snapshot!("engine_reference_refuses", folder.run("run area.lola pairs.csv --engine reference"));
+    assert_snapshot!("engine_range", folder.run("run parts.lola pairs.csv"));
+    assert_snapshot!("engine_division", folder.run("run parts.lola zero.csv"));
+    assert_snapshot!("engine_plan", folder.run("check ticks.lola --plan"));
+}
+
+#[test]
 fn specifications_that_are_not() {
     let bad = |name: &str, spec: &[u8]| {
         let folder = Folder::new().file("events.csv", "time,a\n1,0\n2,0\n").file(name, spec);
@@ -178,6 +198,10 @@ fn specifications_that_are_not() {
     assert_snapshot!(
         "spec_integral",
         bad("bad.lola", b"input a : Float64\noutput b @1s := a.aggregate(over: 5s, using: integral)\n")
+    );
+    assert_snapshot!(
+        "spec_order",
+        bad("bad.lola", b"input a : Bool\ninput b : Bool\noutput earlier := a < b\n")
     );
     assert_snapshot!(
         "spec_regex",

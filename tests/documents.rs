@@ -74,6 +74,7 @@ fn check(document: &Path) -> usize {
 #[test]
 fn the_readme_is_true() {
     assert!(check(&root().join("README.md")) >= 5);
+    assert!(check(&root().join("docs/engine.md")) >= 5);
 }
 
 #[test]
@@ -95,13 +96,14 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
     for document in [
         "README.md",
         "ARCHITECTURE.md",
+        "docs/engine.md",
         "examples/README.md",
         "examples/hiring/README.md",
         "examples/transactions/README.md",
     ] {
         let path = root().join(document);
         let text = std::fs::read_to_string(&path).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             assert!(path.parent().unwrap().join(link).exists(), "{document}: {link}");
         }
     }

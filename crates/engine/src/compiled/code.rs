@@ -361,7 +361,8 @@ pub(super) struct Program {
 impl Program {
     /// The expression that a step belongs to.
     pub(super) fn origin(&self, at: usize) -> &str {
-        let found = self.origins.iter().find(|(label, _)| *label as usize == at);
+        // What was compiled last before an operation is what it belongs to.
+        let found = self.origins.iter().rev().find(|(label, _)| *label as usize == at);
         found.map_or("", |(_, text)| text.as_str())
     }
 }

@@ -52,7 +52,7 @@ impl Builder<'_> {
         };
         let caller = &self.mir.outputs[window.caller().out_ix()].name;
         let fold = Fold::new(window.op(), false, &ty, window.ty())
-            .map_err(|what| Refused::construct(format!("in `{caller}`: {what}")))?;
+            .map_err(|what| Refused::construct(format!("`{caller}`: {what}")))?;
         self.plan.windows.push(WindowPlan { fold, kind, waits, target, reader: window.caller().out_ix() });
         Ok(())
     }

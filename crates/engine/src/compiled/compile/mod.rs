@@ -71,7 +71,7 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     builder.families();
     builder.windows()?;
     let named = |stream: usize| {
-        move |Refused(what): Refused| Refused(format!("in `{}`: {what}", mir.outputs[stream].name))
+        move |Refused(what): Refused| Refused(format!("`{}`: {what}", mir.outputs[stream].name))
     };
     for family in 0..builder.plan.families.len() {
         let first = builder.plan.families[family].members[0];
