@@ -41,6 +41,9 @@ pub(super) struct Evaluator {
     watched: Vec<u64>,
     old: Vec<u64>,
     changed: Vec<usize>,
+    /// How often a program was run for an instance.
+    #[cfg(test)]
+    pub(super) evaluations: u64,
 }
 
 /// Something that is done at an instant, and to which instances.
@@ -75,6 +78,8 @@ impl Evaluator {
             watched: Vec::new(),
             old: Vec::new(),
             changed: Vec::new(),
+            #[cfg(test)]
+            evaluations: 0,
             plan,
         }
     }
@@ -449,6 +454,10 @@ impl Evaluator {
     }
 
     fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+        #[cfg(test)]
+        {
+            self.evaluations += 1;
+        }
         let plan = &self.plan.streams[index];
         set_current(&mut self.state, plan, self.plan.families[plan.family].knows_its_spawn, slot);
         let yields = run(&self.plan, &mut self.state, plan.eval.program)
@@ -664,6 +673,10 @@ impl Evaluator {
     }
 
     fn close_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+        #[cfg(test)]
+        {
+            self.evaluations += 1;
+        }
         let plan = &self.plan.families[index];
         let first = self.first_member(index);
         let Some(close) = &plan.close else { return Ok(()) };

@@ -196,3 +196,98 @@ impl Engine for CompiledEngine {
         self.load(snapshot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use arrow::datatypes::{Field, Schema};
+    use fairstream_core::{Position, VerdictBatch};
+
+    use super::*;
+
+    const DAY: i64 = 86_400_000_000_000;
+
+    fn engine(name: &str) -> (Specification, CompiledEngine) {
+        let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
+        let spec = Specification::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap();
+        let engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+        (spec, engine)
+    }
+
+    /// So many screenings, a minute apart.
+    fn screenings(spec: &Specification, people: i64) -> EventBatch {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values((0..people).map(|_| "SCREEN"))),
+            Arc::new(Int64Array::from_iter_values(0..people)),
+            Arc::new(StringArray::from_iter_values((0..people).map(|id| ["A", "B"][id as usize % 2]))),
+            Arc::new(Int64Array::from_iter_values((0..people).map(|id| id % 10))),
+        ];
+        let field = |wanted: &WantedColumn| Field::new(&wanted.name, wanted.data_type.clone(), true);
+        let schema = Arc::new(Schema::new(spec.wanted().iter().map(field).collect::<Vec<_>>()));
+        let times: Vec<i64> = (1..=people).map(|minute| minute * 60_000_000_000).collect();
+        let numbers: Vec<u64> = (0..people as u64).collect();
+        EventBatch::new(RecordBatch::try_new(schema, columns).unwrap(), times, numbers, Position::default())
+    }
+
+    /// Two years of daily ticks over open trials cost what the trials do, not what the days are.
+    #[test]
+    fn ticks_cost_what_changes() {
+        for name in ["compas", "compas_deadline"] {
+            let (spec, mut engine) = engine(name);
+            let ignore = |_: VerdictBatch| Ok(());
+            let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+            const PEOPLE: i64 = 2000;
+            engine.feed(&screenings(&spec, PEOPLE), &mut out).unwrap();
+            let begun = engine.evaluator.evaluations;
+            engine.advance(Time(728 * DAY), &mut out).unwrap();
+            let waiting = engine.evaluator.evaluations - begun;
+            assert!(waiting < 20_000, "{name}: {waiting} evaluations while nothing happens");
+            engine.advance(Time(735 * DAY), &mut out).unwrap();
+            let counted = engine.evaluator.evaluations - begun - waiting;
+            let open: usize =
+                engine.evaluator.state.families.iter().map(|family| family.instances.len()).sum();
+            assert!(open < 10, "{name}: {open} instances are left");
+            assert!(counted < 20 * PEOPLE as u64, "{name}: {counted} evaluations of {PEOPLE} trials");
+        }
+    }
+
+    /// A century of milliseconds in which nothing can change is no work.
+    #[test]
+    fn gaps_cost_what_can_change_in_them() {
+        let text = "input a : Int64\noutput held @1kHz := a.hold(or: 0)\ntrigger held > 3 \"high\"";
+        let spec = Specification::parse("held", text).unwrap();
+        let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+        let ignore = |_: VerdictBatch| Ok(());
+        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+        engine.advance(Time(36_500 * DAY), &mut out).unwrap();
+        assert!(engine.evaluator.state.instant < 10);
+    }
+
+    #[test]
+    fn a_snapshot_is_refused_where_it_does_not_belong() {
+        let (spec, mut one) = engine("compas_deadline");
+        let ignore = |_: VerdictBatch| Ok(());
+        let mut out = Verdicts::new(one.streams(), Selection::Triggers, 1 << 20, ignore);
+        one.feed(&screenings(&spec, 50), &mut out).unwrap();
+        let snapshot = one.snapshot().unwrap();
+        let (_, mut other) = engine("hiring");
+        assert_eq!(other.restore(&snapshot), Err(SnapshotError::OtherSpecification));
+        assert_eq!(other.restore(b"something else"), Err(SnapshotError::NotASnapshot));
+        let (_, mut same) = engine("compas_deadline");
+        for end in 0..snapshot.len() {
+            assert!(same.restore(&snapshot[..end]).is_err(), "cut at {end}");
+        }
+        for at in 0..snapshot.len() {
+            let mut changed = snapshot.clone();
+            changed[at] ^= 0x40;
+            assert!(same.restore(&changed).is_err(), "changed at {at}");
+        }
+        let mut newer = snapshot.clone();
+        newer[8] = 99;
+        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 1 }));
+        same.restore(&snapshot).unwrap();
+        assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
+    }
+}

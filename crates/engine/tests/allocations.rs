@@ -1,0 +1,78 @@
+//! Events that spawn nothing allocate nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{Field, Schema};
+use fairstream_core::{Engine, EventBatch, Position, Selection, Time, VerdictBatch, Verdicts};
+use fairstream_engine::{CompiledEngine, Specification};
+
+/// Counts the allocations of a thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: hands everything on to the system's allocator and counts beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Rows of `id`, `gender` and `accepted`, a second apart.
+fn batch(spec: &Specification, from: u64, rows: &[(Option<u64>, Option<&str>, Option<u64>)]) -> EventBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<UInt64Array>()),
+        Arc::new(rows.iter().map(|row| row.1).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.2).collect::<UInt64Array>()),
+    ];
+    let field =
+        |wanted: &fairstream_core::WantedColumn| Field::new(&wanted.name, wanted.data_type.clone(), true);
+    let schema = Arc::new(Schema::new(spec.wanted().iter().map(field).collect::<Vec<_>>()));
+    let times: Vec<i64> = (0..rows.len() as i64).map(|row| (from as i64 + row) * 1_000_000_000).collect();
+    let numbers: Vec<u64> = (from..from + rows.len() as u64).collect();
+    EventBatch::new(RecordBatch::try_new(schema, columns).unwrap(), times, numbers, Position::default())
+}
+
+#[test]
+fn events_that_spawn_nothing_allocate_nothing() {
+    for name in ["hiring", "hiring_lookup"] {
+        let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
+        let spec = Specification::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap();
+        let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+        let ignore = |_: VerdictBatch| Ok(());
+        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+        let genders = ["F", "M"];
+        let applied: Vec<_> = (0..3000).map(|id| (Some(id), Some(genders[id as usize % 2]), None)).collect();
+        engine.feed(&batch(&spec, 0, &applied), &mut out).unwrap();
+        // Every third is accepted, which violates nothing and tells of nothing.
+        let accepted: Vec<_> = (0..1000).map(|number| (None, None, Some(number * 3))).collect();
+        let (few, many) = accepted.split_at(10);
+        let mut from = 3000;
+        let mut allocations = |rows: &[_]| {
+            let batch = batch(&spec, from, rows);
+            from += rows.len() as u64;
+            let before = ALLOCATIONS.get();
+            engine.feed(&batch, &mut out).unwrap();
+            ALLOCATIONS.get() - before
+        };
+        // What a batch needs, it needs once, however many rows it has.
+        let (first, few, many) = (allocations(few), allocations(&many[..10]), allocations(&many[10..]));
+        assert!(few <= first && few <= 4, "{name}: {first}, then {few}");
+        assert_eq!(many, few, "{name}: 980 rows allocate more than 10");
+    }
+}
