@@ -196,7 +196,14 @@ impl Engine for Restored {
 fn a_snapshot_changes_nothing() {
     let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(100, |cases| cases as usize);
     let seed = number("FAIRSTREAM_FUZZ_SEED").unwrap_or(2);
-    if let Some((number, case, difference)) = search(seed, cases, restored, &Mutex::default()) {
+    let tally = Mutex::new(Tally::default());
+    let found = search(seed, cases, restored, &tally);
+    let tally = tally.into_inner().unwrap();
+    assert!(
+        tally.gave_up.values().sum::<usize>() * 10 <= tally.cases,
+        "the reference engine gives up too often"
+    );
+    if let Some((number, case, difference)) = found {
         let case = cut_down(case, restored);
         panic!("case {number} of seed {seed}: {difference}\n{}\n{}", case.spec(), case.trace.csv());
     }

@@ -114,6 +114,7 @@ impl ReferenceEngine {
                 format!("its time {time} is before {evaluated}, which has been evaluated already"),
             ));
         }
+        self.run_clock(before, Some(index), out)?;
         let values: Result<Vec<Value>, EngineError> = events
             .rows
             .columns()
@@ -122,7 +123,6 @@ impl ReferenceEngine {
             .map(|(column, wanted)| read(column, index).map_err(|reason| bad(Some(&wanted.name), reason)))
             .collect();
         let values = values?;
-        self.run_clock(before, Some(index), out)?;
         let since_start = self.since_start(time);
         let verdicts = catch_panic(|| self.interpreter.accept_event(values, since_start))
             .map_err(|panic| bad(None, explained(&panic)))?

@@ -282,7 +282,7 @@ pub(super) enum Slow {
         b: Slot,
         to: Slot,
     },
-    /// -1, 0 or 1 compared with 0.
+    /// Whether one value is equal to, less than, or greater than another, or equal.
     Compare {
         operation: ArithLogOp,
         leaf: Leaf,

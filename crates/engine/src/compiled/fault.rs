@@ -22,6 +22,8 @@ pub(super) enum Fault {
     DecimalOverflow,
     NoInstance,
     NoValue,
+    /// The type checker lets nothing through that leads here.
+    Internal,
 }
 
 impl fmt::Display for Fault {
@@ -42,6 +44,7 @@ impl fmt::Display for Fault {
             Fault::ShiftTooFar => "a whole number cannot be shifted by 64 bits or more",
             Fault::DecimalOverflow => "a fixed-point number overflows",
             Fault::NoInstance => "it reads an instance that does not exist; `hold(or: …)` allows for that",
+            Fault::Internal => "the engine took one type for another; please report this",
             Fault::NoValue => "it reads a stream that has no value yet; `hold(or: …)` allows for that",
         })
     }

@@ -145,7 +145,7 @@ impl Fold {
                 let seconds = to.saturating_sub(from) as f64 / 1e9;
                 Part::Area { area: a + b + (left + right) / 2.0 * seconds, first, last }
             }
-            (part, _) => part,
+            _ => return Err(Fault::Internal),
         })
     }
 

@@ -1,5 +1,9 @@
 //! One instant: spawn, evaluate, tell, close.
 
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
 use super::code::Activation;
 use super::fault::Fault;
 use super::instances::{Instances, flag};
@@ -28,12 +32,12 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
-    /// Streams with new values at this instant, as far as they are wanted.
+    /// Streams with new values at this instant, as far as somebody wants to know.
     pub(super) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
     pub(super) moved: Vec<usize>,
     /// What is done at an event, by the inputs that it carries.
-    steps: Vec<(u128, Vec<Step>)>,
+    steps: HashMap<u128, Rc<[Step]>>,
     /// The inputs and streams whose value is of this instant.
     fresh: Vec<u32>,
     candidates: Vec<u32>,
@@ -71,7 +75,7 @@ impl Evaluator {
             tells: vec![false; plan.streams.len()],
             valued: Vec::new(),
             moved: Vec::new(),
-            steps: Vec::new(),
+            steps: HashMap::new(),
             fresh: Vec::new(),
             candidates: Vec::new(),
             key: Vec::new(),
@@ -85,7 +89,7 @@ impl Evaluator {
     }
 
     /// Says whose verdicts are wanted from now on.
-    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) {
+    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) -> Result<(), Failed> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
             let tells = wanted(stream);
             if tells == self.tells[index] {
@@ -93,7 +97,7 @@ impl Evaluator {
             }
             self.tells[index] = tells;
             if tells && self.state.streams[index].counts {
-                keep_count(&self.plan, &mut self.state, index);
+                keep_count(&self.plan, &mut self.state, index)?;
             }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
@@ -111,6 +115,17 @@ impl Evaluator {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Goes on from another state.
+    pub(super) fn resume(&mut self, state: State) {
+        self.state = state;
+        self.fresh.clear();
+        self.valued.clear();
+        self.moved.clear();
+        // Who holds a value at present is found anew when somebody is told.
+        self.tells.fill(false);
     }
 
     /// Lets counters tell their values from the clock where nobody is told of each. Only before the
@@ -158,17 +173,20 @@ impl Evaluator {
 
     /// Everything that an event with the present inputs leads to.
     pub(super) fn event(&mut self) -> Result<(), Failed> {
+        const MANY: usize = 4096;
         let present = self.state.present;
-        let known = self.steps.iter().position(|(mask, _)| *mask == present);
-        let index = known.unwrap_or_else(|| {
-            let steps = self.steps_of(present);
-            self.steps.push((present, steps));
-            self.steps.len() - 1
-        });
-        let steps = std::mem::take(&mut self.steps[index].1);
-        let done = steps.iter().try_for_each(|step| self.step(step));
-        self.steps[index].1 = steps;
-        done
+        let steps = match self.steps.get(&present) {
+            Some(steps) => Rc::clone(steps),
+            None => {
+                let steps: Rc<[Step]> = self.steps_of(present).into();
+                if self.steps.len() >= MANY {
+                    self.steps.clear();
+                }
+                self.steps.insert(present, Rc::clone(&steps));
+                steps
+            }
+        };
+        steps.iter().try_for_each(|step| self.step(step))
     }
 
     fn steps_of(&self, present: u128) -> Vec<Step> {
@@ -698,9 +716,6 @@ impl Evaluator {
         let mut moved = std::mem::take(&mut self.moved);
         for index in moved.drain(..) {
             let mut closing = std::mem::take(&mut self.state.families[index].closing);
-            // A close by its own clock and one by another may fall together.
-            closing.sort_unstable();
-            closing.dedup();
             for slot in &closing {
                 self.end(index, *slot)?;
             }
@@ -793,12 +808,12 @@ fn begin_count(
 }
 
 /// From now on a counter's values are kept, because somebody is told of each.
-fn keep_count(plan: &Plan, state: &mut State, index: usize) {
+fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result<(), Failed> {
     let stream = &plan.streams[index];
     let slots: Vec<u32> = state.families[stream.family].instances.live_slots().collect();
     for slot in slots {
-        // A count that overflows is found at the next tick.
-        if let Ok(Some(value)) = state.count(plan, index, slot) {
+        let value = state.count(plan, index, slot).map_err(|fault| Failed::outside(index, fault))?;
+        if let Some(value) = value {
             state.families[stream.family].instances.push(slot, stream.member, &[value]);
         }
     }
@@ -806,6 +821,7 @@ fn keep_count(plan: &Plan, state: &mut State, index: usize) {
     state.counts = false;
     state.wakes.clear();
     state.evaluate.all = true;
+    Ok(())
 }
 
 /// Puts the parameters of an instance into the frame.

@@ -202,7 +202,15 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
                     Err(fault) => stop!(Err(fault)),
                 }
             }
-            _ => stop!(Ok(Stop::Rare)),
+            Op::Get { .. }
+            | Op::Fresh { .. }
+            | Op::Past { .. }
+            | Op::PastOfCell { .. }
+            | Op::Count { .. }
+            | Op::Window { .. }
+            | Op::Scan { .. }
+            | Op::KeyDecimal { .. }
+            | Op::Slow { .. } => stop!(Ok(Stop::Rare)),
         }
     }
     stop!(Ok(Stop::End))
@@ -299,7 +307,7 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
             copy(&words, &mut state.frame[to as usize..to as usize + 2]);
         }
         Op::Slow { slow } => slow_step(&plan.slow[slow as usize], state)?,
-        _ => {}
+        _ => return Err(Fault::Internal),
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ use fairstream_core::{
 use self::columns::Column;
 pub use self::explain::Explanation;
 use self::instant::{Evaluator, Failed};
+use self::plan::StreamPlan;
 use crate::Specification;
 use crate::specification::with_deep_stack;
 
@@ -82,9 +83,11 @@ impl CompiledEngine {
         with_deep_stack(|| CompiledEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    fn select(&mut self, selection: Selection) {
-        self.evaluator.tell(|stream| selection == Selection::Changes || stream.is_trigger);
+    fn select(&mut self, selection: Selection) -> Result<(), String> {
+        let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
+        self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
         self.evaluator.start_counting();
+        Ok(())
     }
 
     fn event(
@@ -138,6 +141,7 @@ impl CompiledEngine {
                 self.evaluator.end_instant().map_err(|fault| failed(self, fault))?;
                 done = next;
                 self.evaluated = at;
+                self.evaluator.tidy();
                 out.check()?;
             }
         }
@@ -176,15 +180,16 @@ impl Engine for CompiledEngine {
             let reason = "its columns are not those that the specification reads".to_owned();
             return Err(EngineError::Event { index: 0, column: None, reason });
         };
-        self.select(out.selection());
-        let fed =
-            (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out));
+        let selected = self.select(out.selection());
+        selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
+        (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out))?;
         self.evaluator.tidy();
-        fed
+        Ok(())
     }
 
     fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.select(out.selection());
+        let selected = self.select(out.selection());
+        selected.map_err(|reason| EngineError::Deadline { time, before: None, reason })?;
         self.run_clock(time, None, out)
     }
 

@@ -1,6 +1,6 @@
 //! A compiled specification: everything about its evaluation that is known before the first event.
 
-use rtlola_frontend::mir::Type;
+use rtlola_frontend::mir::{Expression, Type};
 
 use super::code::{Activation, Program, Slot, Slow};
 use super::counter::Counter;
@@ -231,6 +231,8 @@ pub(super) struct TallyPlan {
     /// In words, for people.
     pub(super) key_names: Vec<String>,
     pub(super) filter_text: Option<String>,
+    /// The filter itself, to tell tallies apart.
+    pub(super) fixed: Vec<Expression>,
 }
 
 /// An aggregation that looks at every instance when it is read.

@@ -104,7 +104,7 @@ impl Scalar {
             (Scalar::Decimal(a), Scalar::Decimal(b)) => {
                 a.checked_powd(b).map(Scalar::Decimal).ok_or(Fault::DecimalOverflow)
             }
-            _ => Err(Fault::NoValue),
+            _ => Err(Fault::Internal),
         }
     }
 
@@ -170,8 +170,7 @@ impl Scalar {
             (Scalar::Decimal(a), Scalar::Decimal(b)) => {
                 fixed(a, b).map(Scalar::Decimal).ok_or(Fault::DecimalOverflow)
             }
-            // The type checker lets no other pair through.
-            _ => Err(Fault::NoValue),
+            _ => Err(Fault::Internal),
         }
     }
 }

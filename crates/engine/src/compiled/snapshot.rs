@@ -61,15 +61,13 @@ impl CompiledEngine {
         state.index();
         self.start = Time(start);
         self.evaluated = Time(evaluated);
-        self.evaluator.state = state;
-        // Who holds a value at present is found anew at the next event.
-        self.evaluator.tells.fill(false);
+        self.evaluator.resume(state);
         Ok(())
     }
 }
 
 /// Tells specifications apart by what becomes of them: two that differ in their comments only are
-/// the same.
+/// the same. It is of the text that a plan prints, so another shape of the plan is another one.
 pub(super) fn fingerprint(plan: &Plan) -> u64 {
     checksum(format!("{plan:?}").as_bytes())
 }

@@ -104,7 +104,7 @@ impl Windows {
         match plan.kind {
             Kind::Buckets { size, count } => {
                 let at = bucket(now.time, size);
-                contents.expire(|entry| entry.at + count <= at);
+                contents.expire(|entry| entry.at.saturating_add(count) <= at);
                 match contents.parts.back_mut() {
                     Some(last) if last.at == at => {
                         let before = std::mem::replace(&mut last.part, Part::Count(0));
@@ -115,7 +115,7 @@ impl Windows {
             }
             Kind::Log { .. } => {
                 let duration = plan.duration();
-                contents.expire(|entry| entry.at + duration <= now.time);
+                contents.expire(|entry| entry.at.saturating_add(duration) <= now.time);
                 contents.parts.push_back(Entry { at: now.time, instant: now.instant, part });
             }
             Kind::Values { count } => {
@@ -157,10 +157,10 @@ impl Windows {
         }
         let Some(contents) = contents else { return Ok(plan.fold.empty()) };
         let is_inside = |entry: &&Entry| match plan.kind {
-            Kind::Buckets { size, count } => entry.at + count > bucket(now, size),
+            Kind::Buckets { size, count } => entry.at.saturating_add(count) > bucket(now, size),
             Kind::Log { size, count } => {
                 entry.instant >= since.instant
-                    && bucket(entry.at - start, size) + count > bucket(now - start, size)
+                    && bucket(entry.at - start, size).saturating_add(count) > bucket(now - start, size)
             }
             Kind::Values { .. } => true,
         };

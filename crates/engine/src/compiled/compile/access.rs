@@ -2,7 +2,7 @@
 
 use rtlola_frontend::mir::{
     ArithLogOp, Expression, ExpressionKind, InstanceAggregation, InstanceSelection, Offset, RtLolaMir,
-    StreamAccessKind, StreamReference, Type,
+    StreamAccessKind, StreamReference, Type, WindowReference,
 };
 
 /// The conditions that must all hold for this one to hold.
@@ -287,5 +287,32 @@ pub(super) fn walk(expression: &Expression, visit: &mut impl FnMut(&Expression))
         ExpressionKind::LoadConstant(_)
         | ExpressionKind::ParameterAccess(..)
         | ExpressionKind::LambdaParameterAccess { .. } => {}
+    }
+}
+
+/// A condition that does not say whose parameters it speaks of, to be compared with another.
+pub(super) fn anonymous(condition: &Expression) -> Expression {
+    let mut condition = condition.clone();
+    forget_owner(&mut condition);
+    condition
+}
+
+fn forget_owner(expression: &mut Expression) {
+    match &mut expression.kind {
+        ExpressionKind::ParameterAccess(owner, _) => *owner = StreamReference::Out(0),
+        ExpressionKind::ArithLog(_, parts)
+        | ExpressionKind::Tuple(parts)
+        | ExpressionKind::Function(_, parts)
+        | ExpressionKind::StreamAccess { parameters: parts, .. } => parts.iter_mut().for_each(forget_owner),
+        ExpressionKind::Ite { condition, consequence, alternative } => {
+            [condition, consequence, alternative].into_iter().for_each(|part| forget_owner(part));
+        }
+        ExpressionKind::TupleAccess(part, _) | ExpressionKind::Convert { expr: part } => forget_owner(part),
+        ExpressionKind::Default { expr, default } => {
+            forget_owner(expr);
+            forget_owner(default);
+        }
+        ExpressionKind::LambdaParameterAccess { wref, .. } => *wref = WindowReference::Instance(0),
+        ExpressionKind::LoadConstant(_) => {}
     }
 }

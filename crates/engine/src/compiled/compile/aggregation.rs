@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{
     StreamReference, Type, Window, WindowReference,
 };
 
-use super::access::{Filter, filter};
+use super::access::{Filter, anonymous, filter};
 use super::expression::{Operand, Place, leaf};
 use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slow};
@@ -118,9 +118,13 @@ impl Builder<'_> {
         let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
         let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
-        let known = self.plan.tallies.iter().position(|tally| {
-            tally.target == target && tally.places == places && tally.filter_text == filter_text
-        });
+        // Not by the text, in which other parameters may have the same names.
+        let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
+        let known = self
+            .plan
+            .tallies
+            .iter()
+            .position(|tally| tally.target == target && tally.places == places && tally.fixed == fixed);
         let tally = match known {
             Some(tally) => tally,
             None => {
@@ -148,6 +152,7 @@ impl Builder<'_> {
                     watchers: Vec::new(),
                     key_names,
                     filter_text,
+                    fixed,
                 });
                 self.plan.streams[target].tallies.push(self.plan.tallies.len() - 1);
                 self.plan.tallies.len() - 1

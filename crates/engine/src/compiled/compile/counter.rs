@@ -5,13 +5,14 @@
 //! ticks that are known at the spawn.
 
 use rtlola_frontend::mir::{
-    ArithLogOp, Constant, Expression, ExpressionKind, Offset, OutputStream, StreamAccessKind, Type,
-    WindowReference,
+    ArithLogOp, Constant, Expression, ExpressionKind, Offset, OutputStream, StreamAccessKind,
+    StreamReference, Type,
 };
 
 use super::access::walk;
 use super::schedule::pacing;
 use crate::compiled::counter::Counter;
+use crate::compiled::layout::narrow;
 use crate::compiled::plan::Pacing;
 
 /// What a stream counts, if it does nothing else.
@@ -25,14 +26,8 @@ pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
             _ => false,
         })
     });
-    let is_aggregated = output.aggregated_by.iter().any(|(_, _, window)| {
-        matches!(
-            window,
-            WindowReference::Sliding(_) | WindowReference::Discrete(_) | WindowReference::Instance(_)
-        )
-    });
-    let is_wide = matches!(&output.ty, Type::Int(_) | Type::UInt(_))
-        && crate::compiled::layout::narrow(&output.ty).is_none();
+    let is_aggregated = !output.aggregated_by.is_empty();
+    let is_wide = matches!(&output.ty, Type::Int(_) | Type::UInt(_)) && narrow(&output.ty).is_none();
     if output.params.is_empty() || clause.condition.is_some() || !is_read_plainly || is_aggregated || !is_wide
     {
         return None;
@@ -89,7 +84,7 @@ fn is_access(expression: &Expression, stream: usize) -> bool {
     matches!(
         &expression.kind,
         ExpressionKind::StreamAccess { target, access_kind: StreamAccessKind::Sync | StreamAccessKind::Hold, .. }
-            if *target == rtlola_frontend::mir::StreamReference::Out(stream)
+            if *target == StreamReference::Out(stream)
     )
 }
 

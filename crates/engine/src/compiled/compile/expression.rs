@@ -589,7 +589,7 @@ impl Builder<'_> {
         match kind {
             StreamAccessKind::InstanceAggregation(window) => return self.aggregation(expression, window),
             StreamAccessKind::SlidingWindow(window) | StreamAccessKind::DiscreteWindow(window) => {
-                return self.window(expression, target, parameters, window);
+                return self.window(expression, parameters, window);
             }
             StreamAccessKind::Offset(Offset::Future(_)) => {
                 return Err(Refused::construct("an offset into the future"));
@@ -606,6 +606,12 @@ impl Builder<'_> {
             StreamAccessKind::Hold => Operand { flag: Some(cell.present), base: cell.value },
             StreamAccessKind::Get => Operand { flag: Some(cell.fresh), base: cell.value },
             StreamAccessKind::Fresh => Operand::at(cell.fresh),
+            // While it is evaluated, its value before is the latest that there is.
+            StreamAccessKind::Offset(Offset::Past(1))
+                if target == StreamReference::Out(self.stream) && self.place == Place::Eval =>
+            {
+                Operand { flag: Some(cell.present), base: cell.value }
+            }
             StreamAccessKind::Offset(Offset::Past(back)) => {
                 let to = self.take(1 + cell.width);
                 let number = match target {
@@ -631,6 +637,10 @@ impl Builder<'_> {
         parameters: &[Expression],
         kind: StreamAccessKind,
     ) -> Result<Operand, Refused> {
+        if parameters.len() != self.plan.streams[stream].params.len() {
+            let name = &self.plan.streams[stream].name;
+            return Err(Refused::construct(format!("a read of `{name}` that does not say which instance")));
+        }
         let key = self.key(parameters)?;
         let (target, reader) = (&self.plan.streams[stream], &self.plan.streams[self.stream]);
         let is_beside = target.family == reader.family && key == reader.own;
@@ -725,12 +735,15 @@ impl Builder<'_> {
     fn window(
         &mut self,
         expression: &Expression,
-        target: StreamReference,
         parameters: &[Expression],
         window: WindowReference,
     ) -> Result<Operand, Refused> {
         let index = self.window_number(window);
-        let _ = target;
+        let wanted =
+            self.plan.windows[index].target.map_or(0, |target| self.plan.streams[target].params.len());
+        if parameters.len() != wanted {
+            return Err(Refused::construct("a window over a stream that does not say which instance"));
+        }
         let key = self.key(parameters)?;
         let inner_ty = inner(&expression.ty);
         let to = self.take(1 + width(inner_ty));

@@ -1,7 +1,8 @@
 //! Streams that are spawned and closed together, and their spawn and close.
 
-use rtlola_frontend::mir::{Expression, ExpressionKind, OutputStream, Stream, StreamReference};
+use rtlola_frontend::mir::{ExpressionKind, OutputStream, Stream};
 
+use super::access::anonymous;
 use super::expression::Place;
 use super::schedule::pacing;
 use super::{Builder, Refused};
@@ -102,30 +103,4 @@ fn are_together(one: &OutputStream, other: &OutputStream) -> bool {
         && one.spawn_layer().inner() == other.spawn_layer().inner()
         && one.close.pacing == other.close.pacing
         && close(one) == close(other)
-}
-
-/// A condition that does not say whose parameters it speaks of.
-fn anonymous(condition: &Expression) -> Expression {
-    let mut condition = condition.clone();
-    forget_owner(&mut condition);
-    condition
-}
-
-fn forget_owner(expression: &mut Expression) {
-    match &mut expression.kind {
-        ExpressionKind::ParameterAccess(owner, _) => *owner = StreamReference::Out(0),
-        ExpressionKind::ArithLog(_, parts)
-        | ExpressionKind::Tuple(parts)
-        | ExpressionKind::Function(_, parts)
-        | ExpressionKind::StreamAccess { parameters: parts, .. } => parts.iter_mut().for_each(forget_owner),
-        ExpressionKind::Ite { condition, consequence, alternative } => {
-            [condition, consequence, alternative].into_iter().for_each(|part| forget_owner(part));
-        }
-        ExpressionKind::TupleAccess(part, _) | ExpressionKind::Convert { expr: part } => forget_owner(part),
-        ExpressionKind::Default { expr, default } => {
-            forget_owner(expr);
-            forget_owner(default);
-        }
-        ExpressionKind::LoadConstant(_) | ExpressionKind::LambdaParameterAccess { .. } => {}
-    }
 }
