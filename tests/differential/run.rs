@@ -63,7 +63,7 @@ impl Case {
 
     /// Engines may skip what nobody is told of, so only some cases tell of everything.
     fn selection(&self) -> Selection {
-        if self.cuts % 2 == 0 { Selection::Changes } else { Selection::Triggers }
+        if self.cuts.is_multiple_of(2) { Selection::Changes } else { Selection::Triggers }
     }
 
     /// What comes of it on the reference engine and on `other`.

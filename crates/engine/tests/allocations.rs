@@ -1,5 +1,7 @@
 //! Events that spawn nothing allocate nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,8 +1,10 @@
 //! Streams whose value is told from the clock instead of being kept.
 
 use super::fault::Fault;
-use super::plan::Plan;
-use super::state::State;
+use super::instances::Instances;
+use super::instant::{Evaluator, Failed};
+use super::plan::{Plan, StreamPlan};
+use super::state::{Due, LocalClock, State, StreamState};
 
 /// A stream that counts the ticks since the spawn of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,4 +51,75 @@ impl State {
             _ => Ok(instances.latest(slot, of.member).map(|value| value[0])),
         }
     }
+}
+
+impl Evaluator {
+    /// Lets counters tell their values from the clock where nobody is told of each. Only before the
+    /// first instance.
+    pub(super) fn start_counting(&mut self) {
+        for (index, stream) in self.plan.streams.iter().enumerate() {
+            if stream.eval.counter.is_some()
+                && !self.tells[index]
+                && self.state.families[stream.family].instances.len() == 0
+                && !self.state.streams[index].counts
+            {
+                self.state.streams[index].counts = true;
+                self.state.streams[index].wakes =
+                    stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
+            }
+        }
+    }
+
+    /// A tick of a counter: those who must look again do so.
+    pub(super) fn tick(&mut self, index: usize) -> Result<(), Failed> {
+        let plan = &self.plan.streams[index];
+        let Some(counter) = plan.eval.counter else { return Ok(()) };
+        let family = plan.family;
+        self.state.streams[index].ticked = self.state.instant;
+        let ticks = self.state.now / counter.period;
+        for number in 0..self.state.streams[index].wakes.len() {
+            while let Some(due) = self.state.streams[index].wakes[number].take(ticks) {
+                if self.state.families[family].instances.born(due.slot) == due.born {
+                    self.notify_instance(index, due.slot);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes when an instance of a counter was spawned, and when its readers must look again.
+pub(super) fn begin_count(
+    plan: &StreamPlan,
+    state: &mut StreamState,
+    instances: &mut Instances,
+    slot: u32,
+    now: u64,
+    instant: u64,
+) {
+    let Some(counter) = &plan.eval.counter else { return };
+    let ticked = state.ticked == instant;
+    let ticks = if ticked { now / counter.period } else { now.saturating_sub(1) / counter.period };
+    instances.set_note(slot, plan.member, ticks);
+    let born = instances.born(slot);
+    for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
+        wake.add(Due { at: ticks.saturating_add(*after), slot, born });
+    }
+}
+
+/// From now on a counter's values are kept, because somebody is told of each.
+pub(super) fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result<(), Failed> {
+    let stream = &plan.streams[index];
+    let slots: Vec<u32> = state.families[stream.family].instances.live_slots().collect();
+    for slot in slots {
+        let value = state.count(plan, index, slot).map_err(|fault| Failed::outside(index, fault))?;
+        if let Some(value) = value {
+            state.families[stream.family].instances.push(slot, stream.member, &[value]);
+        }
+    }
+    let state = &mut state.streams[index];
+    state.counts = false;
+    state.wakes.clear();
+    state.evaluate.all = true;
+    Ok(())
 }

@@ -236,7 +236,7 @@ impl Fold {
                 let hundredfold = values.len() * usize::from(percent);
                 // The value below which so many of a hundred lie; at a border between two, their mean.
                 let index = hundredfold.div_ceil(100).max(1) - 1;
-                if hundredfold % 100 != 0 || index == last || hundredfold == 0 {
+                if !hundredfold.is_multiple_of(100) || index == last || hundredfold == 0 {
                     return Ok(values[index]);
                 }
                 let sum = values[index].add(values[index + 1])?;

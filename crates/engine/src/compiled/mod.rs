@@ -2,24 +2,39 @@
 //!
 //! `compile` turns the typed representation of a specification into a [`plan`]: programs for its
 //! expressions ([`code`]), and for each stream the way to the instances that an event concerns.
-//! [`instant`] does what an event or a deadline leads to, on [`state`]; `clock` finds the next
-//! deadline; `verdicts` tells what happened.
+//! [`instant`] does what an event or a deadline leads to, on [`state`]: instances come and go ([`life`]),
+//! get values ([`evaluate`]), and whoever reads a value that has changed is marked ([`notify`]). `clock`
+//! finds the next deadline; `verdicts` tells what happened.
+//!
+//! What the files rely on of each other:
+//!
+//! - A slot is used again only after the instant of its close; a slot and its `born` are one instance.
+//! - An instance never changes its parameters, and with them its group in a tally and its place in an index.
+//! - What is absent is all zeros where it is compared. No word that is a float is NaN.
+//! - Between instants only inputs and streams without instances have a meaning in the frame.
+//! - After an error the state is in the middle of an instant: nothing but `restore` may follow.
 
 mod clock;
 mod code;
 mod columns;
 mod compile;
 mod counter;
+mod evaluate;
 mod exact;
 mod explain;
+mod extreme;
 mod fault;
 mod fold;
 mod instances;
 mod instant;
 mod layout;
+mod life;
 mod machine;
+mod notify;
 mod plan;
 mod scalar;
+mod show;
+mod slow;
 mod snapshot;
 mod state;
 mod strings;

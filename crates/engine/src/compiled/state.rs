@@ -118,7 +118,8 @@ impl LocalClock {
 
     /// What is due at a time.
     pub(super) fn take(&mut self, at: u64) -> Option<Due> {
-        self.due.pop_front_if(|due| due.at <= at)
+        let is_due = self.due.front().is_some_and(|due| due.at <= at);
+        if is_due { self.due.pop_front() } else { None }
     }
 
     /// An instance ended. Forgets those that have, once they are many.

@@ -5,6 +5,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::exact::ExactSum;
+use super::extreme::{Extreme, ordered};
 use super::fault::Fault;
 use super::layout::Leaf;
 use super::scalar::{Scalar, as_words, decimal, number};
@@ -350,85 +351,6 @@ fn product(a: f64, b: f64) -> [f64; 2] {
     [high, if low.is_finite() { low } else { 0.0 }]
 }
 
-/// The smallest or the largest of values at places, as a tree of winners: a change costs the
-/// logarithm of the number of places.
-#[derive(Clone, Serialize, Deserialize)]
-struct Extreme {
-    largest: bool,
-    /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
-    tree: Vec<u64>,
-}
-
-impl Extreme {
-    fn new(largest: bool) -> Extreme {
-        Extreme { largest, tree: Vec::new() }
-    }
-
-    /// What never wins.
-    fn nobody(&self) -> u64 {
-        if self.largest { 0 } else { u64::MAX }
-    }
-
-    fn winner(&self, a: u64, b: u64) -> u64 {
-        if self.largest { a.max(b) } else { a.min(b) }
-    }
-
-    /// Whether there is another winner now.
-    fn set(&mut self, place: u32, value: Option<u64>) -> bool {
-        let place = place as usize;
-        if self.tree.len() / 2 <= place {
-            self.grow(place + 1);
-        }
-        let mut at = self.tree.len() / 2 + place;
-        self.tree[at] = value.unwrap_or(self.nobody());
-        while at > 1 {
-            at /= 2;
-            let winner = self.winner(self.tree[2 * at], self.tree[2 * at + 1]);
-            if self.tree[at] == winner {
-                return false;
-            }
-            self.tree[at] = winner;
-        }
-        true
-    }
-
-    fn grow(&mut self, places: usize) {
-        let places = places.next_power_of_two().max(2);
-        let mut tree = vec![self.nobody(); 2 * places];
-        let old = self.tree.len() / 2;
-        tree[places..places + old].copy_from_slice(&self.tree[old..]);
-        for at in (1..places).rev() {
-            tree[at] = self.winner(tree[2 * at], tree[2 * at + 1]);
-        }
-        self.tree = tree;
-    }
-
-    fn value(&self, leaf: Leaf) -> Scalar {
-        Scalar::read(&[restored(self.tree[1], leaf)], leaf)
-    }
-}
-
-/// A word whose order as an unsigned number is the order of the value.
-fn ordered(word: u64, leaf: Leaf) -> u64 {
-    const SIGN: u64 = 1 << 63;
-    match leaf {
-        Leaf::Int => word ^ SIGN,
-        Leaf::Float if word & SIGN != 0 => !word,
-        Leaf::Float => word | SIGN,
-        _ => word,
-    }
-}
-
-fn restored(word: u64, leaf: Leaf) -> u64 {
-    const SIGN: u64 = 1 << 63;
-    match leaf {
-        Leaf::Int => word ^ SIGN,
-        Leaf::Float if word & SIGN != 0 => word & !SIGN,
-        Leaf::Float => !word,
-        _ => word,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -492,22 +414,5 @@ mod tests {
             assert!((read(3) - sum).abs() < 1e-10 && (read(4) - mean).abs() < 1e-10);
             assert!((read(5) - variance).abs() <= 1e-10 * variance, "{} {variance}", read(5));
         }
-    }
-
-    #[test]
-    fn order_of_words_is_order_of_values() {
-        let floats = [f64::NEG_INFINITY, -2.0, -0.5, 0.0, 1e-300, 3.0, f64::INFINITY];
-        assert!(
-            floats
-                .windows(2)
-                .all(|two| ordered(two[0].to_bits(), Leaf::Float) < ordered(two[1].to_bits(), Leaf::Float))
-        );
-        assert!(
-            floats.iter().all(|x| restored(ordered(x.to_bits(), Leaf::Float), Leaf::Float) == x.to_bits())
-        );
-        let ints = [i64::MIN, -1, 0, 7, i64::MAX];
-        assert!(
-            ints.windows(2).all(|two| ordered(two[0] as u64, Leaf::Int) < ordered(two[1] as u64, Leaf::Int))
-        );
     }
 }

@@ -3,8 +3,12 @@
 mod access;
 mod aggregation;
 mod counter;
+mod emit;
 mod expression;
 mod family;
+mod function;
+mod operation;
+mod reading;
 mod schedule;
 mod stream;
 
