@@ -11,6 +11,17 @@ pub(super) fn is_misjudged(spec: &Specification) -> bool {
         || does_not_wait(spec.mir())
         || does_not_start(spec.mir())
         || does_not_start_again(spec.mir())
+        || mistakes_a_literal(spec.mir())
+}
+
+/// A literal that the types make unsigned stays signed, and equals no unsigned number:
+/// `literal_of_an_unsigned_type`.
+fn mistakes_a_literal(mir: &RtLolaMir) -> bool {
+    // Expressions stand in many places; their text has them all.
+    let text = format!("{:?}", mir.outputs);
+    let literals = text.split("LoadConstant(Int(").skip(1);
+    let mut types = literals.filter_map(|rest| rest.split_once(")), ty: "));
+    types.any(|(_, ty)| ty.starts_with("UInt"))
 }
 
 /// A window of a stream without parameters that was closed and spawned again stays empty:

@@ -1,10 +1,16 @@
 //! RTLola text → engines that evaluate it. Does no input or output.
 //!
+//! [`CompiledEngine`] is the one to use; [`ReferenceEngine`] is the RTLola interpreter behind a guard, and
+//! [`VerifyingEngine`] holds two engines against each other.
+//!
 //! ```
-//! use fairstream_engine::Specification;
+//! use fairstream_core::Time;
+//! use fairstream_engine::{CompiledEngine, Specification};
 //!
 //! let spec = Specification::parse("limit.lola", "input a : Int64\ntrigger a > 5 \"too high\"")?;
 //! assert_eq!(spec.wanted()[0].name, "a");
+//! let engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+//! assert_eq!(engine.explain()[0].stream, "trigger_0");
 //!
 //! let error = Specification::parse("limit.lola", "trigger a > 5").unwrap_err();
 //! assert!(error.render(false).contains("limit.lola:1:9"));

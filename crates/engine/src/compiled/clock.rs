@@ -2,7 +2,7 @@
 
 use super::instant::{Evaluator, Failed, Reach, Step};
 use super::plan::{Pacing, Task};
-use super::state::{Due, FamilyState, LocalClock};
+use super::state::{Due, LocalClock};
 
 impl Evaluator {
     /// The first time after `done` at which something is due that is worth evaluating.
@@ -74,12 +74,6 @@ impl Evaluator {
             Task::Evaluate(stream) => self.plan.streams[stream].eval_layer,
             Task::Close(_) => usize::MAX,
         }
-    }
-}
-
-impl FamilyState {
-    fn is_live(&self, due: &Due, whole: bool) -> bool {
-        if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
     }
 }
 

@@ -33,10 +33,9 @@ impl Counter {
 }
 
 impl State {
-    /// How many ticks of its clock a counter has seen. A tick counts once the stream's turn has come.
+    /// How many ticks of its clock a counter has seen.
     pub(super) fn ticks(&self, stream: usize, period: u64) -> u64 {
-        let has_ticked = self.streams[stream].ticked == self.instant;
-        if has_ticked { self.now / period } else { self.now.saturating_sub(1) / period }
+        self.streams[stream].ticks(period, self.now, self.instant)
     }
 
     /// The value of an instance of a counter, whether it is kept or told from the clock.
@@ -45,11 +44,18 @@ impl State {
         let instances = &self.families[of.family].instances;
         match &of.eval.counter {
             Some(counter) if self.streams[stream].counts => {
-                let since = self.ticks(stream, counter.period) - instances.note(slot, of.member);
+                let since = self.ticks(stream, counter.period) - instances.spawn_tick(slot, of.member);
                 if since == 0 { Ok(None) } else { counter.word(since).map(Some) }
             }
             _ => Ok(instances.latest(slot, of.member).map(|value| value[0])),
         }
+    }
+}
+
+impl StreamState {
+    /// The ticks of a clock up to now. The one of this instant counts once the stream's turn has come.
+    fn ticks(&self, period: u64, now: u64, instant: u64) -> u64 {
+        if self.ticked == instant { now / period } else { now.saturating_sub(1) / period }
     }
 }
 
@@ -98,9 +104,8 @@ pub(super) fn begin_count(
     instant: u64,
 ) {
     let Some(counter) = &plan.eval.counter else { return };
-    let ticked = state.ticked == instant;
-    let ticks = if ticked { now / counter.period } else { now.saturating_sub(1) / counter.period };
-    instances.set_note(slot, plan.member, ticks);
+    let ticks = state.ticks(counter.period, now, instant);
+    instances.set_spawn_tick(slot, plan.member, ticks);
     let born = instances.born(slot);
     for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
         wake.add(Due { at: ticks.saturating_add(*after), slot, born });

@@ -1,7 +1,7 @@
 //! A plan in words: how instances are reached, and what that costs.
 
 use super::CompiledEngine;
-use super::instances::{Instances, Room};
+use super::instances::Instances;
 use super::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
 use super::tally::Measure;
 
@@ -132,11 +132,7 @@ fn names(plan: &Plan, streams: &[usize]) -> String {
 /// What a slot of a family takes, without the slack that tables keep.
 fn bytes(plan: &Plan, family: usize) -> usize {
     let plan_of = &plan.families[family];
-    let room = |member: &usize| {
-        let stream = &plan.streams[*member];
-        Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
-    };
-    let rooms: Vec<Room> = plan_of.members.iter().map(room).collect();
+    let rooms = plan.rooms(plan_of);
     Instances::new(plan_of.param_width, &rooms, &plan_of.indexes).slot_bytes()
 }
 

@@ -243,13 +243,13 @@ impl Instances {
         copy(value, &mut self.words[values..values + member.width]);
     }
 
-    /// The word of a member's value where it has none, which is there for notes.
-    pub(super) fn note(&self, slot: u32, member: usize) -> u64 {
+    /// The tick at which an instance of a counter was spawned, which takes the place of its value.
+    pub(super) fn spawn_tick(&self, slot: u32, member: usize) -> u64 {
         self.words[slot as usize * self.stride + self.members[member].values]
     }
 
-    pub(super) fn set_note(&mut self, slot: u32, member: usize, note: u64) {
-        self.words[slot as usize * self.stride + self.members[member].values] = note;
+    pub(super) fn set_spawn_tick(&mut self, slot: u32, member: usize, tick: u64) {
+        self.words[slot as usize * self.stride + self.members[member].values] = tick;
     }
 
     /// The instant at which it got its latest value.

@@ -151,15 +151,11 @@ impl Evaluator {
         } else {
             family.alive = false;
         }
-        let (instances, alive, spawns) = (&family.instances, family.alive, family.spawns);
-        let is_live = |due: &Due| {
-            if plan.is_parameterised {
-                instances.born(due.slot) == due.born
-            } else {
-                alive && due.born == spawns
-            }
-        };
-        family.close_clock.end(is_live);
+        let mut clock = std::mem::take(&mut family.close_clock);
+        clock.end(|due| family.is_live(due, !plan.is_parameterised));
+        family.close_clock = clock;
+        let family = &self.state.families[index];
+        let is_live = |due: &Due| family.is_live(due, !plan.is_parameterised);
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
             state.evaluate_clock.end(is_live);

@@ -5,6 +5,7 @@ use rtlola_frontend::mir::{Expression, Type};
 use super::code::{Activation, Program, Slot, Slow};
 use super::counter::Counter;
 use super::fold::Fold;
+use super::instances::Room;
 use super::layout::Leaf;
 use super::strings::Strings;
 use super::tally::Measure;
@@ -32,6 +33,17 @@ pub(super) struct Plan {
     pub(super) clocks: Vec<(u64, Vec<Task>)>,
     /// Whether anything is ever due.
     pub(super) has_clock: bool,
+}
+
+impl Plan {
+    /// What the slots of a family must have room for.
+    pub(super) fn rooms(&self, family: &FamilyPlan) -> Vec<Room> {
+        let room = |member: &usize| {
+            let stream = &self.streams[*member];
+            Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
+        };
+        family.members.iter().map(room).collect()
+    }
 }
 
 /// Where a stream without instances, or an input, has its latest value in the frame.

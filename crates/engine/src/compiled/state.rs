@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::instances::{Instances, Room, flag};
+use super::instances::{Instances, flag};
 use super::plan::{Cell, Plan};
 use super::strings::Strings;
 use super::tally::Tally;
@@ -142,11 +142,7 @@ pub(super) const WHOLE: u32 = 0;
 impl State {
     pub(super) fn new(plan: &Plan) -> State {
         let families = plan.families.iter().map(|family| {
-            let room = |member: &usize| {
-                let stream = &plan.streams[*member];
-                Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
-            };
-            let rooms: Vec<Room> = family.members.iter().map(room).collect();
+            let rooms = plan.rooms(family);
             FamilyState {
                 instances: Instances::new(family.param_width, &rooms, &family.indexes),
                 alive: family.spawn.is_none(),
@@ -251,6 +247,11 @@ impl Past {
 }
 
 impl FamilyState {
+    /// Whether the instance is still there that something was due for.
+    pub(super) fn is_live(&self, due: &Due, whole: bool) -> bool {
+        if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
+    }
+
     /// Something that the close condition of an instance reads has changed.
     pub(super) fn mark_close(&mut self, slot: u32) {
         if self.instances.set(slot, 0, flag::CLOSE, true) {

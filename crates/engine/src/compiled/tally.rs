@@ -45,13 +45,13 @@ pub(super) struct Tally {
 struct Group {
     /// How many instances have a value.
     members: u64,
-    cells: Vec<Cell>,
+    cells: Vec<Kept>,
     free_places: Vec<u32>,
     next_place: u32,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-enum Cell {
+enum Kept {
     Members,
     True(u64),
     Whole(i128),
@@ -92,7 +92,7 @@ impl Tally {
         }
         let empty = Group {
             members: 0,
-            cells: measures.iter().map(|measure| Cell::new(*measure)).collect(),
+            cells: measures.iter().map(|measure| Kept::new(*measure)).collect(),
             free_places: Vec::new(),
             next_place: 0,
         };
@@ -208,23 +208,23 @@ impl Tally {
         let Some(group) = group else { return Ok(empty(measure)) };
         let count = group.members as f64;
         let value = match (&group.cells[index], measure) {
-            (Cell::Members, _) => Scalar::UInt(group.members),
-            (Cell::True(yes), Measure::All) => Scalar::Bool(*yes == group.members),
-            (Cell::True(yes), _) => Scalar::Bool(*yes > 0),
-            (Cell::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => tree.value(leaf),
-            (Cell::Whole(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
-            (Cell::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
-            (Cell::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
-            (Cell::Float(sum), _) => number(sum.value())?,
-            (Cell::Decimal(sum), Measure::Average(_)) => {
+            (Kept::Members, _) => Scalar::UInt(group.members),
+            (Kept::True(yes), Measure::All) => Scalar::Bool(*yes == group.members),
+            (Kept::True(yes), _) => Scalar::Bool(*yes > 0),
+            (Kept::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => tree.value(leaf),
+            (Kept::Whole(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
+            (Kept::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
+            (Kept::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
+            (Kept::Float(sum), _) => number(sum.value())?,
+            (Kept::Decimal(sum), Measure::Average(_)) => {
                 Scalar::Decimal(*sum).div(Scalar::Decimal(group.members.into()))?
             }
-            (Cell::Decimal(sum), _) => Scalar::Decimal(*sum),
-            (Cell::Spread(sums), measure) => {
+            (Kept::Decimal(sum), _) => Scalar::Decimal(*sum),
+            (Kept::Spread(sums), measure) => {
                 let variance = moment(count, &sums[0], &sums[0], &sums[1]).max(0.0);
                 number(if measure == Measure::Deviation { variance.sqrt() } else { variance })?
             }
-            (Cell::Pairs(sums), _) => number(moment(count, &sums[0], &sums[1], &sums[2]))?,
+            (Kept::Pairs(sums), _) => number(moment(count, &sums[0], &sums[1], &sums[2]))?,
             _ => return Ok(None),
         };
         Ok(Some(value))
@@ -263,20 +263,20 @@ fn moment(count: f64, x: &ExactSum, y: &ExactSum, xy: &ExactSum) -> f64 {
     ((first.0 - second.0) + (first.1 - second.1)) / (count * count)
 }
 
-impl Cell {
-    fn new(measure: Measure) -> Cell {
+impl Kept {
+    fn new(measure: Measure) -> Kept {
         match measure {
-            Measure::Count => Cell::Members,
-            Measure::All | Measure::Any => Cell::True(0),
-            Measure::Min(_) => Cell::Extreme(Extreme::new(false)),
-            Measure::Max(_) => Cell::Extreme(Extreme::new(true)),
+            Measure::Count => Kept::Members,
+            Measure::All | Measure::Any => Kept::True(0),
+            Measure::Min(_) => Kept::Extreme(Extreme::new(false)),
+            Measure::Max(_) => Kept::Extreme(Extreme::new(true)),
             Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
-                Leaf::Float => Cell::Float(Box::default()),
-                Leaf::Decimal => Cell::Decimal(rust_decimal::Decimal::ZERO),
-                _ => Cell::Whole(0),
+                Leaf::Float => Kept::Float(Box::default()),
+                Leaf::Decimal => Kept::Decimal(rust_decimal::Decimal::ZERO),
+                _ => Kept::Whole(0),
             },
-            Measure::Variance | Measure::Deviation => Cell::Spread(Box::default()),
-            Measure::Covariance => Cell::Pairs(Box::default()),
+            Measure::Variance | Measure::Deviation => Kept::Spread(Box::default()),
+            Measure::Covariance => Kept::Pairs(Box::default()),
         }
     }
 
@@ -290,12 +290,12 @@ impl Cell {
     ) -> Result<bool, Fault> {
         let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
-            Cell::Members => return Ok(false),
-            Cell::True(count) => {
+            Kept::Members => return Ok(false),
+            Kept::True(count) => {
                 let one = |words: Option<&[u64]>| words.map_or(0, |words| words[0]);
                 *count = *count + one(new) - one(old);
             }
-            Cell::Whole(sum) => {
+            Kept::Whole(sum) => {
                 let signed = matches!(measure, Measure::Sum(Leaf::Int) | Measure::Average(Leaf::Int));
                 let one = |words: Option<&[u64]>| {
                     words.map_or(0, |words| {
@@ -306,21 +306,21 @@ impl Cell {
                 *sum += by;
                 return Ok(by != 0);
             }
-            Cell::Float(sum) => {
+            Kept::Float(sum) => {
                 old.into_iter().for_each(|words| sum.remove(float(words, 0)));
                 new.into_iter().for_each(|words| sum.add(float(words, 0)));
             }
-            Cell::Decimal(sum) => {
+            Kept::Decimal(sum) => {
                 let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
                 let total =
                     kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
                 *sum = total.ok_or(Fault::DecimalOverflow)?;
             }
-            Cell::Extreme(tree) => {
+            Kept::Extreme(tree) => {
                 let (Measure::Min(leaf) | Measure::Max(leaf)) = measure else { return Ok(false) };
                 return Ok(tree.set(place, new.map(|words| ordered(words[0], leaf))));
             }
-            Cell::Spread(sums) => {
+            Kept::Spread(sums) => {
                 let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
                     let x = float(words, 0);
                     change(&mut sums[0], x);
@@ -329,7 +329,7 @@ impl Cell {
                 old.into_iter().for_each(|words| each(words, ExactSum::remove));
                 new.into_iter().for_each(|words| each(words, ExactSum::add));
             }
-            Cell::Pairs(sums) => {
+            Kept::Pairs(sums) => {
                 let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
                     let (x, y) = (float(words, 0), float(words, 1));
                     change(&mut sums[0], x);

@@ -133,7 +133,7 @@ pub(super) enum Read {
     /// The instance of a stream whose parameters are these of the reader.
     Instance(usize, Vec<usize>),
     /// Some instance of a stream, or several.
-    Some(usize),
+    Any(usize),
     /// An aggregation over instances; the reader's parameters are its key, if there is one.
     Aggregation(usize, Option<Vec<usize>>),
     /// The reader's own value before.
@@ -179,7 +179,7 @@ fn read(
             Some(own) => Some(Read::Instance(target, own)),
             None => {
                 let is_fixed = |parameter: &Expression| !mentions(parameter, is_access);
-                parameters.iter().all(is_fixed).then_some(Read::Some(target))
+                parameters.iter().all(is_fixed).then_some(Read::Any(target))
             }
         },
         (StreamAccessKind::InstanceAggregation(window), StreamReference::Out(target)) => {
@@ -198,7 +198,7 @@ fn read(
             let filter = filter(aggregation);
             let key = plain_parameters(filter.key.iter().map(|(_, expression)| expression));
             if filter.is_open {
-                return Some(Read::Some(target));
+                return Some(Read::Any(target));
             }
             Some(Read::Aggregation(window.idx(), key.filter(|key| !key.is_empty())))
         }

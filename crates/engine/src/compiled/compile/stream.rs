@@ -253,7 +253,7 @@ impl Builder<'_> {
             let found = reads(self.mir, stream, expression)?;
             for read in &found {
                 // A counter changes at every tick; its readers know of those that matter to them.
-                if let Read::Instance(target, _) | Read::Some(target) = read
+                if let Read::Instance(target, _) | Read::Any(target) = read
                     && let Some(counter) = &self.plan.streams[*target].eval.counter
                 {
                     wakes(expression, *target, counter)?;
@@ -294,7 +294,7 @@ impl Builder<'_> {
                 return;
             }
             Read::Whole(StreamReference::Out(target)) => (*target, watcher(Who::All)),
-            Read::Some(target) => (*target, watcher(Who::All)),
+            Read::Any(target) => (*target, watcher(Who::All)),
             Read::Instance(target, own) => {
                 let types: Vec<Type> = self.plan.streams[*target].params.clone();
                 let same_family = self.plan.streams[*target].family == self.plan.streams[stream].family;
