@@ -21,7 +21,14 @@ fn mistakes_a_literal(mir: &RtLolaMir) -> bool {
     let text = format!("{:?}", mir.outputs);
     let literals = text.split("LoadConstant(Int(").skip(1);
     let mut types = literals.filter_map(|rest| rest.split_once(")), ty: "));
-    types.any(|(_, ty)| ty.starts_with("UInt"))
+    let mistaken = types.any(|(_, ty)| ty.starts_with("UInt"));
+    // A filter may give a parameter another type than the stream does.
+    let retyped = mir.instance_aggregations.iter().any(|aggregation| {
+        let target = &mir.output(aggregation.target).params;
+        let inside = aggregation.selection.parameters().into_iter().flatten();
+        inside.zip(target).any(|(inside, outside)| inside.ty != outside.ty)
+    });
+    mistaken || retyped
 }
 
 /// A window of a stream without parameters that was closed and spawned again stays empty:

@@ -269,16 +269,16 @@ impl Evaluator {
             }
             let tally = &mut tallies[*number];
             let group = tally.group(&self.key, &plan.measures);
-            let (changed, old) = (&mut self.changed, had.then_some(self.old.as_slice()));
-            changed.clear();
-            tally
-                .change(group, slot, old, new, &plan.measures, |measure| changed.push(measure))
+            let old = had.then_some(self.old.as_slice());
+            let mut changed = tally
+                .change(group, slot, old, new, &plan.measures)
                 .map_err(|fault| Failed::outside(index, fault))?;
             if !has {
                 tally.tidy(group);
             }
-            for measure in &self.changed {
-                let watchers = &plan.watchers[*measure];
+            while changed != 0 {
+                let watchers = &plan.watchers[changed.trailing_zeros() as usize];
+                changed &= changed - 1;
                 notify(&mut self.state, &self.plan, watchers, &self.key, WHOLE, &mut self.watched);
             }
         }

@@ -45,7 +45,6 @@ pub(super) struct Evaluator {
     pub(super) key: Vec<u64>,
     pub(super) watched: Vec<u64>,
     pub(super) old: Vec<u64>,
-    pub(super) changed: Vec<usize>,
     /// How often a program was run for an instance.
     #[cfg(test)]
     pub(super) evaluations: u64,
@@ -82,7 +81,6 @@ impl Evaluator {
             key: Vec::new(),
             watched: Vec::new(),
             old: Vec::new(),
-            changed: Vec::new(),
             #[cfg(test)]
             evaluations: 0,
             plan,

@@ -25,38 +25,49 @@ pub(super) fn notify(
     scratch: &mut Vec<u64>,
 ) {
     for Watcher { reader, who } in watchers {
-        let family = match reader {
-            Reader::Stream(stream) => plan.streams[*stream].family,
-            Reader::Family(family) => *family,
-        };
-        let State { families, streams, .. } = state;
-        let family = &mut families[family];
-        if let Who::Instance(places) | Who::Index(_, places) = who {
-            scratch.clear();
-            for place in places {
-                scratch.push(key[*place]);
+        match (who, *reader) {
+            (Who::All, Reader::Stream(stream)) => state.streams[stream].evaluate.all = true,
+            (Who::All, Reader::Family(family)) => state.families[family].close.all = true,
+            (Who::Slot, reader) => mark(state, plan, reader, slot),
+            (Who::Instance(places), reader) => {
+                pick(scratch, key, places);
+                let found = state.families[family_of(plan, reader)].instances.find(scratch);
+                found.into_iter().for_each(|slot| mark(state, plan, reader, slot));
+            }
+            (Who::Index(index, places), reader) => {
+                pick(scratch, key, places);
+                let family = family_of(plan, reader);
+                let mut next = state.families[family].instances.first(*index, scratch);
+                while let Some(slot) = next {
+                    mark(state, plan, reader, slot);
+                    next = state.families[family].instances.next(*index, slot);
+                }
             }
         }
-        let (mut next, index) = match who {
-            Who::All => {
-                match reader {
-                    Reader::Stream(stream) => streams[*stream].evaluate.all = true,
-                    Reader::Family(_) => family.close.all = true,
-                }
-                continue;
-            }
-            Who::Slot => (Some(slot), None),
-            Who::Instance(_) => (family.instances.find(scratch), None),
-            Who::Index(index, _) => (family.instances.first(*index, scratch), Some(*index)),
-        };
-        while let Some(slot) = next {
-            match reader {
-                Reader::Stream(stream) => {
-                    streams[*stream].mark(&mut family.instances, slot, plan.streams[*stream].member);
-                }
-                Reader::Family(_) => family.mark_close(slot),
-            }
-            next = index.and_then(|index| family.instances.next(index, slot));
+    }
+}
+
+fn family_of(plan: &Plan, reader: Reader) -> usize {
+    match reader {
+        Reader::Stream(stream) => plan.streams[stream].family,
+        Reader::Family(family) => family,
+    }
+}
+
+/// The words of a key at some places.
+fn pick(scratch: &mut Vec<u64>, key: &[u64], places: &[usize]) {
+    scratch.clear();
+    for place in places {
+        scratch.push(key[*place]);
+    }
+}
+
+fn mark(state: &mut State, plan: &Plan, reader: Reader, slot: u32) {
+    match reader {
+        Reader::Stream(stream) => {
+            let of = &plan.streams[stream];
+            state.streams[stream].mark(&mut state.families[of.family].instances, slot, of.member);
         }
+        Reader::Family(family) => state.families[family].mark_close(slot),
     }
 }

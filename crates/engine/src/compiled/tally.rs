@@ -151,8 +151,8 @@ impl Tally {
         (0..self.groups.len()).filter(|group| self.is_used(*group)).map(|group| self.key(group))
     }
 
-    /// An instance of a group has a new value instead of its old one. Calls `changed` with each
-    /// measure whose result may be another one now.
+    /// An instance of a group has a new value instead of its old one. A bit for each measure whose
+    /// result may be another one now.
     pub(super) fn change(
         &mut self,
         group: usize,
@@ -160,8 +160,8 @@ impl Tally {
         old: Option<&[u64]>,
         new: Option<&[u64]>,
         measures: &[Measure],
-        mut changed: impl FnMut(usize),
-    ) -> Result<(), Fault> {
+    ) -> Result<u64, Fault> {
+        let mut changed = 0;
         let Tally { groups, places, .. } = self;
         let group = &mut groups[group];
         let members = group.members;
@@ -191,10 +191,10 @@ impl Tally {
                 _ => true,
             };
             if other || (by_number && members != group.members) {
-                changed(index);
+                changed |= 1 << index;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// What a measure says; `None` if it says nothing about no instance.
@@ -384,7 +384,6 @@ mod tests {
                     old.as_ref().map(|w| &w[..]),
                     new.as_ref().map(|w| &w[..]),
                     &measures,
-                    |_| {},
                 )
                 .unwrap();
             if step % 7 != 0 {

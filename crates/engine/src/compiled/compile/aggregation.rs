@@ -120,11 +120,11 @@ impl Builder<'_> {
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
         // Not by the text, in which other parameters may have the same names.
         let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
-        let known = self
-            .plan
-            .tallies
-            .iter()
-            .position(|tally| tally.target == target && tally.places == places && tally.fixed == fixed);
+        let known = self.plan.tallies.iter().position(|tally| {
+            // A bit says for each measure whether it has changed.
+            let has_room = tally.measures.len() < 64;
+            tally.target == target && tally.places == places && tally.fixed == fixed && has_room
+        });
         let tally = match known {
             Some(tally) => tally,
             None => {
