@@ -14,19 +14,23 @@ pub(super) fn is_misjudged(spec: &Specification) -> bool {
         || mistakes_a_literal(spec.mir())
 }
 
-/// A literal that the types make unsigned stays signed, and equals no unsigned number:
-/// `literal_of_an_unsigned_type`.
+/// A literal that the types make unsigned stays signed, and equals no unsigned number.
 fn mistakes_a_literal(mir: &RtLolaMir) -> bool {
     // Expressions stand in many places; their text has them all.
     let text = format!("{:?}", mir.outputs);
     let literals = text.split("LoadConstant(Int(").skip(1);
     let mut types = literals.filter_map(|rest| rest.split_once(")), ty: "));
     let mistaken = types.any(|(_, ty)| ty.starts_with("UInt"));
-    // A filter may give a parameter another type than the stream does.
+    // A filter may take a parameter for another type than the stream has; the compiled engine refuses
+    // that.
     let retyped = mir.instance_aggregations.iter().any(|aggregation| {
-        let target = &mir.output(aggregation.target).params;
-        let inside = aggregation.selection.parameters().into_iter().flatten();
-        inside.zip(target).any(|(inside, outside)| inside.ty != outside.ty)
+        let params = &mir.output(aggregation.target).params;
+        let text = format!("{:?}", aggregation.selection.condition());
+        params.iter().any(|param| {
+            let access = format!("pref: {} }}, ty: ", param.idx);
+            let own = format!("{:?}", param.ty);
+            text.split(&access).skip(1).any(|rest| !rest.starts_with(&own))
+        })
     });
     mistaken || retyped
 }

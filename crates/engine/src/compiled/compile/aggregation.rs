@@ -1,16 +1,16 @@
 //! Aggregations over instances and windows.
 
 use rtlola_frontend::mir::{
-    Expression, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound, PacingType,
-    StreamReference, Type, Window, WindowReference,
+    Expression, ExpressionKind, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound,
+    PacingType, StreamReference, Type, Window, WindowReference,
 };
 
-use super::access::{Filter, anonymous, filter};
+use super::access::{Filter, anonymous, filter, walk};
 use super::expression::{Operand, Place, leaf};
 use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slow};
 use crate::compiled::fold::Fold;
-use crate::compiled::layout::{Leaf, inner, narrow, placed, width};
+use crate::compiled::layout::{Leaf, inner, leaves, narrow, placed, width};
 use crate::compiled::plan::{ScanPlan, TallyPlan};
 use crate::compiled::tally::Measure;
 use crate::compiled::windows::{Kind, WindowPlan};
@@ -71,6 +71,7 @@ impl Builder<'_> {
     ) -> Result<Operand, Refused> {
         let mir = self.mir;
         let aggregation = mir.instance_aggregation(window);
+        self.check_parameters(aggregation)?;
         let filter = filter(aggregation);
         let only_fresh = matches!(
             aggregation.selection,
@@ -105,6 +106,27 @@ impl Builder<'_> {
             }
         };
         Ok(self.result(expression, to))
+    }
+
+    /// The frontend lets a filter take a signed parameter for an unsigned one.
+    fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Refused> {
+        let Some(condition) = aggregation.selection.condition() else { return Ok(()) };
+        let target = &self.mir.outputs[aggregation.target.out_ix()];
+        let mut mistaken = None;
+        walk(condition, &mut |part| {
+            if let ExpressionKind::LambdaParameterAccess { pref, .. } = part.kind
+                && leaves(&part.ty) != leaves(&target.params[pref].ty)
+            {
+                mistaken = Some((&target.params[pref], part.ty.clone()));
+            }
+        });
+        match mistaken {
+            None => Ok(()),
+            Some((param, ty)) => Err(Refused::construct(format!(
+                "a filter that takes the parameter `{}` of `{}`, an {}, for an {ty}; write `{}: {ty}` there",
+                param.name, target.name, param.ty, param.name
+            ))),
+        }
     }
 
     /// A tally with a measure, shared with whoever asks for the same.
