@@ -22,8 +22,9 @@ impl Counter {
         self.first + (tick - 1) * self.step
     }
 
-    fn word(&self, tick: u64) -> Result<u64, Fault> {
-        let value = self.at(tick.into());
+    /// The same as a word.
+    pub(super) fn word_at(&self, tick: i128) -> Result<u64, Fault> {
+        let value = self.at(tick);
         if self.is_signed {
             i64::try_from(value).map(i64::cast_unsigned).map_err(|_| Fault::Overflow)
         } else {
@@ -45,7 +46,7 @@ impl State {
         match &of.eval.counter {
             Some(counter) if self.streams[stream].counts => {
                 let since = self.ticks(stream, counter.period) - instances.spawn_tick(slot, of.member);
-                if since == 0 { Ok(None) } else { counter.word(since).map(Some) }
+                if since == 0 { Ok(None) } else { counter.word_at(since.into()).map(Some) }
             }
             _ => Ok(instances.latest(slot, of.member).map(|value| value[0])),
         }
@@ -70,6 +71,7 @@ impl Evaluator {
                 && !self.state.streams[index].counts
             {
                 self.state.streams[index].counts = true;
+                self.state.streams[index].evaluate.all = true;
                 self.state.streams[index].wakes =
                     stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
             }

@@ -12,11 +12,11 @@ impl Evaluator {
     pub(super) fn evaluate(&mut self, index: usize) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
         let state = &self.state.streams[index];
-        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() {
-            return Ok(());
-        }
         if state.counts {
             return self.tick(index);
+        }
+        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() {
+            return Ok(());
         }
         let (family, member) = (plan.family, plan.member);
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
@@ -91,7 +91,7 @@ impl Evaluator {
         for clause in clauses {
             if let Some(path) = &plan.eval.clauses[*clause].path {
                 follow(&self.plan, &mut self.state, family, path, &mut candidates)
-                    .map_err(|failure| Failed { stream: index, failure })?;
+                    .map_err(|failure| Failed::new(index, failure))?;
             }
         }
         let done = match candidates.as_slice() {
@@ -122,7 +122,7 @@ impl Evaluator {
         let plan = &self.plan.streams[index];
         set_current(&mut self.state, plan, self.plan.families[plan.family].knows_its_spawn, slot);
         let yields = run(&self.plan, &mut self.state, plan.eval.program)
-            .map_err(|failure| Failed { stream: index, failure })?;
+            .map_err(|failure| Failed::new(index, failure))?;
         let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
         if remembers {
             let state = &mut self.state.streams[index];
@@ -139,6 +139,16 @@ impl Evaluator {
                 } else {
                     state.holders.remove(&holder);
                 }
+            }
+        }
+        let State { windows, now, .. } = &self.state;
+        let is_settled = |window: &usize| windows[*window].is_settled(&self.plan.windows[*window], *now);
+        if remembers && !plan.eval.windows.iter().all(is_settled) {
+            let state = &mut self.state.streams[index];
+            if whole {
+                state.evaluate.all = true;
+            } else {
+                state.mark(&mut self.state.families[plan.family].instances, slot, plan.member);
             }
         }
         if let Some(guard) = plan.eval.guard
@@ -227,12 +237,13 @@ impl Evaluator {
     pub(super) fn accept_windows(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
         let plan = &self.plan.streams[index];
         let now = self.state.this_instant();
-        let State { windows, strings, frame, .. } = &mut self.state;
         for number in &plan.windows {
             let window = &self.plan.windows[*number];
+            let State { windows, strings, frame, .. } = &mut self.state;
             windows[*number]
                 .accept(window, slot, &frame[plan.result()], now, strings)
-                .map_err(|fault| Failed::outside(window.reader, fault))?;
+                .map_err(|fault| Failed { window: Some(*number), ..Failed::outside(window.reader, fault) })?;
+            notify(&mut self.state, &self.plan, &window.watchers, &[], WHOLE, &mut self.watched);
         }
         Ok(())
     }
@@ -254,7 +265,7 @@ impl Evaluator {
                 let params = self.state.families[stream.family].instances.params(slot);
                 self.state.frame[lambda..lambda + params.len()].copy_from_slice(params);
                 let counts = run(&self.plan, &mut self.state, filter)
-                    .map_err(|failure| Failed { stream: index, failure })?;
+                    .map_err(|failure| Failed::new(index, failure))?;
                 if !counts {
                     continue;
                 }

@@ -18,12 +18,18 @@ use super::state::{State, WHOLE};
 pub(super) struct Failed {
     pub(super) stream: usize,
     pub(super) failure: Failure,
+    /// The window that could not take a value.
+    pub(super) window: Option<usize>,
 }
 
 impl Failed {
+    pub(super) fn new(stream: usize, failure: Failure) -> Failed {
+        Failed { stream, failure, window: None }
+    }
+
     /// Not in a program, but in what follows from a value.
     pub(super) fn outside(stream: usize, fault: Fault) -> Failed {
-        Failed { stream, failure: Failure { program: usize::MAX, at: 0, fault } }
+        Failed::new(stream, Failure { program: usize::MAX, at: 0, fault })
     }
 }
 
@@ -149,7 +155,8 @@ impl Evaluator {
             let State { windows, strings, .. } = &mut self.state;
             windows[*window]
                 .accept(plan, WHOLE, value, now, strings)
-                .map_err(|fault| Failed::outside(plan.reader, fault))?;
+                .map_err(|fault| Failed { window: Some(*window), ..Failed::outside(plan.reader, fault) })?;
+            notify(&mut self.state, &self.plan, &plan.watchers, &[], WHOLE, &mut self.watched);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ impl Evaluator {
         let Some(spawn) = &plan.spawn else { return Ok(()) };
         if let Some(program) = spawn.program {
             let yields = run(&self.plan, &mut self.state, program)
-                .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
+                .map_err(|failure| Failed::new(self.first_member(index), failure))?;
             if !yields {
                 return Ok(());
             }
@@ -115,7 +115,7 @@ impl Evaluator {
         candidates.clear();
         if let Some(path) = self.plan.families[index].close.as_ref().and_then(|close| close.path.as_ref()) {
             follow(&self.plan, &mut self.state, index, path, &mut candidates)
-                .map_err(|failure| Failed { stream: self.first_member(index), failure })?;
+                .map_err(|failure| Failed::new(self.first_member(index), failure))?;
         }
         let done = candidates.iter().try_for_each(|slot| self.close_one(index, *slot));
         self.candidates = candidates;
@@ -131,8 +131,8 @@ impl Evaluator {
         let first = self.first_member(index);
         let Some(close) = &plan.close else { return Ok(()) };
         set_current(&mut self.state, &self.plan.streams[first], plan.knows_its_spawn, slot);
-        let closes = run(&self.plan, &mut self.state, close.program)
-            .map_err(|failure| Failed { stream: first, failure })?;
+        let closes =
+            run(&self.plan, &mut self.state, close.program).map_err(|failure| Failed::new(first, failure))?;
         if closes {
             self.state.families[index].closing.push(slot);
             self.moved.push(index);

@@ -99,6 +99,8 @@ impl CompiledEngine {
     }
 
     fn select(&mut self, selection: Selection) -> Result<(), String> {
+        // Ticks that were skipped count, too, where a count is kept from now on.
+        self.evaluator.state.now = self.since_start(self.evaluated).saturating_add(1);
         let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
         self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
         self.evaluator.start_counting();
@@ -169,10 +171,11 @@ impl CompiledEngine {
         u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
     }
 
-    fn reason(&self, Failed { stream, failure }: Failed) -> String {
+    fn reason(&self, Failed { stream, failure, window }: Failed) -> String {
         let plan = &self.evaluator.plan;
         let stream = plan.streams.get(stream).map_or("", |stream| stream.name.as_str());
         let origin = plan.programs.get(failure.program).map_or("", |program| program.origin(failure.at));
+        let origin = window.map_or(origin, |window| plan.windows[window].text.as_str());
         let fault = failure.fault;
         if origin.is_empty() {
             format!("in `{stream}`, {fault}")
@@ -276,7 +279,8 @@ mod tests {
     /// A century of milliseconds in which nothing can change is no work.
     #[test]
     fn gaps_cost_what_can_change_in_them() {
-        let text = "input a : Int64\noutput held @1kHz := a.hold(or: 0)\ntrigger held > 3 \"high\"";
+        let text = "input a : Int64\noutput held @1kHz := a.hold(or: 0)\ntrigger held > 3 \"high\"\n\
+            output recent @1kHz := a.aggregate(over: 1s, using: sum)\ntrigger recent > 3 \"many\"";
         let spec = Specification::parse("held", text).unwrap();
         let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
         let ignore = |_: VerdictBatch| Ok(());

@@ -164,6 +164,8 @@ pub(super) struct EvalPlan {
     pub(super) counter: Option<Counter>,
     /// ... after how many of them its readers must look again.
     pub(super) wakes: Vec<u64>,
+    /// Windows that it reads: while there are values in them, they change by themselves.
+    pub(super) windows: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]

@@ -86,6 +86,16 @@ pub(super) struct Dirty {
 }
 
 impl Dirty {
+    fn push(&mut self, slot: u32, instances: &Instances) {
+        // Slots that are used again are listed again: rather all than a list that grows for ever.
+        if self.slots.len() > instances.slots() as usize {
+            self.slots.clear();
+            self.all = true;
+        } else if !self.all {
+            self.slots.push(slot);
+        }
+    }
+
     pub(super) fn is_clean(&self) -> bool {
         !self.all && self.slots.is_empty()
     }
@@ -255,7 +265,7 @@ impl FamilyState {
     /// Something that the close condition of an instance reads has changed.
     pub(super) fn mark_close(&mut self, slot: u32) {
         if self.instances.set(slot, 0, flag::CLOSE, true) {
-            self.close.slots.push(slot);
+            self.close.push(slot, &self.instances);
         }
     }
 }
@@ -264,7 +274,7 @@ impl StreamState {
     /// Something that an instance reads has changed.
     pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, member: usize) {
         if instances.set(slot, member, flag::EVALUATE, true) {
-            self.evaluate.slots.push(slot);
+            self.evaluate.push(slot, instances);
         }
     }
 }

@@ -56,8 +56,8 @@ enum Kept {
     True(u64),
     Whole(i128),
     Float(Box<ExactSum>),
-    #[serde(with = "as_words")]
-    Decimal(rust_decimal::Decimal),
+    /// The sum, and whether it has become too large on the way.
+    Decimal(#[serde(with = "as_words")] rust_decimal::Decimal, bool),
     Extreme(Extreme),
     /// Sums of x and x².
     Spread(Box<[ExactSum; 2]>),
@@ -216,10 +216,11 @@ impl Tally {
             (Kept::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
             (Kept::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
             (Kept::Float(sum), _) => number(sum.value())?,
-            (Kept::Decimal(sum), Measure::Average(_)) => {
+            (Kept::Decimal(_, true), _) => return Err(Fault::DecimalOverflow),
+            (Kept::Decimal(sum, _), Measure::Average(_)) => {
                 Scalar::Decimal(*sum).div(Scalar::Decimal(group.members.into()))?
             }
-            (Kept::Decimal(sum), _) => Scalar::Decimal(*sum),
+            (Kept::Decimal(sum, _), _) => Scalar::Decimal(*sum),
             (Kept::Spread(sums), measure) => {
                 let variance = moment(count, &sums[0], &sums[0], &sums[1]).max(0.0);
                 number(if measure == Measure::Deviation { variance.sqrt() } else { variance })?
@@ -272,7 +273,7 @@ impl Kept {
             Measure::Max(_) => Kept::Extreme(Extreme::new(true)),
             Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
                 Leaf::Float => Kept::Float(Box::default()),
-                Leaf::Decimal => Kept::Decimal(rust_decimal::Decimal::ZERO),
+                Leaf::Decimal => Kept::Decimal(rust_decimal::Decimal::ZERO, false),
                 _ => Kept::Whole(0),
             },
             Measure::Variance | Measure::Deviation => Kept::Spread(Box::default()),
@@ -310,11 +311,13 @@ impl Kept {
                 old.into_iter().for_each(|words| sum.remove(float(words, 0)));
                 new.into_iter().for_each(|words| sum.add(float(words, 0)));
             }
-            Kept::Decimal(sum) => {
+            Kept::Decimal(sum, is_lost) => {
                 let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
                 let total =
                     kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
-                *sum = total.ok_or(Fault::DecimalOverflow)?;
+                // Said when it is read: whoever does not read it need not fail.
+                *is_lost |= total.is_none();
+                *sum = total.unwrap_or(*sum);
             }
             Kept::Extreme(tree) => {
                 let (Measure::Min(leaf) | Measure::Max(leaf)) = measure else { return Ok(false) };

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::fold::{Fold, Part};
+use super::plan::Watcher;
 use super::scalar::Scalar;
 use super::strings::Strings;
 
@@ -23,8 +24,11 @@ pub(super) struct WindowPlan {
     pub(super) waits: bool,
     /// The stream that is aggregated, if it has instances.
     pub(super) target: Option<usize>,
-    /// The stream that reads it.
+    /// The stream that reads it, and how it says so.
     pub(super) reader: usize,
+    pub(super) text: String,
+    /// Who must be evaluated again when it gets a value.
+    pub(super) watchers: Vec<Watcher>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +131,20 @@ impl Windows {
             }
         }
         Ok(())
+    }
+
+    /// Whether the window of a target without instances says the same from now on until it gets a value.
+    pub(super) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
+        let newest = self.windows.first().and_then(|contents| contents.parts.back());
+        match plan.kind {
+            Kind::Values { .. } => true,
+            Kind::Buckets { size, count } => {
+                let is_empty =
+                    newest.is_none_or(|newest| newest.at.saturating_add(count) <= bucket(now, size));
+                is_empty && (!plan.waits || now >= plan.duration())
+            }
+            Kind::Log { .. } => false,
+        }
     }
 
     /// What the window of a target says now, to a reader that was spawned `since`.

@@ -1,8 +1,8 @@
 //! Which instances a condition can hold for, and what an expression depends on.
 
 use rtlola_frontend::mir::{
-    ArithLogOp, Expression, ExpressionKind, InstanceAggregation, InstanceSelection, Offset, RtLolaMir,
-    StreamAccessKind, StreamReference, Type, WindowReference,
+    ArithLogOp, Expression, ExpressionKind, InstanceAggregation, InstanceSelection, Offset, PacingType,
+    RtLolaMir, StreamAccessKind, StreamReference, Type, WindowReference,
 };
 
 /// The conditions that must all hold for this one to hold.
@@ -136,8 +136,17 @@ pub(super) enum Read {
     Any(usize),
     /// An aggregation over instances; the reader's parameters are its key, if there is one.
     Aggregation(usize, Option<Vec<usize>>),
+    /// A window over an input or a stream without instances, by its number: sliding ones first.
+    Window(usize),
     /// The reader's own value before.
     Itself,
+}
+
+impl Read {
+    /// Whether it may be another at the next evaluation although nothing else has changed.
+    pub(super) fn changes_by_itself(&self) -> bool {
+        matches!(self, Read::Itself | Read::Window(_))
+    }
 }
 
 /// What an expression of a stream reads; `None` if its value may change although nothing does.
@@ -182,6 +191,14 @@ fn read(
                 parameters.iter().all(is_fixed).then_some(Read::Any(target))
             }
         },
+        // On the clock of the monitor it says the same until it gets a value or loses one.
+        (StreamAccessKind::SlidingWindow(window), _) if parameters.is_empty() => {
+            let is_global = matches!(mir.sliding_window(window).pacing, PacingType::GlobalPeriodic(_));
+            is_global.then_some(Read::Window(window.idx()))
+        }
+        (StreamAccessKind::DiscreteWindow(window), _) if parameters.is_empty() => {
+            Some(Read::Window(mir.sliding_windows.len() + window.idx()))
+        }
         (StreamAccessKind::InstanceAggregation(window), StreamReference::Out(target)) => {
             let aggregation = mir.instance_aggregation(window);
             match &aggregation.selection {

@@ -25,6 +25,10 @@ impl Builder<'_> {
             };
             let size = u64::try_from(window.bucket_size.as_nanos()).unwrap_or(u64::MAX);
             let count = u64::from(count);
+            let is_sane = size > 0 && size.checked_mul(count).is_some_and(|all| i64::try_from(all).is_ok());
+            if !is_sane {
+                return Err(Refused::construct("a window of more than 292 years"));
+            }
             let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
             let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
             let family = self.plan.streams[window.caller.out_ix()].family;
@@ -53,7 +57,15 @@ impl Builder<'_> {
         let caller = &self.mir.outputs[window.caller().out_ix()].name;
         let fold = Fold::new(window.op(), false, &ty, window.ty())
             .map_err(|what| Refused::construct(format!("`{caller}`: {what}")))?;
-        self.plan.windows.push(WindowPlan { fold, kind, waits, target, reader: window.caller().out_ix() });
+        self.plan.windows.push(WindowPlan {
+            fold,
+            kind,
+            waits,
+            target,
+            reader: window.caller().out_ix(),
+            text: String::new(),
+            watchers: Vec::new(),
+        });
         Ok(())
     }
 

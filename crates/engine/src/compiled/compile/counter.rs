@@ -5,7 +5,7 @@
 //! ticks that are known at the spawn.
 
 use rtlola_frontend::mir::{
-    ArithLogOp, Constant, Expression, ExpressionKind, Offset, OutputStream, StreamAccessKind,
+    ArithLogOp, Constant, Expression, ExpressionKind, Offset, Origin, OutputStream, StreamAccessKind,
     StreamReference, Type,
 };
 
@@ -20,9 +20,11 @@ pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
     let [clause] = output.eval.clauses.as_slice() else { return None };
     let Pacing::Global(period) = pacing(&clause.pacing) else { return None };
     let is_read_plainly = output.accessed_by.iter().all(|(reader, accesses)| {
-        accesses.iter().all(|(_, kind)| match kind {
+        accesses.iter().all(|(origin, kind)| match kind {
             StreamAccessKind::Sync | StreamAccessKind::Hold => true,
-            StreamAccessKind::Offset(Offset::Past(1)) => *reader == output.reference,
+            StreamAccessKind::Offset(Offset::Past(1)) => {
+                *reader == output.reference && matches!(origin, Origin::Eval(_))
+            }
             _ => false,
         })
     });
@@ -39,7 +41,10 @@ pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
         _ => (last_of_itself(output, right)?, constant(left)?),
     };
     let is_signed = matches!(output.ty, Type::Int(_));
-    (step != 0).then_some(Counter { period, first: before + step, step, is_signed })
+    let counter = Counter { period, first: before + step, step, is_signed };
+    // A count that cannot be told would have to be an error at its tick.
+    let last = i128::from(i64::MAX) / i128::from(period.max(1)) + 1;
+    (step != 0 && counter.word_at(1).is_ok() && counter.word_at(last).is_ok()).then_some(counter)
 }
 
 /// The default of `x(p).last(or: default)` in the stream `x(p)` itself.

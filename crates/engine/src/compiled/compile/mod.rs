@@ -175,6 +175,7 @@ impl Builder<'_> {
                 guard: None,
                 counter: counter::counter(output),
                 wakes: Vec::new(),
+                windows: Vec::new(),
             },
             eval_layer: output.eval_layer().inner(),
             watchers: Vec::new(),

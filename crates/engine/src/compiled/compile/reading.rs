@@ -169,6 +169,7 @@ impl Builder<'_> {
         window: WindowReference,
     ) -> Result<Operand, Refused> {
         let index = self.window_number(window);
+        self.plan.windows[index].text = self.text(expression);
         let wanted =
             self.plan.windows[index].target.map_or(0, |target| self.plan.streams[target].params.len());
         if parameters.len() != wanted {

@@ -84,6 +84,7 @@ impl Builder<'_> {
             guard: guard.map(|(slot, _)| slot),
             counter: None,
             wakes: Vec::new(),
+            windows: Vec::new(),
         })
     }
 
@@ -111,7 +112,7 @@ impl Builder<'_> {
         }
         let is_kept = |part: &&Expression| {
             let reads = self.all_reads(stream, std::iter::once(*part));
-            reads.is_some_and(|reads| !reads.is_empty() && !reads.contains(&Read::Itself))
+            reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(Read::changes_by_itself))
         };
         let parts = conjuncts(condition);
         let kept = parts.iter().take_while(|part| is_kept(part)).count();
@@ -231,7 +232,7 @@ impl Builder<'_> {
             && close.path.is_none()
             && !matches!(close.pacing, Pacing::Local(_))
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
-            && !reads.contains(&Read::Itself)
+            && !reads.iter().any(Read::changes_by_itself)
         {
             if let Some(close) = &mut self.plan.families[family].close {
                 close.remembers = true;
@@ -289,6 +290,11 @@ impl Builder<'_> {
         let watcher = |who: Who| Watcher { reader, who };
         let watchers = match read {
             Read::Itself => return,
+            Read::Window(window) => {
+                push_new(&mut self.plan.windows[*window].watchers, watcher(Who::All));
+                self.plan.streams[stream].eval.windows.push(*window);
+                return;
+            }
             Read::Whole(StreamReference::In(input)) => {
                 push_new(&mut self.plan.input_watchers[*input], watcher(Who::All));
                 return;
