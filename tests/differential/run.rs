@@ -90,6 +90,10 @@ impl Case {
             };
         }
         let found = self.listen(spec, other, &mut random);
+        // Where the interpreter wraps, saturates or does not look, the compiled engine stops.
+        if found.failure.as_ref().is_some_and(|failure| is_stricter(&failure.reason)) {
+            return Outcome::FailAlike;
+        }
         let overflows = |heard: &Heard| {
             heard.failure.as_ref().is_some_and(|failure| failure.reason.contains("overflows"))
         };
@@ -139,6 +143,7 @@ impl Case {
             {
                 Outcome::GaveUp(reason)
             }
+            Some(reason) if is_stricter(&reason) => Outcome::FailAlike,
             Some(reason) if reason.contains("overflows") && may_overflow_later(spec) => Outcome::FailAlike,
             Some(reason) if reason.contains("the engines differ") || is_own_fault(&reason) => {
                 Outcome::Differ(reason)
@@ -213,6 +218,13 @@ fn failed(done: usize, result: Result<Result<(), EngineError>, String>) -> Optio
             Some(Failure { events: done, place: "in a batch".to_owned(), reason })
         }
     }
+}
+
+/// Whether the compiled engine failed where the interpreter is documented to go on.
+fn is_stricter(reason: &str) -> bool {
+    const REASONS: [&str; 3] =
+        ["too large for a whole number of 64 bits", "cannot become an unsigned one", "the range of its type"];
+    REASONS.iter().any(|words| reason.contains(words))
 }
 
 /// Whether an engine failed for a reason that does not lie in the events.
