@@ -21,6 +21,7 @@ mod clock;
 mod compiled;
 mod reference;
 mod specification;
+mod timeline;
 mod value;
 mod verify;
 

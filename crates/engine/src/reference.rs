@@ -18,6 +18,7 @@ use rtlola_interpreter::{ConfigBuilder, Monitor, Value};
 use crate::Specification;
 use crate::clock::Clock;
 use crate::specification::{is_trigger, with_deep_stack};
+use crate::timeline::{Timeline, check_columns};
 use crate::value::{instance, read, with_verdict_value};
 
 type Interpreter =
@@ -33,9 +34,7 @@ pub struct ReferenceEngine {
     streams: Vec<Stream>,
     names: Vec<String>,
     clock: Clock,
-    start: Time,
-    /// Everything that is due up to and at this time has been evaluated.
-    evaluated: Time,
+    timeline: Timeline,
 }
 
 /// What the engine keeps for each output stream.
@@ -84,8 +83,7 @@ impl ReferenceEngine {
             streams: streams.collect(),
             names: spec.mir().outputs.iter().map(|output| output.name.clone()).collect(),
             clock: Clock::new(spec.mir()),
-            start,
-            evaluated: Time(start.0.saturating_sub(1)),
+            timeline: Timeline::new(start),
         })
     }
 
@@ -105,15 +103,7 @@ impl ReferenceEngine {
             reason,
         };
         let time = events.time(index);
-        // What is due at exactly the time of the row is evaluated after it.
-        let before = Time(time.0.saturating_sub(1));
-        if before < self.evaluated || time < self.start {
-            let (time, evaluated) = (time.for_people(), self.evaluated.max(self.start).for_people());
-            return Err(bad(
-                None,
-                format!("its time {time} is before {evaluated}, which has been evaluated already"),
-            ));
-        }
+        let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(index), out)?;
         let values: Result<Vec<Value>, EngineError> = events
             .rows
@@ -123,7 +113,7 @@ impl ReferenceEngine {
             .map(|(column, wanted)| read(column, index).map_err(|reason| bad(Some(&wanted.name), reason)))
             .collect();
         let values = values?;
-        let since_start = self.since_start(time);
+        let since_start = self.timeline.since_start(time);
         let verdicts = catch_panic(|| self.interpreter.accept_event(values, since_start))
             .map_err(|panic| bad(None, explained(&panic)))?
             .map_err(|error| bad(None, error.to_string()))?;
@@ -135,36 +125,27 @@ impl ReferenceEngine {
     /// the verdicts of a long gap are handed on instead of piling up, and those before a deadline
     /// that fails are kept. `event` is the row that waits for it.
     fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
-        while !self.clock.is_idle() && self.evaluated < time {
-            let next = self.clock.next_after(self.since_start(self.evaluated));
-            let next = next.map_or(time, |nanos| self.at(nanos)).min(time);
-            let since_start = self.since_start(next);
+        while !self.clock.is_idle() && self.timeline.evaluated < time {
+            let next = self.clock.next_after(self.timeline.since_start(self.timeline.evaluated));
+            let next = next.map_or(time, |nanos| self.timeline.at(nanos)).min(time);
+            let since_start = self.timeline.since_start(next);
             let due = catch_panic(|| self.interpreter.accept_time(since_start)).map_err(|panic| {
                 EngineError::Deadline { time: next, before: event, reason: explained(&panic) }
             })?;
-            self.evaluated = next;
+            self.timeline.reach(next);
             self.write_due(due, out)?;
             out.check()?;
         }
-        self.evaluated = self.evaluated.max(time);
+        self.timeline.reach(time);
         Ok(())
     }
 
-    /// Nanoseconds since the start of the clock; zero for the instant before it.
-    fn since_start(&self, time: Time) -> u64 {
-        u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
-    }
-
-    fn at(&self, since_start: u64) -> Time {
-        Time(self.start.0.saturating_add_unsigned(since_start))
-    }
-
     fn write_due(&mut self, due: Vec<(u64, Incremental)>, out: &mut Verdicts) -> Result<(), EngineError> {
-        due.into_iter().try_for_each(|(nanos, changes)| self.write(self.at(nanos), changes, out))
+        due.into_iter().try_for_each(|(nanos, changes)| self.write(self.timeline.at(nanos), changes, out))
     }
 
     fn write(&mut self, time: Time, changes: Incremental, out: &mut Verdicts) -> Result<(), EngineError> {
-        let since_start = self.since_start(time);
+        let since_start = self.timeline.since_start(time);
         for (index, mut changes) in changes {
             let stream = &mut self.streams[index];
             stream.put_in_order(&mut changes);
@@ -238,11 +219,7 @@ impl Engine for ReferenceEngine {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
-        let columns = events.rows.columns().iter().map(|column| column.data_type());
-        if !columns.eq(self.wanted.iter().map(|wanted| &wanted.data_type)) {
-            let reason = "its columns are not those that the specification reads".to_owned();
-            return Err(EngineError::Event { index: 0, column: None, reason });
-        }
+        check_columns(events, &self.wanted)?;
         (0..events.len()).try_for_each(|index| self.event(events, index, out))
     }
 

@@ -5,15 +5,21 @@ use super::plan::{Pacing, Task};
 use super::state::{Due, LocalClock};
 
 impl Evaluator {
-    /// The first time after `done` at which something is due that is worth evaluating.
-    pub(super) fn next_due(&mut self, done: u64) -> Option<u64> {
+    /// The first time after `done` and up to `until` at which something is due that is worth evaluating.
+    pub(super) fn next_due(&mut self, done: u64, until: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
-        let mut sooner = |time: u64| next = Some(next.map_or(time, |next| next.min(time)));
+        let mut sooner = |time: u64| {
+            if time <= until {
+                next = Some(next.map_or(time, |next| next.min(time)));
+            }
+        };
         for (period, tasks) in &self.plan.clocks {
-            if !tasks.iter().all(|task| self.is_idle(*task))
-                && let Some(time) = (done / period + 1).checked_mul(*period)
+            // Most events come before the next tick, and need not ask what it would do.
+            let tick = (done / period + 1).checked_mul(*period).filter(|tick| *tick <= until);
+            if let Some(tick) = tick
+                && !tasks.iter().all(|task| self.is_idle(*task))
             {
-                sooner(time);
+                sooner(tick);
             }
         }
         for (plan, state) in self.plan.streams.iter().zip(&mut self.state.streams) {

@@ -71,7 +71,6 @@ impl Evaluator {
                 && !self.state.streams[index].counts
             {
                 self.state.streams[index].counts = true;
-                self.state.streams[index].evaluate.all = true;
                 self.state.streams[index].wakes =
                     stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
             }

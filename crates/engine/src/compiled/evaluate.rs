@@ -7,6 +7,7 @@ use super::notify::notify;
 use super::plan::{Path, Plan, Route, StreamPlan};
 use super::state::{State, WHOLE};
 use super::words::{copy, same, set};
+
 impl Evaluator {
     /// A stream without instances, or those instances for which something has changed, or all.
     pub(super) fn evaluate(&mut self, index: usize) -> Result<(), Failed> {
@@ -36,42 +37,17 @@ impl Evaluator {
             return Ok(());
         }
         let state = &mut self.state.streams[index];
-        if let ([slot], false) = (state.evaluate.slots.as_slice(), state.evaluate.all || whole) {
-            let slot = *slot;
-            state.evaluate.slots.clear();
-            let instances = &mut self.state.families[family].instances;
-            if instances.is_live(slot) && instances.set(slot, member, flag::EVALUATE, false) {
-                self.evaluate_one(index, slot)?;
+        if whole {
+            if std::mem::take(&mut state.evaluate.all) {
+                self.evaluate_one(index, WHOLE)?;
             }
         } else if !state.evaluate.is_clean() {
-            let all = std::mem::take(&mut state.evaluate.all);
-            let mut slots = std::mem::take(&mut state.evaluate.slots);
             let instances = &mut self.state.families[family].instances;
-            if whole {
-                slots.clear();
-                slots.push(WHOLE);
-            } else if all {
-                slots.clear();
-                slots.extend(instances.live_slots());
-                slots.iter().for_each(|slot| {
-                    instances.set(*slot, member, flag::EVALUATE, false);
-                });
-            } else {
-                // A slot that was used again since is listed twice. All flags are cleared before the
-                // first evaluation, which may set them again for the next time.
-                slots.retain(|slot| {
-                    instances.is_live(*slot) && instances.set(*slot, member, flag::EVALUATE, false)
-                });
-            }
+            let slots = state.evaluate.take(instances, member, flag::EVALUATE);
             for slot in &slots {
                 self.evaluate_one(index, *slot)?;
             }
-            slots.clear();
-            // Whatever was marked meanwhile is for the next time.
-            let state = &mut self.state.streams[index];
-            if state.evaluate.slots.is_empty() {
-                state.evaluate.slots = slots;
-            }
+            self.state.streams[index].evaluate.give_back(slots);
         }
         if remembers && self.tells[index] && !self.state.streams[index].holders.is_empty() {
             self.valued.push(index);
@@ -141,31 +117,19 @@ impl Evaluator {
                 }
             }
         }
-        let State { windows, now, .. } = &self.state;
+        let State { windows, now, frame, .. } = &self.state;
         let is_settled = |window: &usize| windows[*window].is_settled(&self.plan.windows[*window], *now);
-        if remembers && !plan.eval.windows.iter().all(is_settled) {
-            let state = &mut self.state.streams[index];
-            if whole {
-                state.evaluate.all = true;
-            } else {
-                state.mark(&mut self.state.families[plan.family].instances, slot, plan.member);
-            }
-        }
-        if let Some(guard) = plan.eval.guard
-            && self.state.frame[guard as usize] != 0
-        {
-            // What comes after its first conditions may change without notice.
-            let instances = &mut self.state.families[plan.family].instances;
-            self.state.streams[index].mark(instances, slot, plan.member);
-        }
-        if !yields {
-            return Ok(());
-        }
+        // What comes after its first conditions, and what is in a window, may change without notice.
+        let mut again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
+            || (remembers && !plan.eval.windows.iter().all(is_settled));
         let reads_itself = plan.eval.reads_itself && remembers;
         let lists = !remembers && (self.tells[index] || plan.lists_fresh);
         let (family, member) = (plan.family, plan.member);
-        let changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
-        if changed && reads_itself {
+        if yields {
+            let changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
+            again |= changed && reads_itself;
+        }
+        if again {
             let state = &mut self.state.streams[index];
             if whole {
                 state.evaluate.all = true;
@@ -173,7 +137,7 @@ impl Evaluator {
                 state.mark(&mut self.state.families[family].instances, slot, member);
             }
         }
-        if lists {
+        if yields && lists {
             let valued = &mut self.state.streams[index].valued;
             if valued.is_empty() {
                 self.valued.push(index);

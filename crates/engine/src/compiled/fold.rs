@@ -24,7 +24,6 @@ pub(super) enum Operation {
     Min,
     Max,
     Sum,
-    Product,
     Average,
     Integral,
     All,
@@ -53,7 +52,7 @@ impl Fold {
             WindowOperation::Min => Operation::Min,
             WindowOperation::Max => Operation::Max,
             WindowOperation::Sum => Operation::Sum,
-            WindowOperation::Product => Operation::Product,
+            WindowOperation::Product => return Err("`product`".to_owned()),
             WindowOperation::Average => Operation::Average,
             WindowOperation::Integral => Operation::Integral,
             WindowOperation::Conjunction => Operation::All,
@@ -156,7 +155,6 @@ impl Fold {
         };
         match (self.operation, a, b) {
             (Operation::Sum, ..) => a.add(b),
-            (Operation::Product, ..) => a.mul(b),
             (Operation::Min, ..) => Ok(if order().is_gt() { b } else { a }),
             (Operation::Max, ..) => Ok(if order().is_gt() { a } else { b }),
             (Operation::All, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a && b)),
@@ -190,7 +188,6 @@ impl Fold {
             Operation::Sum | Operation::Variance | Operation::Deviation | Operation::Integral => {
                 Some(Scalar::zero(self.result))
             }
-            Operation::Product => Some(Scalar::zero(self.result).whole(1)),
             Operation::All => Some(Scalar::Bool(true)),
             Operation::Any => Some(Scalar::Bool(false)),
             _ => None,
@@ -251,7 +248,7 @@ impl Fold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Part {
     Count(u64),
-    /// A sum, a product, an extreme, a truth value, the latest.
+    /// A sum, an extreme, a truth value, the latest.
     One(Scalar),
     Mean {
         sum: Scalar,

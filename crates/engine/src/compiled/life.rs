@@ -8,6 +8,7 @@ use super::machine::run;
 use super::notify::notify;
 use super::plan::Pacing;
 use super::state::{Due, State, WHOLE};
+
 impl Evaluator {
     pub(super) fn spawn(&mut self, index: usize) -> Result<(), Failed> {
         let plan = &self.plan.families[index];
@@ -87,26 +88,12 @@ impl Evaluator {
             }
             return Ok(());
         }
-        let all = !remembers || std::mem::take(&mut state.close.all);
-        let mut slots = std::mem::take(&mut state.close.slots);
-        if all {
-            slots.clear();
-            slots.extend(state.instances.live_slots());
-            slots.iter().for_each(|slot| {
-                state.instances.set(*slot, 0, flag::CLOSE, false);
-            });
-        } else {
-            let instances = &mut state.instances;
-            slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, 0, flag::CLOSE, false));
-        }
+        state.close.all |= !remembers;
+        let slots = state.close.take(&mut state.instances, 0, flag::CLOSE);
         for slot in &slots {
             self.close_one(index, *slot)?;
         }
-        slots.clear();
-        let state = &mut self.state.families[index];
-        if state.close.slots.is_empty() {
-            state.close.slots = slots;
-        }
+        self.state.families[index].close.give_back(slots);
         Ok(())
     }
 

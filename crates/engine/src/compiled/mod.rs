@@ -54,6 +54,7 @@ use self::instant::{Evaluator, Failed};
 use self::plan::StreamPlan;
 use crate::Specification;
 use crate::specification::with_deep_stack;
+use crate::timeline::{Timeline, check_columns};
 
 /// Evaluates a specification at a cost for each event that does not grow with the instances seen.
 ///
@@ -65,9 +66,7 @@ pub struct CompiledEngine {
     names: Vec<String>,
     /// Of the plan.
     fingerprint: u64,
-    start: Time,
-    /// Everything that is due up to and at this time has been evaluated.
-    evaluated: Time,
+    timeline: Timeline,
 }
 
 impl CompiledEngine {
@@ -85,8 +84,7 @@ impl CompiledEngine {
             names: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
             evaluator: Evaluator::new(plan),
             wanted: spec.wanted().to_vec(),
-            start,
-            evaluated: Time(start.0.saturating_sub(1)),
+            timeline: Timeline::new(start),
         })
     }
 
@@ -100,7 +98,7 @@ impl CompiledEngine {
 
     fn select(&mut self, selection: Selection) -> Result<(), String> {
         // Ticks that were skipped count, too, where a count is kept from now on.
-        self.evaluator.state.now = self.since_start(self.evaluated).saturating_add(1);
+        self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
         let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
         self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
         self.evaluator.start_counting();
@@ -115,17 +113,9 @@ impl CompiledEngine {
         out: &mut Verdicts,
     ) -> Result<(), EngineError> {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index, column, reason };
-        // What is due at exactly the time of the row is evaluated after it.
-        let before = Time(time.0.saturating_sub(1));
-        if before < self.evaluated || time < self.start {
-            let (time, evaluated) = (time.for_people(), self.evaluated.max(self.start).for_people());
-            return Err(bad(
-                None,
-                format!("its time {time} is before {evaluated}, which has been evaluated already"),
-            ));
-        }
+        let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(index), out)?;
-        let now = self.since_start(time);
+        let now = self.timeline.since_start(time);
         self.evaluator.start_instant(now);
         for (input, column) in columns.iter().enumerate() {
             let value = column
@@ -145,9 +135,10 @@ impl CompiledEngine {
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
     fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
         if self.evaluator.plan.has_clock {
-            let (mut done, until) = (self.since_start(self.evaluated), self.since_start(time));
-            while let Some(next) = self.evaluator.next_due(done).filter(|next| *next <= until) {
-                let at = Time(self.start.0.saturating_add_unsigned(next));
+            let (mut done, until) =
+                (self.timeline.since_start(self.timeline.evaluated), self.timeline.since_start(time));
+            while let Some(next) = self.evaluator.next_due(done, until) {
+                let at = self.timeline.at(next);
                 let failed = |engine: &Self, failed: Failed| EngineError::Deadline {
                     time: at,
                     before: event,
@@ -157,18 +148,13 @@ impl CompiledEngine {
                 self.evaluator.write(at, out)?;
                 self.evaluator.end_instant().map_err(|fault| failed(self, fault))?;
                 done = next;
-                self.evaluated = at;
+                self.timeline.reach(at);
                 self.evaluator.tidy();
                 out.check()?;
             }
         }
-        self.evaluated = self.evaluated.max(time);
+        self.timeline.reach(time);
         Ok(())
-    }
-
-    /// Nanoseconds since the start of the clock; zero for the instant before it.
-    fn since_start(&self, time: Time) -> u64 {
-        u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
     }
 
     fn reason(&self, Failed { stream, failure, window }: Failed) -> String {
@@ -191,13 +177,8 @@ impl Engine for CompiledEngine {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
-        let types = events.rows.columns().iter().map(|column| column.data_type());
-        let columns: Option<Vec<Column<'_>>> = events.rows.columns().iter().map(Column::of).collect();
-        let columns = columns.filter(|_| types.eq(self.wanted.iter().map(|wanted| &wanted.data_type)));
-        let Some(columns) = columns else {
-            let reason = "its columns are not those that the specification reads".to_owned();
-            return Err(EngineError::Event { index: 0, column: None, reason });
-        };
+        check_columns(events, &self.wanted)?;
+        let columns: Vec<Column<'_>> = events.rows.columns().iter().filter_map(Column::of).collect();
         let selected = self.select(out.selection());
         selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
         (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out))?;

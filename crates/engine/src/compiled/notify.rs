@@ -4,6 +4,7 @@ use super::instant::Evaluator;
 use super::plan::{Plan, Reader, Watcher, Who};
 use super::state::State;
 use super::words::set;
+
 impl Evaluator {
     pub(super) fn notify_instance(&mut self, index: usize, slot: u32) {
         let plan = &self.plan.streams[index];

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::CompiledEngine;
 use super::plan::Plan;
 use super::state::State;
+use crate::timeline::Timeline;
 
 const MAGIC: &[u8; 8] = b"fairsnap";
 /// Raised with every change of what the state looks like.
@@ -28,7 +29,11 @@ struct Loaded {
 
 impl CompiledEngine {
     pub(super) fn save(&self) -> Result<Vec<u8>, SnapshotError> {
-        let saved = Saved { start: self.start.0, evaluated: self.evaluated.0, state: &self.evaluator.state };
+        let saved = Saved {
+            start: self.timeline.start.0,
+            evaluated: self.timeline.evaluated.0,
+            state: &self.evaluator.state,
+        };
         let payload =
             postcard::to_stdvec(&saved).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         let mut bytes = Vec::with_capacity(HEADER + payload.len());
@@ -59,8 +64,7 @@ impl CompiledEngine {
         let Loaded { start, evaluated, mut state } =
             postcard::from_bytes(payload).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         state.index();
-        self.start = Time(start);
-        self.evaluated = Time(evaluated);
+        self.timeline = Timeline { start: Time(start), evaluated: Time(evaluated) };
         self.evaluator.resume(state);
         Ok(())
     }

@@ -86,6 +86,32 @@ pub(super) struct Dirty {
 }
 
 impl Dirty {
+    /// The live slots that are marked, or all of them; none is marked any more.
+    ///
+    /// A slot that was used again since is listed twice, but not in what this gives. All flags are
+    /// cleared before the first evaluation, which may set them again for the next time.
+    pub(super) fn take(&mut self, instances: &mut Instances, member: usize, flag: u64) -> Vec<u32> {
+        let mut slots = std::mem::take(&mut self.slots);
+        if std::mem::take(&mut self.all) {
+            slots.clear();
+            slots.extend(instances.live_slots());
+            slots.iter().for_each(|slot| {
+                instances.set(*slot, member, flag, false);
+            });
+        } else {
+            slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
+        }
+        slots
+    }
+
+    /// Lets the room of a list be used again, unless something has been marked meanwhile.
+    pub(super) fn give_back(&mut self, mut slots: Vec<u32>) {
+        if self.slots.is_empty() {
+            slots.clear();
+            self.slots = slots;
+        }
+    }
+
     fn push(&mut self, slot: u32, instances: &Instances) {
         // Slots that are used again are listed again: rather all than a list that grows for ever.
         if self.slots.len() > instances.slots() as usize {
