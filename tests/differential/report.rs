@@ -11,13 +11,13 @@ use crate::support::{line, root};
 /// The text of a conformance case that expects what the reference engine says.
 pub(super) fn toml(case: &Case, seed: u64, number: usize, difference: &str) -> String {
     let expected: Vec<String> = match case.parse() {
-        Some(spec) => case
+        Ok(spec) => case
             .expected(&spec)
             .iter()
             .flat_map(VerdictBatch::iter)
             .map(|verdict| line(&verdict) + "\n")
             .collect(),
-        None => Vec::new(),
+        Err(_) => Vec::new(),
     };
     let rationale = format!("Found by differential testing (seed {seed}, case {number}): {difference}.");
     let last = case.trace.events.last().map_or(0, |event| event.time);
