@@ -42,7 +42,7 @@ impl Evaluator {
     }
 
     /// Evaluates what is due at a time: layer by layer, closes last.
-    pub(super) fn deadline(&mut self, time: u64) -> Result<(), Failed> {
+    pub(super) fn deadline(&mut self, time: u64) -> Result<(), Box<Failed>> {
         self.start_instant(time);
         let mut due: Vec<(usize, Step)> = Vec::new();
         for (_, tasks) in self.plan.clocks.iter().filter(|(period, _)| time.is_multiple_of(*period)) {

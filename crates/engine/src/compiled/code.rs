@@ -9,8 +9,8 @@ use rtlola_frontend::mir::{ArithLogOp, Type};
 
 use super::layout::Leaf;
 
-/// A place in the frame.
-pub(super) type Slot = u32;
+/// A place in the [frame](super::frame::Frame).
+pub(super) type Slot = u16;
 
 /// A place in a program.
 pub(super) type Label = u32;
@@ -221,21 +221,18 @@ pub(super) enum Op {
     },
     /// An earlier value of the instance that is being evaluated, which is not fresh yet.
     PastOfOwn {
-        family: u32,
-        member: u32,
+        stream: u32,
         back: u32,
         to: Slot,
     },
     /// The latest value of the instance in the same slot, which must have one, at `to`.
     OwnSync {
-        family: u32,
-        member: u32,
+        stream: u32,
         to: Slot,
     },
     /// The latest value of the instance in the same slot as the one that is being evaluated.
     Own {
-        family: u32,
-        member: u32,
+        stream: u32,
         to: Slot,
     },
     /// The value of a counter: of the instance with a key, or of the one at hand.

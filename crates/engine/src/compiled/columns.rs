@@ -1,9 +1,6 @@
-//! Typed columns → words.
+//! Typed columns → words, a batch at a time.
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
@@ -13,43 +10,66 @@ use rust_decimal::Decimal;
 use super::scalar::decimal_words;
 use super::strings::Strings;
 
-/// A column of a batch.
-pub(super) enum Column<'a> {
-    Bool(&'a BooleanArray),
-    Int8(&'a Int8Array),
-    Int16(&'a Int16Array),
-    Int32(&'a Int32Array),
-    Int64(&'a Int64Array),
-    UInt8(&'a UInt8Array),
-    UInt16(&'a UInt16Array),
-    UInt32(&'a UInt32Array),
-    UInt64(&'a UInt64Array),
-    Float64(&'a Float64Array),
-    Decimal(&'a Decimal128Array, u32),
-    Text(&'a StringArray),
-    Bytes(&'a BinaryArray),
+/// The values of an input in a batch of events.
+#[derive(Default)]
+pub(super) struct Column {
+    /// For each row whether there is a value, ...
+    is_there: Vec<bool>,
+    /// ... and its words.
+    words: Vec<[u64; 2]>,
+    /// Whether they are numbers of strings.
+    pub(super) is_interned: bool,
+    /// The first row that cannot be read, and why.
+    wrong: Option<(usize, String)>,
 }
 
-impl<'a> Column<'a> {
-    pub(super) fn of(array: &'a ArrayRef) -> Option<Column<'a>> {
-        Some(match array.data_type() {
-            DataType::Boolean => Column::Bool(array.as_boolean()),
-            DataType::Int8 => Column::Int8(array.as_primitive::<Int8Type>()),
-            DataType::Int16 => Column::Int16(array.as_primitive::<Int16Type>()),
-            DataType::Int32 => Column::Int32(array.as_primitive::<Int32Type>()),
-            DataType::Int64 => Column::Int64(array.as_primitive::<Int64Type>()),
-            DataType::UInt8 => Column::UInt8(array.as_primitive::<UInt8Type>()),
-            DataType::UInt16 => Column::UInt16(array.as_primitive::<UInt16Type>()),
-            DataType::UInt32 => Column::UInt32(array.as_primitive::<UInt32Type>()),
-            DataType::UInt64 => Column::UInt64(array.as_primitive::<UInt64Type>()),
-            DataType::Float64 => Column::Float64(array.as_primitive::<Float64Type>()),
-            DataType::Decimal128(_, scale) => {
-                Column::Decimal(array.as_primitive::<Decimal128Type>(), u32::try_from(*scale).ok()?)
+impl Column {
+    /// Takes in the values of a batch.
+    pub(super) fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
+        self.clear();
+        self.is_interned = matches!(array.data_type(), DataType::Utf8 | DataType::Binary);
+        match array.nulls() {
+            Some(nulls) => self.is_there.extend(nulls.iter()),
+            None => self.is_there.resize(array.len(), true),
+        }
+        match array.data_type() {
+            DataType::Boolean => {
+                let values = array.as_boolean().values();
+                self.words.extend(values.iter().map(|value| [u64::from(value), 0]));
             }
-            DataType::Utf8 => Column::Text(array.as_string::<i32>()),
-            DataType::Binary => Column::Bytes(array.as_binary::<i32>()),
-            _ => return None,
-        })
+            DataType::Int8 => self.signed::<Int8Type>(array),
+            DataType::Int16 => self.signed::<Int16Type>(array),
+            DataType::Int32 => self.signed::<Int32Type>(array),
+            DataType::Int64 => self.signed::<Int64Type>(array),
+            DataType::UInt8 => self.unsigned::<UInt8Type>(array),
+            DataType::UInt16 => self.unsigned::<UInt16Type>(array),
+            DataType::UInt32 => self.unsigned::<UInt32Type>(array),
+            DataType::UInt64 => self.unsigned::<UInt64Type>(array),
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>().values();
+                self.words.extend(values.iter().map(|value| [value.to_bits(), 0]));
+                let is_wrong = |row: &usize| self.is_there[*row] && values[*row].is_nan();
+                let wrong = (0..values.len()).find(is_wrong);
+                self.wrong = wrong.map(|row| (row, "NaN is not a number".to_owned()));
+            }
+            DataType::Decimal128(_, scale) => self.decimals(array.as_primitive(), *scale),
+            DataType::Utf8 => {
+                let array = array.as_string::<i32>();
+                self.texts(|row| array.value(row).as_bytes(), strings);
+            }
+            DataType::Binary => {
+                let array = array.as_binary::<i32>();
+                self.texts(|row| array.value(row), strings);
+            }
+            // Batches whose columns are of other types are refused before.
+            _ => self.is_there.fill(false),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.is_there.clear();
+        self.words.clear();
+        self.wrong = None;
     }
 
     /// The words of a row; `None` where it is silent.
@@ -57,46 +77,49 @@ impl<'a> Column<'a> {
     /// # Errors
     /// What is wrong with the value: it is NaN, or has too many digits.
     #[inline]
-    pub(super) fn read(
-        &self,
-        row: usize,
-        strings: &mut Strings,
-    ) -> Result<Option<([u64; 2], usize)>, String> {
-        macro_rules! word {
-            ($array:expr, $value:ident => $word:expr) => {{
-                if $array.is_null(row) {
-                    return Ok(None);
-                }
-                let $value = $array.value(row);
-                ([$word, 0], 1)
-            }};
+    pub(super) fn read(&self, row: usize) -> Result<Option<[u64; 2]>, String> {
+        match &self.wrong {
+            Some((wrong, reason)) if *wrong == row => Err(reason.clone()),
+            _ if self.is_there[row] => Ok(Some(self.words[row])),
+            _ => Ok(None),
         }
-        Ok(Some(match self {
-            Column::Bool(array) => word!(array, value => u64::from(value)),
-            Column::Int8(array) => word!(array, value => i64::from(value).cast_unsigned()),
-            Column::Int16(array) => word!(array, value => i64::from(value).cast_unsigned()),
-            Column::Int32(array) => word!(array, value => i64::from(value).cast_unsigned()),
-            Column::Int64(array) => word!(array, value => value.cast_unsigned()),
-            Column::UInt8(array) => word!(array, value => u64::from(value)),
-            Column::UInt16(array) => word!(array, value => u64::from(value)),
-            Column::UInt32(array) => word!(array, value => u64::from(value)),
-            Column::UInt64(array) => word!(array, value => value),
-            Column::Float64(array) => word!(array, value => {
-                if value.is_nan() {
-                    return Err("NaN is not a number".to_owned());
+    }
+
+    /// Every value there is.
+    pub(super) fn values(&self) -> impl Iterator<Item = &[u64; 2]> {
+        self.words.iter().zip(&self.is_there).filter(|(_, is_there)| **is_there).map(|(words, _)| words)
+    }
+
+    fn signed<T: ArrowPrimitiveType<Native: Into<i64>>>(&mut self, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.words.extend(values.iter().map(|value| [(*value).into().cast_unsigned(), 0]));
+    }
+
+    fn unsigned<T: ArrowPrimitiveType<Native: Into<u64>>>(&mut self, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.words.extend(values.iter().map(|value| [(*value).into(), 0]));
+    }
+
+    fn texts<'a>(&mut self, value: impl Fn(usize) -> &'a [u8], strings: &mut Strings) {
+        for (row, is_there) in self.is_there.iter().enumerate() {
+            self.words.push(if *is_there { [strings.intern(value(row)), 0] } else { [0; 2] });
+        }
+    }
+
+    fn decimals(&mut self, array: &PrimitiveArray<Decimal128Type>, scale: i8) {
+        for (row, value) in array.values().iter().enumerate() {
+            let value = u32::try_from(scale).map_err(|error| error.to_string()).and_then(|scale| {
+                Decimal::try_from_i128_with_scale(*value, scale).map_err(|e| e.to_string())
+            });
+            self.words.push(match value {
+                Ok(value) => decimal_words(value.normalize()),
+                Err(reason) => {
+                    if self.is_there[row] && self.wrong.is_none() {
+                        self.wrong = Some((row, reason));
+                    }
+                    [0; 2]
                 }
-                value.to_bits()
-            }),
-            Column::Text(array) => word!(array, value => strings.intern(value.as_bytes())),
-            Column::Bytes(array) => word!(array, value => strings.intern(value)),
-            Column::Decimal(array, scale) => {
-                if array.is_null(row) {
-                    return Ok(None);
-                }
-                let value = Decimal::try_from_i128_with_scale(array.value(row), *scale);
-                let value = value.map_err(|error| error.to_string())?;
-                (decimal_words(value.normalize()), 2)
-            }
-        }))
+            });
+        }
     }
 }

@@ -78,7 +78,7 @@ impl Evaluator {
     }
 
     /// A tick of a counter: those who must look again do so.
-    pub(super) fn tick(&mut self, index: usize) -> Result<(), Failed> {
+    pub(super) fn tick(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         let Some(counter) = plan.eval.counter else { return Ok(()) };
         let family = plan.family;
@@ -114,7 +114,7 @@ pub(super) fn begin_count(
 }
 
 /// From now on a counter's values are kept, because somebody is told of each.
-pub(super) fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result<(), Failed> {
+pub(super) fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result<(), Box<Failed>> {
     let stream = &plan.streams[index];
     let slots: Vec<u32> = state.families[stream.family].instances.live_slots().collect();
     for slot in slots {

@@ -2,56 +2,65 @@
 
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
-use super::machine::{Failure, run};
-use super::notify::notify;
+use super::machine::{Failure, run, run_here};
+use super::notify::{Changed, notify};
 use super::plan::{Path, Plan, Route, StreamPlan};
 use super::state::{State, WHOLE};
 use super::words::{copy, same, set};
 
 impl Evaluator {
     /// A stream without instances, or those instances for which something has changed, or all.
-    pub(super) fn evaluate(&mut self, index: usize) -> Result<(), Failed> {
+    #[inline]
+    pub(super) fn evaluate(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
-        let state = &self.state.streams[index];
+        let state = &mut self.state.streams[index];
+        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() && !state.counts {
+            return Ok(());
+        }
+        if let Some(slot) = state.evaluate.take_only() {
+            let instances = &mut self.state.families[plan.family].instances;
+            if instances.is_live(slot) && instances.set(slot, plan.member, flag::EVALUATE, false) {
+                self.evaluate_one(index, slot)?;
+            }
+        } else {
+            self.evaluate_each(index)?;
+        }
+        if self.tells[index] { self.tell_again(index) } else { Ok(()) }
+    }
+
+    fn evaluate_each(&mut self, index: usize) -> Result<(), Box<Failed>> {
+        let plan = &self.plan.streams[index];
+        let state = &mut self.state.streams[index];
         if state.counts {
             return self.tick(index);
         }
-        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() {
-            return Ok(());
+        let family = plan.family;
+        let only_changed = plan.eval.remembers || plan.eval.guard.is_some();
+        if !plan.is_parameterised() {
+            let is_due = !only_changed || std::mem::take(&mut state.evaluate.all);
+            let is_alive = self.state.families[family].alive;
+            return if is_due && is_alive { self.evaluate_one(index, WHOLE) } else { Ok(()) };
         }
-        let (family, member) = (plan.family, plan.member);
-        let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
-        let picks = remembers || plan.eval.guard.is_some();
-        if whole && !self.state.families[family].alive {
-            return Ok(());
-        }
-        if !picks {
-            if whole {
-                return self.evaluate_one(index, WHOLE);
-            }
-            for slot in 0..self.state.families[family].instances.slots() {
-                if self.state.families[family].instances.is_live(slot) {
-                    self.evaluate_one(index, slot)?;
-                }
-            }
-            return Ok(());
-        }
-        let state = &mut self.state.streams[index];
-        if whole {
-            if std::mem::take(&mut state.evaluate.all) {
-                self.evaluate_one(index, WHOLE)?;
-            }
-        } else if !state.evaluate.is_clean() {
-            let instances = &mut self.state.families[family].instances;
-            let slots = state.evaluate.take(instances, member, flag::EVALUATE);
-            for slot in &slots {
-                self.evaluate_one(index, *slot)?;
-            }
+        let instances = &mut self.state.families[family].instances;
+        if only_changed {
+            let slots = state.evaluate.take(instances, plan.member, flag::EVALUATE);
+            slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot))?;
             self.state.streams[index].evaluate.give_back(slots);
+            return Ok(());
         }
-        if remembers && self.tells[index] && !self.state.streams[index].holders.is_empty() {
+        for slot in 0..instances.slots() {
+            if self.state.families[family].instances.is_live(slot) {
+                self.evaluate_one(index, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever holds a value is told of each time, also where it was not evaluated again.
+    fn tell_again(&mut self, index: usize) -> Result<(), Box<Failed>> {
+        let state = &mut self.state.streams[index];
+        if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
             self.valued.push(index);
-            let state = &mut self.state.streams[index];
             state.valued.clear();
             state.valued.extend(state.holders.iter().map(|(_, slot)| *slot));
         }
@@ -59,7 +68,7 @@ impl Evaluator {
     }
 
     /// The instances that the paths of clauses lead to.
-    pub(super) fn evaluate_candidates(&mut self, index: usize, clauses: &[usize]) -> Result<(), Failed> {
+    pub(super) fn evaluate_candidates(&mut self, index: usize, clauses: &[usize]) -> Result<(), Box<Failed>> {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
         let plan = &self.plan.streams[index];
@@ -90,17 +99,17 @@ impl Evaluator {
         done
     }
 
-    pub(super) fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+    pub(super) fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         #[cfg(test)]
         {
             self.evaluations += 1;
         }
         let plan = &self.plan.streams[index];
-        set_current(&mut self.state, plan, self.plan.families[plan.family].knows_its_spawn, slot);
-        let yields = run(&self.plan, &mut self.state, plan.eval.program)
+        set_current(&mut self.state, plan, slot);
+        let yields = run_here(&self.plan, &mut self.state, plan.eval.program)
             .map_err(|failure| Failed::new(index, failure))?;
-        let (remembers, whole) = (plan.eval.remembers, !plan.is_parameterised());
-        if remembers {
+        let whole = !plan.is_parameterised();
+        if plan.eval.remembers {
             let state = &mut self.state.streams[index];
             let instances = &mut self.state.families[plan.family].instances;
             let changed = if whole {
@@ -117,88 +126,106 @@ impl Evaluator {
                 }
             }
         }
-        let State { windows, now, frame, .. } = &self.state;
+        let mut changed = false;
+        if yields {
+            changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
+        }
+        if self.is_plain[index] { Ok(()) } else { self.look_again(index, slot, yields, changed) }
+    }
+
+    /// What an evaluation means for the next, and for those who are told of this one.
+    fn look_again(
+        &mut self,
+        index: usize,
+        slot: u32,
+        yields: bool,
+        changed: bool,
+    ) -> Result<(), Box<Failed>> {
+        let plan = &self.plan.streams[index];
+        let State { windows, now, frame, families, streams, .. } = &mut self.state;
+        let remembers = plan.eval.remembers;
         let is_settled = |window: &usize| windows[*window].is_settled(&self.plan.windows[*window], *now);
         // What comes after its first conditions, and what is in a window, may change without notice.
-        let mut again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
-            || (remembers && !plan.eval.windows.iter().all(is_settled));
-        let reads_itself = plan.eval.reads_itself && remembers;
-        let lists = !remembers && (self.tells[index] || plan.lists_fresh);
-        let (family, member) = (plan.family, plan.member);
-        if yields {
-            let changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
-            again |= changed && reads_itself;
+        let again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
+            || (remembers && !plan.eval.windows.iter().all(is_settled))
+            || (remembers && changed && plan.eval.reads_itself);
+        let state = &mut streams[index];
+        if again && plan.is_parameterised() {
+            state.mark(&mut families[plan.family].instances, slot, plan.member);
+        } else if again {
+            state.evaluate.all = true;
         }
-        if again {
-            let state = &mut self.state.streams[index];
-            if whole {
-                state.evaluate.all = true;
-            } else {
-                state.mark(&mut self.state.families[family].instances, slot, member);
-            }
-        }
-        if yields && lists {
-            let valued = &mut self.state.streams[index].valued;
-            if valued.is_empty() {
+        if yields && !remembers && (self.tells[index] || plan.lists_fresh) {
+            if state.valued.is_empty() {
                 self.valued.push(index);
             }
-            valued.push(slot);
+            state.valued.push(slot);
         }
         Ok(())
     }
 
     /// A stream without instances has the value of its result; whether that is another one.
-    pub(super) fn push_whole(&mut self, index: usize) -> Result<bool, Failed> {
+    #[inline]
+    pub(super) fn push_whole(&mut self, index: usize) -> Result<bool, Box<Failed>> {
         let plan = &self.plan.streams[index];
         let Some(cell) = &plan.cell else { return Ok(false) };
         let number = self.plan.inputs.len() + index;
-        let result = plan.result();
-        let old = self.state.cell_past(cell, number, 0);
-        let changed = old.is_none_or(|old| !same(old, &self.state.frame[result.clone()]));
+        let frame = &self.state.frame;
+        let changed = frame[cell.present as usize] == 0
+            || !same(
+                &frame[cell.value as usize..][..cell.width],
+                &frame[plan.eval.result as usize..][..cell.width],
+            );
         if plan.eval.remembers && !changed {
             return Ok(false);
         }
-        set(&mut self.old, &self.state.frame[result]);
-        self.state.push_cell(cell, number, &self.old);
+        let from = plan.eval.result as usize;
+        self.state.push_cell(cell, number, |frame, to| match cell.width {
+            1 => frame[to] = frame[from],
+            width => frame.copy_within(from..from + width, to),
+        });
         self.fresh.push(cell.fresh);
         if !plan.windows.is_empty() {
             self.accept_windows(index, WHOLE)?;
         }
         if changed {
             let watchers = &self.plan.streams[index].watchers;
-            notify(&mut self.state, &self.plan, watchers, &[], WHOLE, &mut self.watched);
+            notify(&mut self.state, &self.plan, watchers, Changed::Whole);
         }
         Ok(changed)
     }
 
     /// An instance has the value of its stream's result; whether that is another one.
-    pub(super) fn push_instance(&mut self, index: usize, slot: u32) -> Result<bool, Failed> {
+    #[inline]
+    pub(super) fn push_instance(&mut self, index: usize, slot: u32) -> Result<bool, Box<Failed>> {
         let plan = &self.plan.streams[index];
-        let result = plan.result();
-        let instances = &mut self.state.families[plan.family].instances;
+        let State { families, frame, instant, .. } = &mut self.state;
+        let instances = &mut families[plan.family].instances;
+        let result = &frame[plan.eval.result as usize..][..plan.width];
         let old = instances.latest(slot, plan.member);
         let had = old.is_some();
-        let changed = old.is_none_or(|old| !same(old, &self.state.frame[result.clone()]));
+        let changed = old.is_none_or(|old| !same(old, result));
         if !changed && plan.eval.remembers {
             return Ok(false);
         }
-        set(&mut self.old, old.unwrap_or_default());
-        instances.push(slot, plan.member, &self.state.frame[result]);
-        instances.set_fresh(slot, plan.member, self.state.instant);
-        let has_windows = !plan.windows.is_empty();
+        if !plan.tallies.is_empty() {
+            set(&mut self.old, old.unwrap_or_default());
+        }
+        instances.push(slot, plan.member, result);
+        instances.set_fresh(slot, plan.member, *instant);
         if changed {
             if !plan.tallies.is_empty() {
                 self.change_tallies(index, slot, had, true)?;
             }
             self.notify_instance(index, slot);
         }
-        if has_windows {
+        if !self.plan.streams[index].windows.is_empty() {
             self.accept_windows(index, slot)?;
         }
         Ok(changed)
     }
 
-    pub(super) fn accept_windows(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+    pub(super) fn accept_windows(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         let now = self.state.this_instant();
         for number in &plan.windows {
@@ -206,8 +233,8 @@ impl Evaluator {
             let State { windows, strings, frame, .. } = &mut self.state;
             windows[*number]
                 .accept(window, slot, &frame[plan.result()], now, strings)
-                .map_err(|fault| Failed { window: Some(*number), ..Failed::outside(window.reader, fault) })?;
-            notify(&mut self.state, &self.plan, &window.watchers, &[], WHOLE, &mut self.watched);
+                .map_err(|fault| Failed::in_window(window.reader, fault, *number))?;
+            notify(&mut self.state, &self.plan, &window.watchers, Changed::Whole);
         }
         Ok(())
     }
@@ -220,7 +247,7 @@ impl Evaluator {
         slot: u32,
         had: bool,
         has: bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Box<Failed>> {
         let stream = &self.plan.streams[index];
         for number in &stream.tallies {
             let plan = &self.plan.tallies[*number];
@@ -238,23 +265,31 @@ impl Evaluator {
             let instances = &families[stream.family].instances;
             let params = instances.params(slot);
             let new = if has { instances.latest(slot, stream.member) } else { None };
-            self.key.clear();
-            for place in &plan.places {
-                self.key.push(params[*place]);
-            }
             let tally = &mut tallies[*number];
-            let group = tally.group(&self.key, &plan.measures);
+            let group = match plan.places.as_slice() {
+                [] => tally.group(&[], &plan.measures),
+                [place] => tally.group(&[params[*place]], &plan.measures),
+                places => {
+                    self.key.clear();
+                    self.key.extend(places.iter().map(|place| params[*place]));
+                    tally.group(&self.key, &plan.measures)
+                }
+            };
             let old = had.then_some(self.old.as_slice());
             let mut changed = tally
                 .change(group, slot, old, new, &plan.measures)
                 .map_err(|fault| Failed::outside(index, fault))?;
+            if changed == 0 && has {
+                continue;
+            }
+            set(&mut self.key, tally.key(group));
             if !has {
                 tally.tidy(group);
             }
             while changed != 0 {
                 let watchers = &plan.watchers[changed.trailing_zeros() as usize];
                 changed &= changed - 1;
-                notify(&mut self.state, &self.plan, watchers, &self.key, WHOLE, &mut self.watched);
+                notify(&mut self.state, &self.plan, watchers, Changed::Key(&self.key));
             }
         }
         Ok(())
@@ -262,16 +297,18 @@ impl Evaluator {
 }
 
 /// Puts the parameters of an instance into the frame.
-#[inline]
-pub(super) fn set_current(state: &mut State, plan: &StreamPlan, knows_its_spawn: bool, slot: u32) {
+#[inline(always)]
+pub(super) fn set_current(state: &mut State, plan: &StreamPlan, slot: u32) {
     let State { frame, families, current, since, .. } = state;
-    let family = &families[plan.family];
-    if plan.is_parameterised() {
-        let own = plan.own as usize;
-        copy(family.instances.params(slot), &mut frame[own..own + plan.param_width]);
-    }
     *current = slot;
-    if knows_its_spawn {
+    let family = &families[plan.family];
+    let own = plan.own as usize;
+    match plan.param_width {
+        0 => {}
+        1 => frame[own] = family.instances.params(slot)[0],
+        width => copy(family.instances.params(slot), &mut frame[own..own + width]),
+    }
+    if plan.knows_its_spawn {
         *since = family.since.get(slot as usize).copied().unwrap_or_default();
     }
 }

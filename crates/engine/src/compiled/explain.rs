@@ -132,8 +132,7 @@ fn names(plan: &Plan, streams: &[usize]) -> String {
 /// What a slot of a family takes, without the slack that tables keep.
 fn bytes(plan: &Plan, family: usize) -> usize {
     let plan_of = &plan.families[family];
-    let rooms = plan.rooms(plan_of);
-    Instances::new(plan_of.param_width, &rooms, &plan_of.indexes).slot_bytes()
+    Instances::new(plan_of.param_width, plan_of.stride, &plan_of.indexes).slot_bytes()
 }
 
 fn measure_name(measure: Measure) -> &'static str {

@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::layout::Leaf;
-use super::scalar::Scalar;
 
 /// The smallest or the largest of values at places, as a tree of winners: a change costs the
 /// logarithm of the number of places.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Extreme {
     largest: bool,
+    leaf: Leaf,
     /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
     tree: Vec<u64>,
 }
 
 impl Extreme {
-    pub(super) fn new(largest: bool) -> Extreme {
-        Extreme { largest, tree: Vec::new() }
+    pub(super) fn new(largest: bool, leaf: Leaf) -> Extreme {
+        Extreme { largest, leaf, tree: Vec::new() }
     }
 
     /// What never wins.
@@ -29,20 +29,25 @@ impl Extreme {
     }
 
     /// Whether there is another winner now.
+    #[inline]
     pub(super) fn set(&mut self, place: u32, value: Option<u64>) -> bool {
-        let place = place as usize;
+        let (place, value) = (place as usize, value.map(|value| ordered(value, self.leaf)));
         if self.tree.len() / 2 <= place {
             self.grow(place + 1);
         }
-        let mut at = self.tree.len() / 2 + place;
-        self.tree[at] = value.unwrap_or(self.nobody());
+        let value = value.unwrap_or(self.nobody());
+        let tree = self.tree.as_mut_slice();
+        let mut at = tree.len() / 2 + place;
+        let mut winner = value;
+        tree[at] = value;
         while at > 1 {
+            let rival = tree[at ^ 1];
+            winner = if self.largest { winner.max(rival) } else { winner.min(rival) };
             at /= 2;
-            let winner = self.winner(self.tree[2 * at], self.tree[2 * at + 1]);
-            if self.tree[at] == winner {
+            if tree[at] == winner {
                 return false;
             }
-            self.tree[at] = winner;
+            tree[at] = winner;
         }
         true
     }
@@ -58,13 +63,16 @@ impl Extreme {
         self.tree = tree;
     }
 
-    pub(super) fn value(&self, leaf: Leaf) -> Scalar {
-        Scalar::read(&[restored(self.tree[1], leaf)], leaf)
+    /// The word of the winner, if there is one.
+    #[inline]
+    pub(super) fn word(&self) -> Option<u64> {
+        self.tree.get(1).map(|winner| restored(*winner, self.leaf))
     }
 }
 
 /// A word whose order as an unsigned number is the order of the value.
-pub(super) fn ordered(word: u64, leaf: Leaf) -> u64 {
+#[inline]
+fn ordered(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;
     match leaf {
         Leaf::Int => word ^ SIGN,
@@ -74,6 +82,7 @@ pub(super) fn ordered(word: u64, leaf: Leaf) -> u64 {
     }
 }
 
+#[inline]
 fn restored(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;
     match leaf {

@@ -28,9 +28,9 @@ pub(super) mod flag {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Instances {
     params: usize,
-    members: Vec<Member>,
     stride: usize,
     words: Vec<u64>,
+    slots: u32,
     free: Vec<u32>,
     spawned: u64,
     live: usize,
@@ -39,14 +39,15 @@ pub(super) struct Instances {
     table: HashTable<u32>,
 }
 
-/// A stream of a family: how many values it remembers, and where in a slot they are.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Member {
-    state: usize,
-    fresh: Option<usize>,
-    values: usize,
-    width: usize,
-    depth: usize,
+/// A stream of a family: where in a slot its words are, and how many values it remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Member {
+    state: u32,
+    /// Where the instant of the latest value is; 0 if nobody asks.
+    fresh: u32,
+    values: u32,
+    width: u32,
+    depth: u32,
 }
 
 /// What a slot must have room for.
@@ -56,6 +57,19 @@ pub(super) struct Room {
     pub(super) depth: usize,
     /// Whether somebody asks at which instant the latest value came.
     pub(super) knows_fresh: bool,
+}
+
+/// Where in a slot the words of streams are, and how many there are.
+pub(super) fn arrange(params: usize, rooms: impl Iterator<Item = Room>) -> (Vec<Member>, usize) {
+    let mut stride = PARAMS + params;
+    let member = |room: Room| {
+        let fresh = if room.knows_fresh { stride as u32 + 1 } else { 0 };
+        let values = stride + 1 + usize::from(room.knows_fresh);
+        let (state, width, depth) = (stride as u32, room.width as u32, room.depth as u32);
+        stride = values + room.width * room.depth;
+        Member { state, fresh, values: values as u32, width, depth }
+    };
+    (rooms.map(member).collect(), stride)
 }
 
 /// Finds the slots whose parameters have given words at some places.
@@ -72,26 +86,18 @@ struct Index {
 const NONE: u32 = u32::MAX;
 
 impl Instances {
-    /// For instances with `params` words of parameters, of streams that need this room.
-    pub(super) fn new(params: usize, rooms: &[Room], indexes: &[Vec<usize>]) -> Instances {
+    /// For instances with `params` words of parameters, and `stride` words in all.
+    pub(super) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> Instances {
         let index = |places: &Vec<usize>| Index {
             places: places.clone(),
             links: Vec::new(),
             heads: HashTable::new(),
         };
-        let mut stride = PARAMS + params;
-        let member = |room: &Room| {
-            let fresh = room.knows_fresh.then_some(stride + 1);
-            let values = stride + 1 + usize::from(room.knows_fresh);
-            let member = Member { state: stride, fresh, values, width: room.width, depth: room.depth };
-            stride = values + room.width * room.depth;
-            member
-        };
         Instances {
             params,
-            members: rooms.iter().map(member).collect(),
             stride,
             words: Vec::new(),
+            slots: 0,
             free: Vec::new(),
             spawned: 0,
             live: 0,
@@ -113,13 +119,18 @@ impl Instances {
 
     /// How many slots there are, free ones included.
     pub(super) fn slots(&self) -> u32 {
-        (self.words.len() / self.stride) as u32
+        self.slots
     }
 
     #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
+        const FEW: u32 = 4;
         if let [word] = key {
             let (words, stride) = (self.words.as_slice(), self.stride);
+            if self.slots <= FEW {
+                let is_it = |slot: &[u64]| slot[PARAMS] == *word && slot[BORN] != 0;
+                return words.chunks_exact(stride).position(is_it).map(|slot| slot as u32);
+            }
             let is_it = |slot: &u32| words[*slot as usize * stride + PARAMS] == *word;
             return self.table.find(hash(&[*word]), is_it).copied();
         }
@@ -144,7 +155,8 @@ impl Instances {
     /// A new instance; the caller has made sure that there is none with these parameters.
     pub(super) fn spawn(&mut self, key: &[u64]) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
-            let slot = self.slots();
+            let slot = self.slots;
+            self.slots += 1;
             self.words.resize(self.words.len() + self.stride, 0);
             slot
         });
@@ -213,64 +225,65 @@ impl Instances {
 
     /// The latest value.
     #[inline]
-    pub(super) fn latest(&self, slot: u32, member: usize) -> Option<&[u64]> {
+    pub(super) fn latest(&self, slot: u32, member: Member) -> Option<&[u64]> {
         self.past(slot, member, 0)
     }
 
     /// The value `back` values before the latest.
     #[inline]
-    pub(super) fn past(&self, slot: u32, member: usize, back: usize) -> Option<&[u64]> {
-        let member = &self.members[member];
+    pub(super) fn past(&self, slot: u32, member: Member, back: usize) -> Option<&[u64]> {
         let from = slot as usize * self.stride;
-        if (self.words[from + member.state] >> 32) as usize <= back {
+        if (self.words[from + member.state as usize] >> 32) as usize <= back {
             return None;
         }
-        let from = from + member.values + back * member.width;
-        Some(&self.words[from..from + member.width])
+        let width = member.width as usize;
+        let from = from + member.values as usize + back * width;
+        Some(&self.words[from..from + width])
     }
 
-    pub(super) fn push(&mut self, slot: u32, member: usize, value: &[u64]) {
-        let member = &self.members[member];
+    #[inline]
+    pub(super) fn push(&mut self, slot: u32, member: Member, value: &[u64]) {
         let from = slot as usize * self.stride;
-        let values = from + member.values;
-        let state = &mut self.words[from + member.state];
-        if ((*state >> 32) as usize) < member.depth {
+        let (values, width) = (from + member.values as usize, member.width as usize);
+        let state = &mut self.words[from + member.state as usize];
+        if ((*state >> 32) as u32) < member.depth {
             *state += 1 << 32;
         }
         if member.depth > 1 {
-            self.words.copy_within(values..values + member.width * (member.depth - 1), values + member.width);
+            self.words.copy_within(values..values + width * (member.depth as usize - 1), values + width);
         }
-        copy(value, &mut self.words[values..values + member.width]);
+        copy(value, &mut self.words[values..values + width]);
     }
 
     /// The tick at which an instance of a counter was spawned, which takes the place of its value.
-    pub(super) fn spawn_tick(&self, slot: u32, member: usize) -> u64 {
-        self.words[slot as usize * self.stride + self.members[member].values]
+    pub(super) fn spawn_tick(&self, slot: u32, member: Member) -> u64 {
+        self.words[slot as usize * self.stride + member.values as usize]
     }
 
-    pub(super) fn set_spawn_tick(&mut self, slot: u32, member: usize, tick: u64) {
-        self.words[slot as usize * self.stride + self.members[member].values] = tick;
+    pub(super) fn set_spawn_tick(&mut self, slot: u32, member: Member, tick: u64) {
+        self.words[slot as usize * self.stride + member.values as usize] = tick;
     }
 
-    /// The instant at which it got its latest value.
-    pub(super) fn fresh(&self, slot: u32, member: usize) -> u64 {
-        self.members[member].fresh.map_or(0, |fresh| self.words[slot as usize * self.stride + fresh])
+    /// The instant at which it got its latest value, if somebody asks for that.
+    pub(super) fn fresh(&self, slot: u32, member: Member) -> u64 {
+        if member.fresh == 0 { 0 } else { self.words[slot as usize * self.stride + member.fresh as usize] }
     }
 
-    pub(super) fn set_fresh(&mut self, slot: u32, member: usize, instant: u64) {
-        if let Some(fresh) = self.members[member].fresh {
-            self.words[slot as usize * self.stride + fresh] = instant;
+    #[inline]
+    pub(super) fn set_fresh(&mut self, slot: u32, member: Member, instant: u64) {
+        if member.fresh != 0 {
+            self.words[slot as usize * self.stride + member.fresh as usize] = instant;
         }
     }
 
-    pub(super) fn has(&self, slot: u32, member: usize, flag: u64) -> bool {
-        self.words[slot as usize * self.stride + self.members[member].state] & flag != 0
+    pub(super) fn has(&self, slot: u32, member: Member, flag: u64) -> bool {
+        self.words[slot as usize * self.stride + member.state as usize] & flag != 0
     }
 
     /// Sets or clears a flag; whether that changed it.
     #[inline]
-    pub(super) fn set(&mut self, slot: u32, member: usize, flag: u64, on: bool) -> bool {
-        let state = &mut self.words[slot as usize * self.stride + self.members[member].state];
+    pub(super) fn set(&mut self, slot: u32, member: Member, flag: u64, on: bool) -> bool {
+        let state = &mut self.words[slot as usize * self.stride + member.state as usize];
         let before = *state;
         if on {
             *state |= flag;
@@ -281,8 +294,13 @@ impl Instances {
     }
 
     /// Every value of a member that a slot holds.
-    pub(super) fn values(&self, slot: u32, member: usize) -> impl Iterator<Item = &[u64]> {
-        (0..self.members[member].depth).map_while(move |back| self.past(slot, member, back))
+    pub(super) fn values(&self, slot: u32, member: Member) -> impl Iterator<Item = &[u64]> {
+        (0..member.depth as usize).map_while(move |back| self.past(slot, member, back))
+    }
+
+    /// The member that stands for the slot as a whole: the first.
+    pub(super) fn first_member(&self) -> Member {
+        Member { state: (PARAMS + self.params) as u32, ..Member::default() }
     }
 }
 

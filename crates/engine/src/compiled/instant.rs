@@ -1,15 +1,14 @@
 //! One instant: what is done at it, in which order, and to whom.
 
-use std::rc::Rc;
-
 use hashbrown::HashMap;
 
-use super::code::Activation;
+use super::code::{Activation, Slot};
+use super::columns::Column;
 use super::counter::keep_count;
 use super::fault::Fault;
 use super::instances::flag;
 use super::machine::Failure;
-use super::notify::notify;
+use super::notify::{Changed, notify};
 use super::plan::{Pacing, Plan, StreamPlan, Task};
 use super::state::{State, WHOLE};
 
@@ -23,13 +22,22 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    pub(super) fn new(stream: usize, failure: Failure) -> Failed {
-        Failed { stream, failure, window: None }
+    #[cold]
+    pub(super) fn new(stream: usize, failure: Failure) -> Box<Failed> {
+        Box::new(Failed { stream, failure, window: None })
     }
 
     /// Not in a program, but in what follows from a value.
-    pub(super) fn outside(stream: usize, fault: Fault) -> Failed {
+    #[cold]
+    pub(super) fn outside(stream: usize, fault: Fault) -> Box<Failed> {
         Failed::new(stream, Failure { program: usize::MAX, at: 0, fault })
+    }
+
+    #[cold]
+    pub(super) fn in_window(reader: usize, fault: Fault, window: usize) -> Box<Failed> {
+        let mut failed = Failed::outside(reader, fault);
+        failed.window = Some(window);
+        failed
     }
 }
 
@@ -39,17 +47,24 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
+    /// For each stream whether its evaluation has no consequences but those of a new value.
+    pub(super) is_plain: Vec<bool>,
     /// Streams with new values at this instant, as far as somebody wants to know.
     pub(super) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
     pub(super) moved: Vec<usize>,
-    /// What is done at an event, by the inputs that it carries.
-    pub(super) steps: HashMap<u128, Rc<[Step]>>,
+    /// The inputs of the batch that is being evaluated.
+    pub(super) arrived: Vec<Column>,
+    /// What is done at an event, for each set of inputs that one has carried, ...
+    pub(super) steps: Vec<(u128, Vec<Step>)>,
+    /// ... where that is, ...
+    pub(super) steps_by_inputs: HashMap<u128, usize>,
+    /// ... and which it was last.
+    pub(super) now: usize,
     /// The inputs and streams whose value is of this instant.
-    pub(super) fresh: Vec<u32>,
+    pub(super) fresh: Vec<Slot>,
     pub(super) candidates: Vec<u32>,
     pub(super) key: Vec<u64>,
-    pub(super) watched: Vec<u64>,
     pub(super) old: Vec<u64>,
     /// How often a program was run for an instance.
     #[cfg(test)]
@@ -79,13 +94,16 @@ impl Evaluator {
         Evaluator {
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
+            is_plain: vec![false; plan.streams.len()],
             valued: Vec::new(),
             moved: Vec::new(),
-            steps: HashMap::new(),
+            arrived: Vec::new(),
+            steps: Vec::new(),
+            steps_by_inputs: HashMap::new(),
+            now: 0,
             fresh: Vec::new(),
             candidates: Vec::new(),
             key: Vec::new(),
-            watched: Vec::new(),
             old: Vec::new(),
             #[cfg(test)]
             evaluations: 0,
@@ -94,9 +112,16 @@ impl Evaluator {
     }
 
     /// Says whose verdicts are wanted from now on.
-    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) -> Result<(), Failed> {
+    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) -> Result<(), Box<Failed>> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
             let tells = wanted(stream);
+            let eval = &stream.eval;
+            self.is_plain[index] = eval.guard.is_none()
+                && if eval.remembers {
+                    eval.windows.is_empty() && !eval.reads_itself
+                } else {
+                    !tells && !stream.lists_fresh
+                };
             if tells == self.tells[index] {
                 continue;
             }
@@ -139,44 +164,60 @@ impl Evaluator {
         self.state.present = 0;
     }
 
-    /// An input has a value.
+    /// An input has a value, of one word or two.
     #[inline]
-    pub(super) fn accept(&mut self, input: usize, value: &[u64]) -> Result<(), Failed> {
+    pub(super) fn accept(&mut self, input: usize, words: [u64; 2]) -> Result<(), Box<Failed>> {
         let cell = &self.plan.inputs[input];
         self.state.present |= 1 << input;
+        let value = &words[..cell.width];
         let watchers = &self.plan.input_watchers[input];
         if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
-            notify(&mut self.state, &self.plan, watchers, &[], WHOLE, &mut self.watched);
+            notify(&mut self.state, &self.plan, watchers, Changed::Whole);
         }
         self.fresh.push(cell.fresh);
-        self.state.push_cell(cell, input, value);
+        self.state.push_cell(cell, input, |frame, to| match value {
+            [word] => frame[to] = *word,
+            words => frame[to..to + words.len()].copy_from_slice(words),
+        });
         for window in &self.plan.input_windows[input] {
             let (now, plan) = (self.state.this_instant(), &self.plan.windows[*window]);
             let State { windows, strings, .. } = &mut self.state;
             windows[*window]
                 .accept(plan, WHOLE, value, now, strings)
-                .map_err(|fault| Failed { window: Some(*window), ..Failed::outside(plan.reader, fault) })?;
-            notify(&mut self.state, &self.plan, &plan.watchers, &[], WHOLE, &mut self.watched);
+                .map_err(|fault| Failed::in_window(plan.reader, fault, *window))?;
+            notify(&mut self.state, &self.plan, &plan.watchers, Changed::Whole);
         }
         Ok(())
     }
 
     /// Everything that an event with the present inputs leads to.
-    pub(super) fn event(&mut self) -> Result<(), Failed> {
-        const MANY: usize = 4096;
+    pub(super) fn event(&mut self) -> Result<(), Box<Failed>> {
         let present = self.state.present;
-        let steps = match self.steps.get(&present) {
-            Some(steps) => Rc::clone(steps),
-            None => {
-                let steps: Rc<[Step]> = self.steps_of(present).into();
-                if self.steps.len() >= MANY {
-                    self.steps.clear();
-                }
-                self.steps.insert(present, Rc::clone(&steps));
-                steps
-            }
-        };
-        steps.iter().try_for_each(|step| self.step(step))
+        if self.steps.get(self.now).is_none_or(|(inputs, _)| *inputs != present) {
+            self.find_steps(present);
+        }
+        let steps = std::mem::take(&mut self.steps[self.now].1);
+        let done = steps.iter().try_for_each(|step| self.step(step));
+        self.steps[self.now].1 = steps;
+        done
+    }
+
+    /// Sees to it that the steps at hand are those of an event with these inputs.
+    fn find_steps(&mut self, present: u128) {
+        const MANY: usize = 4096;
+        let Evaluator { steps_by_inputs, steps, .. } = self;
+        if let Some(found) = steps_by_inputs.get(&present) {
+            self.now = *found;
+            return;
+        }
+        if steps.len() >= MANY {
+            steps.clear();
+            steps_by_inputs.clear();
+        }
+        self.now = steps.len();
+        steps_by_inputs.insert(present, self.now);
+        let found = self.steps_of(present);
+        self.steps.push((present, found));
     }
 
     fn steps_of(&self, present: u128) -> Vec<Step> {
@@ -222,7 +263,8 @@ impl Evaluator {
         Reach::Paths(paths)
     }
 
-    pub(super) fn step(&mut self, step: &Step) -> Result<(), Failed> {
+    #[inline(always)]
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), Box<Failed>> {
         match step {
             Step::Spawn(family) => self.spawn(*family),
             Step::Evaluate(stream, Reach::One(slot)) => self.evaluate_one(*stream, *slot),
@@ -266,7 +308,7 @@ impl Evaluator {
     }
 
     /// Ends the instances that close, once the instant has been told of.
-    pub(super) fn end_instant(&mut self) -> Result<(), Failed> {
+    pub(super) fn end_instant(&mut self) -> Result<(), Box<Failed>> {
         for index in self.valued.drain(..) {
             self.state.streams[index].valued.clear();
         }

@@ -2,9 +2,10 @@
 //! compiled. A tuple is its parts one after another, an option a flag before its value.
 
 use rtlola_frontend::mir::{IntTy, Type, UIntTy};
+use serde::{Deserialize, Serialize};
 
 /// What one word of a value, or a pair of them, holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Leaf {
     Bool,
     UInt,

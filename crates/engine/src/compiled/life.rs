@@ -5,12 +5,12 @@ use super::evaluate::{follow, set_current};
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
 use super::machine::run;
-use super::notify::notify;
+use super::notify::{Changed, notify};
 use super::plan::Pacing;
 use super::state::{Due, State, WHOLE};
 
 impl Evaluator {
-    pub(super) fn spawn(&mut self, index: usize) -> Result<(), Failed> {
+    pub(super) fn spawn(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.families[index];
         let Some(spawn) = &plan.spawn else { return Ok(()) };
         if let Some(program) = spawn.program {
@@ -78,7 +78,7 @@ impl Evaluator {
         Ok(())
     }
 
-    pub(super) fn close(&mut self, index: usize) -> Result<(), Failed> {
+    pub(super) fn close(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.families[index];
         let remembers = plan.close.as_ref().is_some_and(|close| close.remembers);
         let state = &mut self.state.families[index];
@@ -89,7 +89,8 @@ impl Evaluator {
             return Ok(());
         }
         state.close.all |= !remembers;
-        let slots = state.close.take(&mut state.instances, 0, flag::CLOSE);
+        let member = state.instances.first_member();
+        let slots = state.close.take(&mut state.instances, member, flag::CLOSE);
         for slot in &slots {
             self.close_one(index, *slot)?;
         }
@@ -97,7 +98,7 @@ impl Evaluator {
         Ok(())
     }
 
-    pub(super) fn close_candidates(&mut self, index: usize) -> Result<(), Failed> {
+    pub(super) fn close_candidates(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
         if let Some(path) = self.plan.families[index].close.as_ref().and_then(|close| close.path.as_ref()) {
@@ -109,7 +110,7 @@ impl Evaluator {
         done
     }
 
-    pub(super) fn close_one(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+    pub(super) fn close_one(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         #[cfg(test)]
         {
             self.evaluations += 1;
@@ -117,7 +118,7 @@ impl Evaluator {
         let plan = &self.plan.families[index];
         let first = self.first_member(index);
         let Some(close) = &plan.close else { return Ok(()) };
-        set_current(&mut self.state, &self.plan.streams[first], plan.knows_its_spawn, slot);
+        set_current(&mut self.state, &self.plan.streams[first], slot);
         let closes =
             run(&self.plan, &mut self.state, close.program).map_err(|failure| Failed::new(first, failure))?;
         if closes {
@@ -127,7 +128,7 @@ impl Evaluator {
         Ok(())
     }
 
-    pub(super) fn end(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+    pub(super) fn end(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         let members = std::mem::take(&mut self.plan.families[index].members);
         let ended = members.iter().try_for_each(|member| self.end_member(*member, slot));
         self.plan.families[index].members = members;
@@ -151,13 +152,13 @@ impl Evaluator {
         Ok(())
     }
 
-    pub(super) fn end_member(&mut self, index: usize, slot: u32) -> Result<(), Failed> {
+    pub(super) fn end_member(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         if let Some(cell) = &plan.cell {
             self.state.streams[index].holders.clear();
             self.state.streams[index].holds = false;
             self.state.clear_cell(cell, self.plan.inputs.len() + index);
-            notify(&mut self.state, &self.plan, &plan.watchers, &[], WHOLE, &mut self.watched);
+            notify(&mut self.state, &self.plan, &plan.watchers, Changed::Whole);
             return Ok(());
         }
         let instances = &self.state.families[plan.family].instances;

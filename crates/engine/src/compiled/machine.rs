@@ -1,8 +1,9 @@
 //! Runs programs.
 
-use super::code::Op;
+use super::code::{Op, Slot};
 use super::fault::Fault;
 use super::fold::Part;
+use super::frame::SIZE;
 use super::plan::{Plan, ScanPlan};
 use super::scalar::{Scalar, decimal, decimal_words};
 use super::slow::{in_range, slow_step};
@@ -19,6 +20,12 @@ pub(super) struct Failure {
 
 /// Runs a program to its end; whether it yields.
 pub(super) fn run(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
+    run_here(plan, state, program)
+}
+
+/// The same, without a call, for where it is done most.
+#[inline(always)]
+pub(super) fn run_here(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
     let ops = plan.programs[program].ops.as_slice();
     let mut at = 0;
     loop {
@@ -44,7 +51,7 @@ enum Stop {
 #[inline(always)]
 fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result<Stop, Fault> {
     let State { frame, families, tallies, current, present, .. } = state;
-    let frame = frame.as_mut_slice();
+    let frame: &mut [u64; SIZE] = frame;
     let mut at = *next;
     macro_rules! word {
         ($slot:expr) => {
@@ -117,7 +124,8 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             Op::Yield => stop!(Ok(Stop::Yield)),
             Op::Copy { from, to } => word!(to) = word!(from),
             Op::CopyMany { from, to, count } => {
-                frame.copy_within(*from as usize..(*from + *count) as usize, *to as usize);
+                let from = *from as usize;
+                frame.copy_within(from..from + *count as usize, *to as usize);
             }
             Op::Or { flag, a, b, to } => {
                 word!(to) = if word!(flag) != 0 { word!(a) } else { word!(b) };
@@ -173,22 +181,31 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
                 let value = checked!(instances.latest(slot, plan.member), Fault::NoValue);
                 copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
             }
-            Op::Own { family, member, to } => {
-                let value = families[*family as usize].instances.latest(*current, *member as usize);
+            Op::Own { stream, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let value = families[plan.family].instances.latest(*current, plan.member);
                 put(frame, *to, value);
             }
-            Op::OwnSync { family, member, to } => {
-                let value = families[*family as usize].instances.latest(*current, *member as usize);
+            Op::OwnSync { stream, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let value = families[plan.family].instances.latest(*current, plan.member);
                 let value = checked!(value, Fault::NoValue);
                 copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
             }
-            Op::PastOfOwn { family, member, back, to } => {
-                let instances = &families[*family as usize].instances;
-                put(frame, *to, instances.past(*current, *member as usize, *back as usize - 1));
+            Op::PastOfOwn { stream, back, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let instances = &families[plan.family].instances;
+                put(frame, *to, instances.past(*current, plan.member, *back as usize - 1));
             }
             Op::Tally { tally, measure, key, to } => {
                 let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
-                let group = tally.find(&frame[*key as usize..*key as usize + plan.places.len()]);
+                let key = &frame[*key as usize..][..plan.places.len()];
+                let group = tally.find(key);
+                if let Some(word) = group.and_then(|group| tally.word(group, *measure as usize)) {
+                    word!(to) = 1;
+                    frame[*to as usize + 1] = word;
+                    continue;
+                }
                 match tally.value(group, *measure as usize, plan.measures[*measure as usize]) {
                     Ok(value) => put_scalar(frame, *to, value),
                     Err(fault) => stop!(Err(fault)),
@@ -210,7 +227,7 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
 
 /// A flag, and a value if there is one.
 #[inline(always)]
-pub(super) fn put(frame: &mut [u64], to: u32, value: Option<&[u64]>) {
+pub(super) fn put(frame: &mut [u64], to: Slot, value: Option<&[u64]>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
     if let Some(value) = value {
@@ -219,7 +236,7 @@ pub(super) fn put(frame: &mut [u64], to: u32, value: Option<&[u64]>) {
 }
 
 #[inline(always)]
-fn put_scalar(frame: &mut [u64], to: u32, value: Option<Scalar>) {
+fn put_scalar(frame: &mut [u64], to: Slot, value: Option<Scalar>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
     match value {
@@ -242,9 +259,9 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
                 Op::Past { back, .. } => {
                     let slot = slot.ok_or(Fault::NoInstance)?;
                     let back = back as usize - usize::from(fresh.is_none());
-                    put(&mut state.frame, to, instances.past(slot, plan.member, back));
+                    put(&mut *state.frame, to, instances.past(slot, plan.member, back));
                 }
-                _ => put(&mut state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
+                _ => put(&mut *state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
             }
         }
         Op::Count { stream, key, to } => {
@@ -261,7 +278,7 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
                 Some(slot) => state.count(plan, stream, slot)?,
                 None => None,
             };
-            put(&mut state.frame, to, value.as_ref().map(std::slice::from_ref));
+            put(&mut *state.frame, to, value.as_ref().map(std::slice::from_ref));
         }
         Op::PastOfCell { cell: number, back, to } => {
             let number = number as usize;
@@ -274,7 +291,7 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
             };
             let back = back as usize - usize::from(state.frame[cell.fresh as usize] == 0);
             let value = state.cell_past(cell, number, back).map(<[u64]>::to_vec);
-            put(&mut state.frame, to, value.as_deref());
+            put(&mut *state.frame, to, value.as_deref());
         }
         Op::Window { window, key, to } => {
             let windows = &plan.windows[window as usize];
@@ -288,11 +305,11 @@ fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
             };
             let (since, strings) = (state.reader_since(), &state.strings);
             let value = state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?;
-            put_scalar(&mut state.frame, to, value);
+            put_scalar(&mut *state.frame, to, value);
         }
         Op::Scan { scan, to } => {
             let value = scan_instances(plan, state, &plan.scans[scan as usize])?;
-            put_scalar(&mut state.frame, to, value);
+            put_scalar(&mut *state.frame, to, value);
         }
         Op::KeyDecimal { a, to } => {
             let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());

@@ -25,6 +25,7 @@ mod explain;
 mod extreme;
 mod fault;
 mod fold;
+mod frame;
 mod instances;
 mod instant;
 mod layout;
@@ -100,36 +101,28 @@ impl CompiledEngine {
         // Ticks that were skipped count, too, where a count is kept from now on.
         self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
         let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
-        self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
+        self.evaluator.tell(wanted).map_err(|failed| self.reason(&failed))?;
         self.evaluator.start_counting();
         Ok(())
     }
 
-    fn event(
-        &mut self,
-        columns: &[Column<'_>],
-        index: usize,
-        time: Time,
-        out: &mut Verdicts,
-    ) -> Result<(), EngineError> {
+    fn event(&mut self, index: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index, column, reason };
         let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(index), out)?;
         let now = self.timeline.since_start(time);
         self.evaluator.start_instant(now);
-        for (input, column) in columns.iter().enumerate() {
-            let value = column
-                .read(index, &mut self.evaluator.state.strings)
+        for input in 0..self.evaluator.arrived.len() {
+            let value = self.evaluator.arrived[input]
+                .read(index)
                 .map_err(|reason| bad(Some(self.wanted[input].name.clone()), reason))?;
-            if let Some((words, width)) = value {
-                self.evaluator
-                    .accept(input, &words[..width])
-                    .map_err(|failed| bad(None, self.reason(failed)))?;
+            if let Some(words) = value {
+                self.evaluator.accept(input, words).map_err(|failed| bad(None, self.reason(&failed)))?;
             }
         }
-        self.evaluator.event().map_err(|failed| bad(None, self.reason(failed)))?;
+        self.evaluator.event().map_err(|failed| bad(None, self.reason(&failed)))?;
         self.evaluator.write(time, out)?;
-        self.evaluator.end_instant().map_err(|failed| bad(None, self.reason(failed)))
+        self.evaluator.end_instant().map_err(|failed| bad(None, self.reason(&failed)))
     }
 
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
@@ -139,10 +132,10 @@ impl CompiledEngine {
                 (self.timeline.since_start(self.timeline.evaluated), self.timeline.since_start(time));
             while let Some(next) = self.evaluator.next_due(done, until) {
                 let at = self.timeline.at(next);
-                let failed = |engine: &Self, failed: Failed| EngineError::Deadline {
+                let failed = |engine: &Self, failed: Box<Failed>| EngineError::Deadline {
                     time: at,
                     before: event,
-                    reason: engine.reason(failed),
+                    reason: engine.reason(&failed),
                 };
                 self.evaluator.deadline(next).map_err(|fault| failed(self, fault))?;
                 self.evaluator.write(at, out)?;
@@ -157,7 +150,8 @@ impl CompiledEngine {
         Ok(())
     }
 
-    fn reason(&self, Failed { stream, failure, window }: Failed) -> String {
+    fn reason(&self, failed: &Failed) -> String {
+        let Failed { stream, failure, window } = *failed;
         let plan = &self.evaluator.plan;
         let stream = plan.streams.get(stream).map_or("", |stream| stream.name.as_str());
         let origin = plan.programs.get(failure.program).map_or("", |program| program.origin(failure.at));
@@ -178,10 +172,16 @@ impl Engine for CompiledEngine {
 
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         check_columns(events, &self.wanted)?;
-        let columns: Vec<Column<'_>> = events.rows.columns().iter().filter_map(Column::of).collect();
         let selected = self.select(out.selection());
         selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
-        (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out))?;
+        let Evaluator { arrived, state, .. } = &mut self.evaluator;
+        arrived.resize_with(self.wanted.len(), Column::default);
+        for (column, array) in arrived.iter_mut().zip(events.rows.columns()) {
+            column.decode(array, &mut state.strings);
+        }
+        let done = (0..events.len()).try_for_each(|index| self.event(index, events.time(index), out));
+        self.evaluator.arrived.iter_mut().for_each(Column::clear);
+        done?;
         self.evaluator.tidy();
         Ok(())
     }
@@ -271,6 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_into_a_frame_is_refused() {
+        let refused = |widest: u32, copies: u32| {
+            // Each tuple is twice as wide as the one before.
+            let tuples = (1..=widest).map(|at| format!("output t{at} := (t{0}, t{0})\n", at - 1));
+            let copies = (0..copies).map(|at| format!("output c{at} := t{widest}\n"));
+            let text = "input t0 : Int64\n".to_owned() + &tuples.chain(copies).collect::<String>();
+            let spec = Specification::parse("wide", &text).unwrap();
+            CompiledEngine::check(&spec).unwrap_err().to_string()
+        };
+        assert!(refused(11, 0).contains("a tuple of more than 1,024 values"), "{}", refused(11, 0));
+        assert!(refused(10, 64).contains("more than 65,536 parts"), "{}", refused(10, 64));
+    }
+
+    #[test]
     fn a_snapshot_is_refused_where_it_does_not_belong() {
         let (spec, mut one) = engine("compas_deadline");
         let ignore = |_: VerdictBatch| Ok(());
@@ -291,7 +305,7 @@ mod tests {
         }
         let mut newer = snapshot.clone();
         newer[8] = 99;
-        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 1 }));
+        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 2 }));
         same.restore(&snapshot).unwrap();
         assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
     }

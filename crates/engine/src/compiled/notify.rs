@@ -3,48 +3,88 @@
 use super::instant::Evaluator;
 use super::plan::{Plan, Reader, Watcher, Who};
 use super::state::State;
-use super::words::set;
+
+/// What has changed, which says whom it concerns.
+#[derive(Clone, Copy)]
+pub(super) enum Changed<'a> {
+    /// Something without instances.
+    Whole,
+    /// What is kept for a key.
+    Key(&'a [u64]),
+    /// An instance of a stream in a family.
+    Instance { family: usize, slot: u32 },
+}
 
 impl Evaluator {
+    #[inline]
     pub(super) fn notify_instance(&mut self, index: usize, slot: u32) {
         let plan = &self.plan.streams[index];
-        if plan.watchers.is_empty() {
-            return;
-        }
-        set(&mut self.key, self.state.families[plan.family].instances.params(slot));
-        notify(&mut self.state, &self.plan, &plan.watchers, &self.key, slot, &mut self.watched);
+        let changed = Changed::Instance { family: plan.family, slot };
+        notify(&mut self.state, &self.plan, &plan.watchers, changed);
     }
 }
 
-/// Something with a key, in a slot, has changed: marks who must be evaluated again.
-pub(super) fn notify(
-    state: &mut State,
-    plan: &Plan,
-    watchers: &[Watcher],
-    key: &[u64],
-    slot: u32,
-    scratch: &mut Vec<u64>,
-) {
+/// Something has changed: marks who must be evaluated again.
+#[inline]
+pub(super) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], changed: Changed<'_>) {
     for Watcher { reader, who } in watchers {
-        match (who, *reader) {
-            (Who::All, Reader::Stream(stream)) => state.streams[stream].evaluate.all = true,
-            (Who::All, Reader::Family(family)) => state.families[family].close.all = true,
-            (Who::Slot, reader) => mark(state, plan, reader, slot),
-            (Who::Instance(places), reader) => {
-                pick(scratch, key, places);
-                let found = state.families[family_of(plan, reader)].instances.find(scratch);
-                found.into_iter().for_each(|slot| mark(state, plan, reader, slot));
+        match who {
+            Who::All => match *reader {
+                Reader::Stream(stream) => state.streams[stream].evaluate.all = true,
+                Reader::Family(family) => state.families[family].close.all = true,
+            },
+            Who::Slot => {
+                if let Changed::Instance { slot, .. } = changed {
+                    mark(state, plan, *reader, slot);
+                }
             }
-            (Who::Index(index, places), reader) => {
-                pick(scratch, key, places);
-                let family = family_of(plan, reader);
-                let mut next = state.families[family].instances.first(*index, scratch);
+            Who::Instance(places) => {
+                let instances = &state.families[family_of(plan, *reader)].instances;
+                let found = match places.as_slice() {
+                    [place] => instances.find(&[word(state, changed, *place)]),
+                    places => with_key(state, changed, places, |key| instances.find(key)),
+                };
+                if let Some(slot) = found {
+                    mark(state, plan, *reader, slot);
+                }
+            }
+            Who::Index(index, places) => {
+                let family = family_of(plan, *reader);
+                let instances = &state.families[family].instances;
+                let mut next = with_key(state, changed, places, |key| instances.first(*index, key));
                 while let Some(slot) = next {
-                    mark(state, plan, reader, slot);
+                    mark(state, plan, *reader, slot);
                     next = state.families[family].instances.next(*index, slot);
                 }
             }
         }
+    }
+}
+
+/// Looks something up by the words of what has changed at some places.
+fn with_key<T>(
+    state: &State,
+    changed: Changed<'_>,
+    places: &[usize],
+    look_up: impl FnOnce(&[u64]) -> T,
+) -> T {
+    const FEW: usize = 8;
+    let words = places.iter().map(|place| word(state, changed, *place));
+    if places.len() > FEW {
+        return look_up(&words.collect::<Vec<_>>());
+    }
+    let mut key = [0; FEW];
+    key.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+    look_up(&key[..places.len()])
+}
+
+/// A word of the key of what has changed.
+#[inline]
+fn word(state: &State, changed: Changed<'_>, place: usize) -> u64 {
+    match changed {
+        Changed::Whole => 0,
+        Changed::Key(words) => words[place],
+        Changed::Instance { family, slot } => state.families[family].instances.params(slot)[place],
     }
 }
 
@@ -55,14 +95,7 @@ fn family_of(plan: &Plan, reader: Reader) -> usize {
     }
 }
 
-/// The words of a key at some places.
-fn pick(scratch: &mut Vec<u64>, key: &[u64], places: &[usize]) {
-    scratch.clear();
-    for place in places {
-        scratch.push(key[*place]);
-    }
-}
-
+#[inline]
 fn mark(state: &mut State, plan: &Plan, reader: Reader, slot: u32) {
     match reader {
         Reader::Stream(stream) => {

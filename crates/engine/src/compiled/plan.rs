@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{Expression, Type};
 use super::code::{Activation, Program, Slot, Slow};
 use super::counter::Counter;
 use super::fold::Fold;
-use super::instances::Room;
+use super::instances::Member;
 use super::layout::Leaf;
 use super::strings::Strings;
 use super::tally::Measure;
@@ -33,17 +33,6 @@ pub(super) struct Plan {
     pub(super) clocks: Vec<(u64, Vec<Task>)>,
     /// Whether anything is ever due.
     pub(super) has_clock: bool,
-}
-
-impl Plan {
-    /// What the slots of a family must have room for.
-    pub(super) fn rooms(&self, family: &FamilyPlan) -> Vec<Room> {
-        let room = |member: &usize| {
-            let stream = &self.streams[*member];
-            Room { width: stream.width, depth: stream.depth, knows_fresh: stream.knows_fresh }
-        };
-        family.members.iter().map(room).collect()
-    }
 }
 
 /// Where a stream without instances, or an input, has its latest value in the frame.
@@ -75,6 +64,8 @@ pub(super) struct FamilyPlan {
     pub(super) members: Vec<usize>,
     pub(super) is_parameterised: bool,
     pub(super) param_width: usize,
+    /// How many words a slot has.
+    pub(super) stride: usize,
     pub(super) spawn: Option<SpawnPlan>,
     pub(super) close: Option<ClosePlan>,
     pub(super) spawn_layer: usize,
@@ -103,7 +94,7 @@ pub(super) struct StreamPlan {
     /// Where its value is, if it has no parameters.
     pub(super) cell: Option<Cell>,
     pub(super) family: usize,
-    pub(super) member: usize,
+    pub(super) member: Member,
     pub(super) eval: EvalPlan,
     pub(super) eval_layer: usize,
     /// Who must be evaluated again when a value changes.
@@ -115,6 +106,8 @@ pub(super) struct StreamPlan {
     pub(super) knows_fresh: bool,
     /// Whether somebody aggregates over the instances with a value of this instant.
     pub(super) lists_fresh: bool,
+    /// Whether it reads windows whose clock starts with its instances.
+    pub(super) knows_its_spawn: bool,
 }
 
 impl StreamPlan {

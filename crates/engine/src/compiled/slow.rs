@@ -6,7 +6,7 @@ use rtlola_frontend::mir::ArithLogOp;
 use rust_decimal::prelude::ToPrimitive;
 use rust_decimal::{Decimal, MathematicalOps};
 
-use super::code::{Slow, Unary};
+use super::code::{Slot, Slow, Unary};
 use super::fault::Fault;
 use super::layout::{Leaf, whole_range};
 use super::machine::put;
@@ -25,9 +25,9 @@ pub(super) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Faul
 }
 
 pub(super) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
-    let frame = &mut state.frame;
-    let read = |frame: &[u64], slot: u32, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
-    let write = |frame: &mut [u64], slot: u32, value: Scalar| {
+    let frame = &mut *state.frame;
+    let read = |frame: &[u64], slot: Slot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
+    let write = |frame: &mut [u64], slot: Slot, value: Scalar| {
         let words = if matches!(value, Scalar::Decimal(_)) { 2 } else { 1 };
         value.write(&mut frame[slot as usize..slot as usize + words]);
     };

@@ -4,16 +4,16 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::instances::{Instances, flag};
+use super::frame::Frame;
+use super::instances::{Instances, Member, flag};
 use super::plan::{Cell, Plan};
 use super::strings::Strings;
 use super::tally::Tally;
 use super::windows::{Since, Windows};
-use super::words::copy;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct State {
-    pub(super) frame: Vec<u64>,
+    pub(super) frame: Frame,
     pub(super) strings: Strings,
     /// Earlier values of inputs and of streams without instances.
     pub(super) past: Vec<Past>,
@@ -90,7 +90,7 @@ impl Dirty {
     ///
     /// A slot that was used again since is listed twice, but not in what this gives. All flags are
     /// cleared before the first evaluation, which may set them again for the next time.
-    pub(super) fn take(&mut self, instances: &mut Instances, member: usize, flag: u64) -> Vec<u32> {
+    pub(super) fn take(&mut self, instances: &mut Instances, member: Member, flag: u64) -> Vec<u32> {
         let mut slots = std::mem::take(&mut self.slots);
         if std::mem::take(&mut self.all) {
             slots.clear();
@@ -104,6 +104,19 @@ impl Dirty {
         slots
     }
 
+    /// The slot that is listed, if it is the only one; its flag is still set.
+    #[inline]
+    pub(super) fn take_only(&mut self) -> Option<u32> {
+        match self.slots.as_slice() {
+            [slot] if !self.all => {
+                let slot = *slot;
+                self.slots.clear();
+                Some(slot)
+            }
+            _ => None,
+        }
+    }
+
     /// Lets the room of a list be used again, unless something has been marked meanwhile.
     pub(super) fn give_back(&mut self, mut slots: Vec<u32>) {
         if self.slots.is_empty() {
@@ -112,6 +125,7 @@ impl Dirty {
         }
     }
 
+    #[inline]
     fn push(&mut self, slot: u32, instances: &Instances) {
         // Slots that are used again are listed again: rather all than a list that grows for ever.
         if self.slots.len() > instances.slots() as usize {
@@ -177,18 +191,15 @@ pub(super) const WHOLE: u32 = 0;
 
 impl State {
     pub(super) fn new(plan: &Plan) -> State {
-        let families = plan.families.iter().map(|family| {
-            let rooms = plan.rooms(family);
-            FamilyState {
-                instances: Instances::new(family.param_width, &rooms, &family.indexes),
-                alive: family.spawn.is_none(),
-                spawns: 0,
-                since: Vec::new(),
-                close: Dirty { all: true, slots: Vec::new() },
-                close_clock: LocalClock::default(),
-                spawned: Vec::new(),
-                closing: Vec::new(),
-            }
+        let families = plan.families.iter().map(|family| FamilyState {
+            instances: Instances::new(family.param_width, family.stride, &family.indexes),
+            alive: family.spawn.is_none(),
+            spawns: 0,
+            since: Vec::new(),
+            close: Dirty { all: true, slots: Vec::new() },
+            close_clock: LocalClock::default(),
+            spawned: Vec::new(),
+            closing: Vec::new(),
         });
         let streams = plan.streams.iter().map(|_| StreamState {
             evaluate: Dirty { all: true, slots: Vec::new() },
@@ -201,12 +212,16 @@ impl State {
             valued: Vec::new(),
         });
         State {
-            frame: plan.frame.clone(),
+            frame: Frame::new(&plan.frame),
             strings: plan.strings.clone(),
             past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
             families: families.collect(),
             streams: streams.collect(),
-            tallies: plan.tallies.iter().map(|tally| Tally::new(tally.places.len())).collect(),
+            tallies: plan
+                .tallies
+                .iter()
+                .map(|tally| Tally::new(tally.places.len(), &tally.measures))
+                .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
             now: 0,
             instant: 0,
@@ -224,16 +239,16 @@ impl State {
     }
 
     /// Gives a stream without instances, or an input, a new value.
-    #[inline]
-    pub(super) fn push_cell(&mut self, cell: &Cell, number: usize, value: &[u64]) {
+    /// `write` puts it to its place.
+    #[inline(always)]
+    pub(super) fn push_cell(&mut self, cell: &Cell, number: usize, write: impl FnOnce(&mut Frame, usize)) {
         let from = cell.value as usize;
-        let present = &mut self.frame[cell.present as usize];
-        if cell.depth > 1 && *present != 0 {
+        if cell.depth > 1 && self.frame[cell.present as usize] != 0 {
             self.past[number].push(&self.frame[from..from + cell.width], cell.depth - 1);
         }
         self.frame[cell.present as usize] = 1;
         self.frame[cell.fresh as usize] = 1;
-        copy(value, &mut self.frame[from..from + cell.width]);
+        write(&mut self.frame, from);
     }
 
     /// The value of a cell, some values back from the latest.
@@ -290,7 +305,7 @@ impl FamilyState {
 
     /// Something that the close condition of an instance reads has changed.
     pub(super) fn mark_close(&mut self, slot: u32) {
-        if self.instances.set(slot, 0, flag::CLOSE, true) {
+        if self.instances.set(slot, self.instances.first_member(), flag::CLOSE, true) {
             self.close.push(slot, &self.instances);
         }
     }
@@ -298,7 +313,8 @@ impl FamilyState {
 
 impl StreamState {
     /// Something that an instance reads has changed.
-    pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, member: usize) {
+    #[inline]
+    pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, member: Member) {
         if instances.set(slot, member, flag::EVALUATE, true) {
             self.evaluate.push(slot, instances);
         }

@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::exact::ExactSum;
-use super::extreme::{Extreme, ordered};
+use super::extreme::Extreme;
 use super::fault::Fault;
 use super::layout::Leaf;
 use super::scalar::{Scalar, as_words, decimal, number};
@@ -32,6 +32,8 @@ pub(super) enum Measure {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Tally {
     key_width: usize,
+    /// Whether a group needs to know which of its values are whose.
+    has_places: bool,
     keys: Vec<u64>,
     groups: Vec<Group>,
     free: Vec<u32>,
@@ -43,6 +45,8 @@ pub(super) struct Tally {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Group {
+    /// Whether it is anybody's, and not a free place.
+    is_used: bool,
     /// How many instances have a value.
     members: u64,
     cells: Vec<Kept>,
@@ -54,6 +58,9 @@ struct Group {
 enum Kept {
     Members,
     True(u64),
+    /// Of whole numbers, to be told ...
+    Sum(i128),
+    /// ... or divided.
     Whole(i128),
     Float(Box<ExactSum>),
     /// The sum, and whether it has become too large on the way.
@@ -66,9 +73,11 @@ enum Kept {
 }
 
 impl Tally {
-    pub(super) fn new(key_width: usize) -> Tally {
+    pub(super) fn new(key_width: usize, measures: &[Measure]) -> Tally {
+        let needs_place = |measure: &Measure| matches!(measure, Measure::Min(_) | Measure::Max(_));
         Tally {
             key_width,
+            has_places: measures.iter().any(needs_place),
             keys: Vec::new(),
             groups: Vec::new(),
             free: Vec::new(),
@@ -77,20 +86,35 @@ impl Tally {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, key: &[u64]) -> Option<usize> {
-        if self.key_width == 0 {
-            return (!self.groups.is_empty()).then_some(0);
+        const FEW: usize = 8;
+        match key {
+            [] => (!self.groups.is_empty()).then_some(0),
+            // Most often there are a few groups of people, and looking is faster than hashing.
+            [word] if self.keys.len() <= FEW => {
+                let mut groups = self.keys.iter().zip(&self.groups);
+                groups.position(|(key, group)| key == word && group.is_used)
+            }
+            _ => {
+                let is_it = |group: &u32| same(self.key(*group as usize), key);
+                self.table.find(hash(key), is_it).map(|group| *group as usize)
+            }
         }
-        self.table.find(hash(key), |group| same(self.key(*group as usize), key)).map(|group| *group as usize)
     }
 
     /// The group of a key, new if need be.
+    #[inline]
     pub(super) fn group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
-        if let Some(group) = self.find(key) {
-            return group;
+        match self.find(key) {
+            Some(group) => group,
+            None => self.new_group(key, measures),
         }
+    }
+
+    fn new_group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
         let empty = Group {
+            is_used: true,
             members: 0,
             cells: measures.iter().map(|measure| Kept::new(*measure)).collect(),
             free_places: Vec::new(),
@@ -119,6 +143,7 @@ impl Tally {
         if let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry) {
             found.remove();
         }
+        self.groups[group].is_used = false;
         self.free.push(entry);
     }
 
@@ -133,14 +158,10 @@ impl Tally {
     pub(super) fn index(&mut self) {
         self.table.clear();
         (0..self.groups.len())
-            .filter(|group| self.is_used(*group))
+            .filter(|group| self.groups[*group].is_used)
             .collect::<Vec<_>>()
             .into_iter()
             .for_each(|group| self.enter(group));
-    }
-
-    fn is_used(&self, group: usize) -> bool {
-        self.groups[group].members > 0 || self.key_width == 0
     }
 
     pub(super) fn key(&self, group: usize) -> &[u64] {
@@ -148,11 +169,12 @@ impl Tally {
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &[u64]> {
-        (0..self.groups.len()).filter(|group| self.is_used(*group)).map(|group| self.key(group))
+        (0..self.groups.len()).filter(|group| self.groups[*group].is_used).map(|group| self.key(group))
     }
 
     /// An instance of a group has a new value instead of its old one. A bit for each measure whose
     /// result may be another one now.
+    #[inline]
     pub(super) fn change(
         &mut self,
         group: usize,
@@ -162,12 +184,12 @@ impl Tally {
         measures: &[Measure],
     ) -> Result<u64, Fault> {
         let mut changed = 0;
-        let Tally { groups, places, .. } = self;
+        let Tally { groups, places, has_places, .. } = self;
         let group = &mut groups[group];
         let members = group.members;
         group.members = members + u64::from(new.is_some()) - u64::from(old.is_some());
         let mut place = None;
-        if measures.iter().any(|measure| matches!(measure, Measure::Min(_) | Measure::Max(_))) {
+        if *has_places {
             if places.len() <= slot as usize {
                 places.resize(slot as usize + 1, 0);
             }
@@ -197,6 +219,19 @@ impl Tally {
         Ok(changed)
     }
 
+    /// What a measure says, if that is a word that is at hand.
+    #[inline(always)]
+    pub(super) fn word(&self, group: usize, index: usize) -> Option<u64> {
+        let group = &self.groups[group];
+        match &group.cells[index] {
+            _ if group.members == 0 => None,
+            Kept::Members => Some(group.members),
+            Kept::Sum(sum) if (0..=i128::from(i64::MAX)).contains(sum) => Some(*sum as u64),
+            Kept::Extreme(tree) => tree.word(),
+            _ => None,
+        }
+    }
+
     /// What a measure says; `None` if it says nothing about no instance.
     pub(super) fn value(
         &self,
@@ -211,8 +246,10 @@ impl Tally {
             (Kept::Members, _) => Scalar::UInt(group.members),
             (Kept::True(yes), Measure::All) => Scalar::Bool(*yes == group.members),
             (Kept::True(yes), _) => Scalar::Bool(*yes > 0),
-            (Kept::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => tree.value(leaf),
-            (Kept::Whole(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
+            (Kept::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => {
+                return Ok(tree.word().map(|word| Scalar::read(&[word], leaf)));
+            }
+            (Kept::Sum(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
             (Kept::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
             (Kept::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
             (Kept::Float(sum), _) => number(sum.value())?,
@@ -269,11 +306,12 @@ impl Kept {
         match measure {
             Measure::Count => Kept::Members,
             Measure::All | Measure::Any => Kept::True(0),
-            Measure::Min(_) => Kept::Extreme(Extreme::new(false)),
-            Measure::Max(_) => Kept::Extreme(Extreme::new(true)),
+            Measure::Min(leaf) => Kept::Extreme(Extreme::new(false, leaf)),
+            Measure::Max(leaf) => Kept::Extreme(Extreme::new(true, leaf)),
             Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
                 Leaf::Float => Kept::Float(Box::default()),
                 Leaf::Decimal => Kept::Decimal(rust_decimal::Decimal::ZERO, false),
+                _ if matches!(measure, Measure::Sum(_)) => Kept::Sum(0),
                 _ => Kept::Whole(0),
             },
             Measure::Variance | Measure::Deviation => Kept::Spread(Box::default()),
@@ -282,6 +320,7 @@ impl Kept {
     }
 
     /// Whether the result may be another one now.
+    #[inline(always)]
     fn change(
         &mut self,
         measure: Measure,
@@ -289,14 +328,13 @@ impl Kept {
         old: Option<&[u64]>,
         new: Option<&[u64]>,
     ) -> Result<bool, Fault> {
-        let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
             Kept::Members => return Ok(false),
             Kept::True(count) => {
                 let one = |words: Option<&[u64]>| words.map_or(0, |words| words[0]);
                 *count = *count + one(new) - one(old);
             }
-            Kept::Whole(sum) => {
+            Kept::Sum(sum) | Kept::Whole(sum) => {
                 let signed = matches!(measure, Measure::Sum(Leaf::Int) | Measure::Average(Leaf::Int));
                 let one = |words: Option<&[u64]>| {
                     words.map_or(0, |words| {
@@ -307,6 +345,18 @@ impl Kept {
                 *sum += by;
                 return Ok(by != 0);
             }
+            Kept::Extreme(tree) => {
+                return Ok(tree.set(place, new.map(|words| words[0])));
+            }
+            _ => return Ok(self.change_rare(old, new)),
+        }
+        Ok(true)
+    }
+
+    fn change_rare(&mut self, old: Option<&[u64]>, new: Option<&[u64]>) -> bool {
+        let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
+        match self {
+            Kept::Members | Kept::True(_) | Kept::Sum(_) | Kept::Whole(_) | Kept::Extreme(_) => {}
             Kept::Float(sum) => {
                 old.into_iter().for_each(|words| sum.remove(float(words, 0)));
                 new.into_iter().for_each(|words| sum.add(float(words, 0)));
@@ -318,10 +368,6 @@ impl Kept {
                 // Said when it is read: whoever does not read it need not fail.
                 *is_lost |= total.is_none();
                 *sum = total.unwrap_or(*sum);
-            }
-            Kept::Extreme(tree) => {
-                let (Measure::Min(leaf) | Measure::Max(leaf)) = measure else { return Ok(false) };
-                return Ok(tree.set(place, new.map(|words| ordered(words[0], leaf))));
             }
             Kept::Spread(sums) => {
                 let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
@@ -343,7 +389,7 @@ impl Kept {
                 new.into_iter().for_each(|words| each(words, ExactSum::add));
             }
         }
-        Ok(true)
+        true
     }
 }
 
@@ -369,7 +415,7 @@ mod tests {
             Measure::Average(Leaf::Float),
             Measure::Variance,
         ];
-        let mut tally = Tally::new(1);
+        let mut tally = Tally::new(1, &measures);
         let mut values: Vec<Option<f64>> = vec![None; 40];
         let mut random = 1_u64;
         for step in 0..4000 {

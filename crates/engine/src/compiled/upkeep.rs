@@ -21,6 +21,9 @@ impl Evaluator {
                 }
             }
         };
+        for column in self.arrived.iter().filter(|column| column.is_interned) {
+            column.values().for_each(|words| keep(&[(0, Leaf::Text)], words));
+        }
         let outputs = plan.streams.iter().map(|stream| stream.cell.as_ref());
         for (cell, past) in plan.inputs.iter().map(Some).chain(outputs).zip(&state.past) {
             let Some(cell) = cell else { continue };

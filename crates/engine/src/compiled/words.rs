@@ -18,6 +18,10 @@ pub(super) fn set(buffer: &mut Vec<u64>, words: &[u64]) {
     match words {
         [] => {}
         [word] => buffer.push(*word),
+        [word, next] => {
+            buffer.push(*word);
+            buffer.push(*next);
+        }
         words => buffer.extend_from_slice(words),
     }
 }

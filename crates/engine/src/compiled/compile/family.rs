@@ -6,9 +6,10 @@ use super::access::anonymous;
 use super::expression::Place;
 use super::schedule::pacing;
 use super::{Builder, Refused};
-use crate::compiled::code::Op;
+use crate::compiled::code::{Op, Slot};
+use crate::compiled::instances::{Room, arrange};
 use crate::compiled::layout::width;
-use crate::compiled::plan::{ClosePlan, FamilyPlan, SpawnPlan};
+use crate::compiled::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
 
 impl Builder<'_> {
     /// Puts streams into families.
@@ -21,6 +22,7 @@ impl Builder<'_> {
                     members: Vec::new(),
                     is_parameterised: output.is_parameterized(),
                     param_width: self.plan.streams[index].param_width,
+                    stride: 0,
                     spawn: None,
                     close: None,
                     spawn_layer: output.spawn_layer().inner(),
@@ -31,8 +33,19 @@ impl Builder<'_> {
             });
             let members = &mut self.plan.families[family].members;
             self.plan.streams[index].family = family;
-            self.plan.streams[index].member = members.len();
             members.push(index);
+        }
+        let Plan { families, streams, .. } = &mut self.plan;
+        for family in families {
+            let room = |member: &usize| {
+                let StreamPlan { width, depth, knows_fresh, .. } = streams[*member];
+                Room { width, depth, knows_fresh }
+            };
+            let (members, stride) = arrange(family.param_width, family.members.iter().map(room));
+            family.stride = stride;
+            for (stream, member) in family.members.iter().zip(members) {
+                streams[*stream].member = member;
+            }
         }
     }
 
@@ -78,7 +91,7 @@ impl Builder<'_> {
                         let mut at = key;
                         for part in parts {
                             builder.key_part(part, at)?;
-                            at += width(&part.ty) as u32;
+                            at += width(&part.ty) as Slot;
                         }
                     }
                     _ => builder.key_part(expression, key)?,

@@ -21,6 +21,8 @@ use rtlola_frontend::mir::{
 
 use self::expression::Place;
 use super::code::{Label, Op, Program, Slot};
+use super::frame::SIZE;
+use super::instances::Member;
 use super::layout::{placed, width};
 use super::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
 use crate::Specification;
@@ -42,6 +44,10 @@ impl Refused {
     }
 }
 
+/// Wide enough for everybody, and narrow enough that no place in the frame is out of bounds before a frame
+/// that is full is noticed.
+const MAX_WIDTH: usize = 1024;
+
 /// # Errors
 /// What cannot be compiled, and in which stream it is.
 pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
@@ -58,6 +64,7 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         lenient: false,
         landed: 0,
         spare: None,
+        is_full: false,
     };
     if mir.inputs.len() > 128 {
         return Err(Refused::construct("more than 128 inputs"));
@@ -69,6 +76,9 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     builder.plan.input_watchers = vec![Vec::new(); mir.inputs.len()];
     builder.plan.input_windows = vec![Vec::new(); mir.inputs.len()];
     for output in &mir.outputs {
+        if width(&output.ty) > MAX_WIDTH {
+            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", output.name)));
+        }
         let stream = builder.outline(output, spec);
         builder.plan.streams.push(stream);
     }
@@ -91,6 +101,12 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     for family in 0..builder.plan.families.len() {
         builder.remember_closes(family);
     }
+    for stream in &mut builder.plan.streams {
+        stream.knows_its_spawn = builder.plan.families[stream.family].knows_its_spawn;
+    }
+    if builder.is_full {
+        return Err(Refused::construct("expressions with more than 65,536 parts"));
+    }
     Ok(builder.plan)
 }
 
@@ -112,14 +128,25 @@ struct Builder<'a> {
     landed: usize,
     /// A word of the frame that nobody needs, before the result of the program.
     spare: Option<Slot>,
+    /// Whether the frame has no room left.
+    is_full: bool,
 }
 
 impl Builder<'_> {
     /// Room in the frame.
     fn take(&mut self, words: usize) -> Slot {
         let at = self.plan.frame.len();
-        self.plan.frame.resize(at + words, 0);
-        at as Slot
+        match Slot::try_from(at) {
+            Ok(slot) if at + words <= SIZE => {
+                self.plan.frame.resize(at + words, 0);
+                slot
+            }
+            // Refused in the end: what is written until then is never run.
+            _ => {
+                self.is_full = true;
+                0
+            }
+        }
     }
 
     /// The place of a constant.
@@ -128,7 +155,9 @@ impl Builder<'_> {
             return *slot;
         }
         let slot = self.take(words.len());
-        self.plan.frame[slot as usize..].copy_from_slice(words);
+        if !self.is_full {
+            self.plan.frame[slot as usize..].copy_from_slice(words);
+        }
         self.constants.insert(words.to_vec(), slot);
         slot
     }
@@ -164,7 +193,7 @@ impl Builder<'_> {
             depth: if cell.is_some() { depth(output) } else { instance_depth(output) },
             cell,
             family: 0,
-            member: 0,
+            member: Member::default(),
             eval: EvalPlan {
                 pacing: Pacing::Event(super::code::Activation::Always),
                 program: 0,
@@ -183,6 +212,7 @@ impl Builder<'_> {
             windows: Vec::new(),
             knows_fresh: knows_fresh(output),
             lists_fresh: false,
+            knows_its_spawn: false,
         }
     }
 

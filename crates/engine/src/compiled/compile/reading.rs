@@ -74,7 +74,6 @@ impl Builder<'_> {
         let key = self.key(parameters)?;
         let (target, reader) = (&self.plan.streams[stream], &self.plan.streams[self.stream]);
         let is_beside = target.family == reader.family && key == reader.own;
-        let (family, member) = (target.family as u32, target.member as u32);
         let (number, width) = (stream as u32, target.width);
         let target_counts = target.eval.counter.is_some();
         let to = self.take(1 + width);
@@ -89,9 +88,9 @@ impl Builder<'_> {
             return Ok(Operand::optional(to));
         }
         match kind {
-            StreamAccessKind::Hold if is_beside => self.emit(Op::Own { family, member, to }),
+            StreamAccessKind::Hold if is_beside => self.emit(Op::Own { stream: number, to }),
             StreamAccessKind::Sync if is_beside => {
-                self.emit(Op::OwnSync { family, member, to });
+                self.emit(Op::OwnSync { stream: number, to });
                 return Ok(Operand::at(to));
             }
             StreamAccessKind::Hold => self.emit(Op::Hold { stream: number, key, to }),
@@ -103,7 +102,7 @@ impl Builder<'_> {
             StreamAccessKind::Offset(Offset::Past(back))
                 if is_beside && stream == self.stream && self.place == Place::Eval =>
             {
-                self.emit(Op::PastOfOwn { family, member, back, to });
+                self.emit(Op::PastOfOwn { stream: number, back, to });
             }
             StreamAccessKind::Offset(Offset::Past(back)) => {
                 self.emit(Op::Past { stream: number, key, back, to });

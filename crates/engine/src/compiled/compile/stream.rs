@@ -161,7 +161,7 @@ impl Builder<'_> {
             let mut at = key;
             for (_, expression) in pins {
                 builder.key_part(expression, at)?;
-                at += width(&expression.ty) as u32;
+                at += width(&expression.ty) as Slot;
             }
             builder.lenient = false;
             builder.emit(Op::Yield);
