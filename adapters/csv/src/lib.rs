@@ -1,7 +1,7 @@
 //! CSV: turns its bytes into event batches, and verdicts into CSV. Never guesses the type of a
 //! column: the specification decides.
 
-mod column;
+mod notation;
 mod record;
 mod sink;
 mod source;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use csv_core::ReadRecordResult;
-use fairstream_files::{Filled, Input};
+use fairstream_files::{Filled, Input, Next, Place};
 
 /// Reads records one after another.
 pub(crate) struct Records {
@@ -40,26 +40,6 @@ pub(crate) struct Records {
     next: Place,
 }
 
-/// Where a record begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) offset: u64,
-    pub(crate) line: u64,
-    /// Whether a carriage return stands before it, whose line feed may be still to come.
-    pub(crate) after_return: bool,
-}
-
-/// What came of reading the next record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// There is a record.
-    Record,
-    /// The deadline passed before it was complete.
-    NotYet,
-    /// There is none.
-    End,
-}
-
 impl Records {
     pub(crate) fn new(input: Input, delimiter: u8, max_record: usize) -> Records {
         Records {
@@ -83,7 +63,7 @@ impl Records {
             line_ends: 0,
             lines: 0,
             reached: (1, false),
-            next: Place { offset: 0, line: 1, after_return: false },
+            next: Place::START,
         }
     }
 
@@ -128,7 +108,7 @@ impl Records {
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
                 ReadRecordResult::Record => {
                     self.complete(flushed);
-                    return Ok(Next::Record);
+                    return Ok(Next::Row);
                 }
                 ReadRecordResult::End => return Ok(Next::End),
             }
@@ -162,7 +142,7 @@ impl Records {
     }
 
     /// Where the record after the last one that was read as a whole begins.
-    pub(crate) fn position(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         self.next
     }
 
@@ -356,9 +336,9 @@ mod tests {
     /// Every record that is left, and after each the position.
     fn read_all(records: &mut Records) -> Vec<(Record, Place)> {
         let mut found = Vec::new();
-        while records.read(None).unwrap() == Next::Record {
+        while records.read(None).unwrap() == Next::Row {
             let fields = (0..records.len()).map(|index| records.field(index).to_vec()).collect();
-            found.push(((records.line(), fields), records.position()));
+            found.push(((records.line(), fields), records.place()));
         }
         found
     }
@@ -405,7 +385,7 @@ mod tests {
         let text = format!("a,b\n{long},\"{long}\n\"\nc,d\n");
         let mut records = records(text.as_bytes(), 100_000, 1000);
         let mut faults = Vec::new();
-        while records.read(None).unwrap() == Next::Record {
+        while records.read(None).unwrap() == Next::Row {
             faults.push((records.line(), records.fault().is_some()));
             assert!(records.buffer.capacity() + records.text.capacity() < 2_000_000);
         }
@@ -427,7 +407,7 @@ mod tests {
             let text = &b"a,b\r\nc,\"d\ne\"\nf,g"[..end];
             let mut records = Records::new(Input::from_reader("test", text.chain(Broken)), b',', 1000);
             while records.read(None).is_ok() {}
-            let place = records.position();
+            let place = records.place();
             let expected = match end {
                 0..4 => (0, 1),
                 // The parser takes a carriage return for the end of the record.
@@ -443,14 +423,14 @@ mod tests {
         let text = &b"a,b\nc,\"d\nd\nd\nd\nd\nd\n"[..];
         let mut records = Records::new(Input::from_reader("test", text.chain(Broken)), b',', 5);
         while records.read(None).is_ok() {}
-        assert_eq!(records.position(), Place { offset: 4, line: 2, after_return: false });
+        assert_eq!(records.place(), Place { offset: 4, line: 2, after_return: false });
     }
 
     #[test]
     fn empty_lines_do_not_make_a_record_long() {
         let mut records = records(format!("a{}b\n", "\n".repeat(30)).as_bytes(), 3, 5);
         let found = std::iter::from_fn(|| {
-            (records.read(None).unwrap() == Next::Record).then(|| records.fault().is_some())
+            (records.read(None).unwrap() == Next::Row).then(|| records.fault().is_some())
         });
         assert_eq!(found.collect::<Vec<_>>(), [false, false]);
     }
@@ -473,7 +453,7 @@ mod tests {
         ] {
             let mut records = records(text.as_bytes(), 7, 1 << 20);
             let mut found = Vec::new();
-            while records.read(None).unwrap() == Next::Record {
+            while records.read(None).unwrap() == Next::Row {
                 found.extend(records.fault().map(|fault| (records.line(), fault.to_owned())));
             }
             assert_eq!(found.len(), faults.len(), "{text:?}: {found:?}");

@@ -1,20 +1,16 @@
 //! The CSV source.
 
 use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, BadOption, Cause, EventBatch, OptionDoc, Options, Position, RejectedRow, Source, SourceContext,
-    SourceError, SourceFactory, SourceRequest, TimeFormat, TimeReader, nearest,
+    Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
+    SourceRequest, Time, TimeFormat, TimeReader, nearest,
 };
-use fairstream_files::Input;
+use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, shortened};
 
-use crate::column::{Column, Notation, shortened};
-use crate::record::{Next, Place, Records};
+use crate::notation::Notation;
+use crate::record::Records;
 
 /// Opens CSV sources.
 #[derive(Clone, Copy, Debug)]
@@ -45,31 +41,6 @@ impl SourceFactory for CsvSources {
     }
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        Ok(Box::new(CsvSource::open(request)?))
-    }
-}
-
-struct CsvSource {
-    name: String,
-    context: SourceContext,
-    records: Records,
-    notation: Notation,
-    header: Vec<String>,
-    schema: SchemaRef,
-    /// For each column of the schema: the field it stands in.
-    fields: Vec<usize>,
-    columns: Vec<Column>,
-    time_field: usize,
-    time: TimeReader,
-    rows: u64,
-    line: u64,
-    ended: bool,
-    /// What ended it, to be told once the rows before have been given.
-    failure: Option<SourceError>,
-}
-
-impl CsvSource {
-    fn open(request: &SourceRequest) -> Result<CsvSource, SourceError> {
         let location = &request.location;
         let open_failed = |cause: Cause| SourceError::Open {
             origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
@@ -82,71 +53,59 @@ impl CsvSource {
         let mut records = Records::new(input, settings.delimiter, settings.max_row);
         let header = read_header(&mut records).map_err(open_failed)?;
 
-        let (mut fields, mut columns, mut schema) = (Vec::new(), Vec::new(), Vec::new());
-        for wanted in &request.wanted {
-            let Some(field) = find(&header, &wanted.name).map_err(|text| open_failed(text.into()))? else {
-                continue;
-            };
-            let Some(column) = Column::new(&wanted.data_type) else {
-                let text = format!("column `{}`: CSV has no {}", wanted.name, wanted.data_type);
-                return Err(open_failed(text.into()));
-            };
-            fields.push(field);
-            columns.push(column);
-            schema.push(Field::new(&wanted.name, wanted.data_type.clone(), true));
+        let (mut fields, mut wanted) = (Vec::new(), Vec::new());
+        for column in &request.wanted {
+            if let Some(field) = find(&header, &column.name).map_err(|text| open_failed(text.into()))? {
+                fields.push(field);
+                wanted.push(column.clone());
+            }
         }
         let time_field = find(&header, &settings.time)
             .and_then(|field| field.ok_or_else(|| no_time(&settings.time, &header)))
             .map_err(|text| open_failed(text.into()))?;
 
-        let mut source = CsvSource {
-            name: records.name().to_owned(),
-            context: request.context.clone(),
-            line: records.line(),
-            records,
-            notation: settings.notation,
-            header,
-            schema: Arc::new(Schema::new(schema)),
-            fields,
-            columns,
-            time_field,
-            time: TimeReader::new(settings.time_format),
-            rows: 0,
-            ended: false,
-            failure: None,
-        };
+        let rows = CsvRows { records, notation: settings.notation, header, fields, time_field };
+        let mut source = RowSource::new(rows, &wanted, settings.time_format, request.context.clone())
+            .map_err(open_failed)?;
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(open_failed)?;
         }
-        Ok(source)
+        Ok(Box::new(source))
+    }
+}
+
+struct CsvRows {
+    records: Records,
+    notation: Notation,
+    header: Vec<String>,
+    /// For each wanted column: the field it stands in.
+    fields: Vec<usize>,
+    time_field: usize,
+}
+
+impl Rows for CsvRows {
+    fn name(&self) -> &str {
+        self.records.name()
     }
 
-    fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
-        let Resume { place, time_format } =
-            Resume::read(&position.resume).ok_or("the position is not one of a CSV file")?;
-        self.records.go_to(place).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it is shorter than it was when it was read before".into(),
-            _ => Cause::from(error),
-        })?;
-        self.time = TimeReader::new(time_format);
-        self.rows = position.rows;
-        self.line = place.line;
-        Ok(())
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+        self.records.read(deadline)
     }
 
-    fn cannot_read(&self, cause: Cause) -> SourceError {
-        SourceError::Read { origin: self.name.clone(), row: self.line, cause }
+    fn line(&self) -> u64 {
+        self.records.line()
     }
 
-    fn position(&self) -> Position {
-        let resume = Resume { place: self.records.position(), time_format: self.time.format() };
-        Position { rows: self.rows, resume: resume.written().into() }
+    fn place(&self) -> Place {
+        self.records.place()
     }
 
-    /// Appends the current record to the columns. If that fails, some columns are longer than
-    /// others, and the error says why.
-    fn append(&mut self, times: &mut Vec<i64>) -> Result<(), RejectedRow> {
-        let Self { records, .. } = self;
+    fn go_to(&mut self, place: Place) -> io::Result<()> {
+        self.records.go_to(place)
+    }
+
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
+        let CsvRows { records, notation, header, fields, time_field } = self;
         let bad = |column: Option<&str>, reason: String| RejectedRow {
             row: records.line(),
             column: column.map(str::to_owned),
@@ -155,171 +114,31 @@ impl CsvSource {
         if let Some(fault) = records.fault() {
             return Err(bad(None, fault.to_owned()));
         }
-        if records.len() != self.header.len() {
-            return Err(bad(None, wrong_length(records, self.header.len())));
+        if records.len() != header.len() {
+            return Err(bad(None, wrong_length(records, header.len())));
         }
-        let time = records.field(self.time_field);
-        let time_column = || Some(self.header[self.time_field].as_str());
-        let time = match std::str::from_utf8(time) {
+        let time_column = || Some(header[*time_field].as_str());
+        let time = match std::str::from_utf8(records.field(*time_field)) {
             Ok(text) if text.trim_ascii().is_empty() => {
                 return Err(bad(time_column(), "there is no time".to_owned()));
             }
             Ok(text) => {
                 // Times of day have a point before their fraction in any notation of numbers.
-                let text = if text.contains(':') { text.into() } else { self.notation.with_point(text) };
-                self.time.read(&text).map_err(|error| bad(time_column(), error.to_string()))?
+                let text = if text.contains(':') { text.into() } else { notation.with_point(text) };
+                time.read(&text).map_err(|error| bad(time_column(), error.to_string()))?
             }
             Err(_) => return Err(bad(time_column(), "the time is not UTF-8".to_owned())),
         };
-        for (column, field) in self.columns.iter_mut().zip(&self.fields) {
-            column
-                .append(records.field(*field), &self.notation)
-                .map_err(|reason| bad(Some(&self.header[*field]), reason))?;
+        for (column, field) in columns.iter_mut().zip(fields) {
+            notation
+                .append(records.field(*field), column)
+                .map_err(|reason| bad(Some(&header[*field]), reason))?;
         }
-        times.push(time.0);
-        Ok(())
-    }
-}
-
-impl Source for CsvSource {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Ok(time)
     }
 
     fn offers(&self) -> Vec<String> {
         self.header.clone()
-    }
-
-    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        if self.ended || self.context.stop.is_stopped() {
-            self.ended = true;
-            return Ok(None);
-        }
-        let mut batch = Building::default();
-        let start = self.records.position().offset;
-        // An empty batch now and then, so that acknowledgements come through while nothing else does.
-        let mut deadline = Instant::now().checked_add(IDLE);
-        while batch.held() < self.context.max_rows.get() && self.records.position().offset - start < MAX_BYTES
-        {
-            match self.records.read(deadline) {
-                Ok(Next::Record) => {}
-                Ok(Next::NotYet) => break,
-                Ok(Next::End) => {
-                    self.ended = true;
-                    break;
-                }
-                Err(error) => {
-                    self.ended = true;
-                    self.failure = Some(self.cannot_read(error.into()));
-                    break;
-                }
-            }
-            if batch.held() == 0 {
-                deadline = Instant::now().checked_add(self.context.max_age);
-            }
-            self.line = self.records.line();
-            self.rows += 1;
-            match self.append(&mut batch.times) {
-                Ok(()) => batch.row_numbers.push(self.line),
-                Err(bad) => batch.reject(bad, &mut self.columns),
-            }
-        }
-        if batch.held() == 0 && self.ended {
-            return self.failure.take().map_or(Ok(None), Err);
-        }
-        let arrays = self.columns.iter_mut().map(Column::finish).collect();
-        let events = batch.finish(&self.schema, arrays, self.position());
-        let mut events = events.map_err(|error| self.cannot_read(error.into()))?;
-        events.relative = self.time.is_relative();
-        Ok(Some(events))
-    }
-}
-
-/// How long to wait for a row before saying that there is none.
-const IDLE: Duration = Duration::from_secs(1);
-
-/// A batch is closed when it has come to this many bytes: a column of text holds 2 GiB at most.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// A batch under construction.
-#[derive(Default)]
-struct Building {
-    times: Vec<i64>,
-    row_numbers: Vec<u64>,
-    rejected: Vec<RejectedRow>,
-    /// For each row that the columns hold: whether it counts. Empty as long as all do.
-    good: Vec<bool>,
-}
-
-impl Building {
-    /// After a row that did not decode: brings the columns to equal length, with a row that
-    /// `finish` leaves out.
-    fn reject(&mut self, bad: RejectedRow, columns: &mut [Column]) {
-        self.good.resize(self.held(), true);
-        self.good.push(false);
-        self.rejected.push(bad);
-        for column in columns {
-            if column.len() < self.held() {
-                column.append_null();
-            }
-        }
-    }
-
-    /// How many rows the columns hold.
-    fn held(&self) -> usize {
-        self.times.len() + self.rejected.len()
-    }
-
-    fn finish(
-        mut self,
-        schema: &SchemaRef,
-        columns: Vec<ArrayRef>,
-        end: Position,
-    ) -> Result<EventBatch, arrow::error::ArrowError> {
-        let options = RecordBatchOptions::new().with_row_count(Some(self.held()));
-        let mut rows = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
-        if !self.good.is_empty() {
-            self.good.resize(rows.num_rows(), true);
-            rows = filter_record_batch(&rows, &BooleanArray::from(self.good))?;
-        }
-        let mut events = EventBatch::new(rows, self.times, self.row_numbers, end);
-        events.rejected = self.rejected;
-        Ok(events)
-    }
-}
-
-/// Where to go on, as bytes.
-struct Resume {
-    place: Place,
-    time_format: TimeFormat,
-}
-
-impl Resume {
-    fn written(&self) -> Vec<u8> {
-        let Place { offset, line, after_return } = self.place;
-        let format = self.time_format.name().as_bytes();
-        [&offset.to_le_bytes(), &line.to_le_bytes(), &[u8::from(after_return)][..], format].concat()
-    }
-
-    fn read(bytes: &[u8]) -> Option<Resume> {
-        let (offset, rest) = bytes.split_first_chunk()?;
-        let (line, rest) = rest.split_first_chunk()?;
-        let (after_return, format) = rest.split_first()?;
-        Some(Resume {
-            place: Place {
-                offset: u64::from_le_bytes(*offset),
-                line: u64::from_le_bytes(*line),
-                after_return: *after_return == 1,
-            },
-            time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
-        })
     }
 }
 
@@ -373,7 +192,7 @@ impl Settings {
 }
 
 fn read_header(records: &mut Records) -> Result<Vec<String>, Cause> {
-    if records.read(None)? != Next::Record {
+    if records.read(None)? != Next::Row {
         return Err("it is empty; it should begin with a row of column names".into());
     }
     if let Some(fault) = records.fault() {

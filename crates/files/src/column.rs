@@ -1,6 +1,5 @@
-//! One typed column, filled field by field.
+//! One typed column, filled with what texts say.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,29 +10,8 @@ use arrow::array::{
 use arrow::compute::kernels::cast_utils::parse_decimal;
 use arrow::datatypes::{DataType, Decimal128Type};
 
-/// How fields are written.
-#[derive(Clone, Debug)]
-pub(crate) struct Notation {
-    /// A field with this text has no value.
-    pub(crate) null: String,
-    /// Whether an empty field of a string column is the empty string instead of no value.
-    pub(crate) empty_is_value: bool,
-    /// Whether numbers have a decimal comma.
-    pub(crate) decimal_comma: bool,
-}
-
-impl Notation {
-    /// A number as Rust writes it; unreadable if it has a point although it should have a comma.
-    pub(crate) fn with_point<'a>(&self, word: &'a str) -> Cow<'a, str> {
-        match self.decimal_comma {
-            true if word.contains([',', '.']) => word.replace('.', "?").replace(',', ".").into(),
-            _ => word.into(),
-        }
-    }
-}
-
 /// Builds one column.
-pub(crate) struct Column {
+pub struct Column {
     data_type: DataType,
     builder: Builder,
 }
@@ -77,7 +55,7 @@ macro_rules! on_builder {
 
 impl Column {
     /// A column of that type; `None` if text cannot be read as one.
-    pub(crate) fn new(data_type: &DataType) -> Option<Column> {
+    pub fn new(data_type: &DataType) -> Option<Column> {
         let builder = match data_type {
             DataType::Boolean => Builder::Bool(Default::default()),
             DataType::Int8 => Builder::Int8(Default::default()),
@@ -101,24 +79,23 @@ impl Column {
         Some(Column { data_type: data_type.clone(), builder })
     }
 
-    /// Appends what the field says. On an error the column is one shorter than its neighbours;
-    /// [`append_null`](Column::append_null) makes up for it.
-    pub(crate) fn append(&mut self, field: &[u8], notation: &Notation) -> Result<(), String> {
-        let is_text = matches!(self.builder, Builder::Text(_));
-        if (field.is_empty() && !(is_text && notation.empty_is_value))
-            || (!notation.null.is_empty() && field == notation.null.as_bytes())
-        {
-            self.append_null();
-            return Ok(());
-        }
-        let Ok(text) = std::str::from_utf8(field) else {
-            return Err(format!("`{}` is not UTF-8", shortened(&String::from_utf8_lossy(field))));
-        };
+    /// What its values are.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Whether a text is a value as it is, without being read as something else.
+    pub fn is_text(&self) -> bool {
+        matches!(self.builder, Builder::Text(_))
+    }
+
+    /// Appends what a text says.
+    ///
+    /// # Errors
+    /// Why it says nothing that this column can hold. The column is one shorter than its neighbours
+    /// then; [`append_null`](Column::append_null) makes up for it.
+    pub fn append(&mut self, text: &str) -> Result<(), String> {
         let word = text.trim_ascii();
-        if word.is_empty() && !is_text {
-            self.append_null();
-            return Ok(());
-        }
         let read = match &mut self.builder {
             Builder::Bool(values) => boolean(word).map(|value| values.append_value(value)),
             Builder::Int8(values) => word.parse().ok().map(|value| values.append_value(value)),
@@ -129,12 +106,9 @@ impl Column {
             Builder::UInt16(values) => word.parse().ok().map(|value| values.append_value(value)),
             Builder::UInt32(values) => word.parse().ok().map(|value| values.append_value(value)),
             Builder::UInt64(values) => word.parse().ok().map(|value| values.append_value(value)),
-            Builder::Float(values) => {
-                float(&notation.with_point(word)).map(|value| values.append_value(value))
-            }
+            Builder::Float(values) => float(word).map(|value| values.append_value(value)),
             Builder::Decimal(values, precision, scale) => {
-                let word = notation.with_point(word);
-                let value = parse_decimal::<Decimal128Type>(&word, *precision, *scale);
+                let value = parse_decimal::<Decimal128Type>(word, *precision, *scale);
                 value.ok().map(|value| values.append_value(value))
             }
             Builder::Text(values) => {
@@ -143,42 +117,35 @@ impl Column {
             }
             Builder::Bytes(values) => hexadecimal(word).map(|value| values.append_value(value)),
         };
-        read.ok_or_else(|| self.reason(word, notation))
+        read.ok_or_else(|| self.reason(word))
     }
 
     /// Appends no value.
-    pub(crate) fn append_null(&mut self) {
+    pub fn append_null(&mut self) {
         on_builder!(self, builder => builder.append_null());
     }
 
     /// How many values there are, nulls included.
-    pub(crate) fn len(&mut self) -> usize {
+    pub fn len(&mut self) -> usize {
         on_builder!(self, builder => builder.len())
     }
 
     /// The column so far; the next one starts empty.
-    pub(crate) fn finish(&mut self) -> ArrayRef {
+    pub fn finish(&mut self) -> ArrayRef {
         on_builder!(self, builder => Arc::new(builder.finish()))
     }
 
-    fn reason(&self, word: &str, notation: &Notation) -> String {
+    fn reason(&self, word: &str) -> String {
         let is_number = |text: &str| text.parse::<f64>().is_ok();
         let hint = match &self.data_type {
             DataType::Boolean => " (write true or false)",
             DataType::Binary => " (write pairs of hexadecimal digits)",
-            DataType::Float64 | DataType::Decimal128(..)
-                if !notation.decimal_comma && word.contains(',') && is_number(&word.replace(',', ".")) =>
-            {
-                " (a decimal comma? append `?decimal=,` to the input)"
-            }
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64
                 if word.starts_with('-') =>
             {
                 " (it is negative)"
             }
-            DataType::Float64 | DataType::Decimal128(..) if is_number(&notation.with_point(word)) => {
-                " (it is out of range)"
-            }
+            DataType::Float64 | DataType::Decimal128(..) if is_number(word) => " (it is out of range)",
             data_type if data_type.is_integer() && word.parse::<i128>().is_ok() => " (it is out of range)",
             data_type if data_type.is_integer() && is_number(word) => " (it is not a whole number)",
             _ => "",
@@ -213,7 +180,7 @@ fn hexadecimal(word: &str) -> Option<Vec<u8>> {
 }
 
 /// A type as specifications call it.
-fn type_name(data_type: &DataType) -> String {
+pub fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "a Bool".to_owned(),
         DataType::Binary => "Bytes".to_owned(),
@@ -224,7 +191,7 @@ fn type_name(data_type: &DataType) -> String {
 }
 
 /// Enough of a text to recognise it by.
-pub(crate) fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     const ENOUGH: usize = 60;
     if text.chars().nth(ENOUGH).is_none() {
         return text.to_owned();
@@ -237,26 +204,19 @@ mod tests {
     use super::*;
     use arrow::util::display::array_value_to_string;
 
-    /// What a field is read as: its value, `∅` for none, or the reason why it cannot be read.
-    fn read(data_type: DataType, field: &str, decimal_comma: bool) -> String {
-        let notation = Notation { null: "#".to_owned(), empty_is_value: false, decimal_comma };
-        let mut column = Column::new(&data_type).unwrap();
-        match column.append(field.as_bytes(), &notation) {
+    /// What a text is read as: its value, or the reason why it cannot be read.
+    fn read(data_type: &DataType, text: &str) -> String {
+        let mut column = Column::new(data_type).unwrap();
+        match column.append(text) {
             Err(reason) => reason,
-            Ok(()) => {
-                let array = column.finish();
-                if array.is_null(0) { "∅".to_owned() } else { array_value_to_string(&array, 0).unwrap() }
-            }
+            Ok(()) => array_value_to_string(&column.finish(), 0).unwrap(),
         }
     }
 
     #[test]
-    fn fields_are_read_as_the_specification_says() {
+    fn texts_are_read_as_the_specification_says() {
         for (data_type, field, expected) in [
             (DataType::Int64, " -5 ", "-5"),
-            (DataType::Int64, "", "∅"),
-            (DataType::Int64, "  ", "∅"),
-            (DataType::Int64, "#", "∅"),
             (DataType::Int64, "5.0", "`5.0` is not an Int64 (it is not a whole number)"),
             (DataType::UInt64, "18446744073709551615", "18446744073709551615"),
             (
@@ -265,7 +225,7 @@ mod tests {
                 "`18446744073709551616` is not a UInt64 (it is out of range)",
             ),
             (DataType::Utf8, "  ", "  "),
-            (DataType::Utf8, "", "∅"),
+            (DataType::Utf8, "", ""),
             (DataType::Boolean, "True", "true"),
             (DataType::Boolean, "0", "false"),
             (DataType::Boolean, "yes", "`yes` is not a Bool (write true or false)"),
@@ -280,15 +240,7 @@ mod tests {
             (DataType::Binary, "00fF", "00ff"),
             (DataType::Binary, "0", "`0` is not Bytes (write pairs of hexadecimal digits)"),
         ] {
-            assert_eq!(read(data_type.clone(), field, false), expected, "{data_type} {field:?}");
-        }
-        for (field, expected) in [
-            ("12,5", "12.5"),
-            ("12", "12.0"),
-            ("1.500", "`1.500` is not a Float64"),
-            ("1.234,5", "`1.234,5` is not a Float64"),
-        ] {
-            assert_eq!(read(DataType::Float64, field, true), expected, "{field:?}");
+            assert_eq!(read(&data_type, field), expected, "{data_type} {field:?}");
         }
     }
 }

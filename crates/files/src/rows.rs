@@ -1,0 +1,293 @@
+//! A source of rows of text. What a row is and what it says is up to the format; that rows are gathered into
+//! batches, that bad ones are put aside, and where to go on after each is the same for all.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use fairstream_core::{
+    Cause, EventBatch, Position, RejectedRow, Source, SourceContext, SourceError, Time, TimeFormat,
+    TimeReader, WantedColumn,
+};
+
+use crate::Column;
+
+/// Rows of text in some format.
+pub trait Rows: Send {
+    /// What the user would call where they come from.
+    fn name(&self) -> &str;
+
+    /// Goes on to the next row; waits for it, but not past the deadline.
+    ///
+    /// # Errors
+    /// The input cannot be read. The source ends with that error, once it has given the rows before.
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next>;
+
+    /// The line that the row begins on, counted from 1.
+    fn line(&self) -> u64;
+
+    /// Where the row after the last one that was read as a whole begins.
+    fn place(&self) -> Place;
+
+    /// Goes to where a row begins.
+    ///
+    /// # Errors
+    /// The input cannot be read, or, as [`io::ErrorKind::UnexpectedEof`], is shorter than that.
+    fn go_to(&mut self, place: Place) -> io::Result<()>;
+
+    /// Appends what the row says, one value or null to each column, and gives its time.
+    ///
+    /// # Errors
+    /// What is wrong with the row. Columns may have got their value or not: the caller brings them to
+    /// equal length.
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow>;
+
+    /// The names of all columns there are, wanted or not. Empty if that cannot be known.
+    fn offers(&self) -> Vec<String>;
+}
+
+/// What came of going on to the next row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// There is one.
+    Row,
+    /// The deadline passed before it was complete.
+    NotYet,
+    /// There is none.
+    End,
+}
+
+/// Where a row begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes before it.
+    pub offset: u64,
+    /// The line, counted from 1.
+    pub line: u64,
+    /// Whether a carriage return stands before it, whose line feed may be still to come.
+    pub after_return: bool,
+}
+
+impl Place {
+    /// Where the first row begins.
+    pub const START: Place = Place { offset: 0, line: 1, after_return: false };
+}
+
+/// Gathers rows into batches.
+pub struct RowSource<R> {
+    name: String,
+    rows: R,
+    context: SourceContext,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    time: TimeReader,
+    count: u64,
+    line: u64,
+    ended: bool,
+    /// What ended it, to be told once the rows before have been given.
+    failure: Option<SourceError>,
+}
+
+impl<R: Rows> RowSource<R> {
+    /// A source of rows that have these columns.
+    ///
+    /// # Errors
+    /// A column has a type that text cannot be read as.
+    pub fn new(
+        rows: R,
+        wanted: &[WantedColumn],
+        time_format: TimeFormat,
+        context: SourceContext,
+    ) -> Result<RowSource<R>, Cause> {
+        let column = |wanted: &WantedColumn| {
+            let no_column = || format!("column `{}`: text has no {}", wanted.name, wanted.data_type);
+            Column::new(&wanted.data_type).ok_or_else(no_column)
+        };
+        let field = |wanted: &WantedColumn| Field::new(&wanted.name, wanted.data_type.clone(), true);
+        Ok(RowSource {
+            name: rows.name().to_owned(),
+            line: rows.line(),
+            rows,
+            context,
+            schema: Arc::new(Schema::new(wanted.iter().map(field).collect::<Vec<_>>())),
+            columns: wanted.iter().map(column).collect::<Result<_, _>>()?,
+            time: TimeReader::new(time_format),
+            count: 0,
+            ended: false,
+            failure: None,
+        })
+    }
+
+    /// Goes on after the row that a position of an earlier run stands for.
+    ///
+    /// # Errors
+    /// The position is not one of such a source, or lies behind the end.
+    pub fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
+        let Resume { place, time_format } =
+            Resume::read(&position.resume).ok_or("the position is not one of rows of text")?;
+        self.rows.go_to(place).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it is shorter than it was when it was read before".into(),
+            _ => Cause::from(error),
+        })?;
+        self.time = TimeReader::new(time_format);
+        self.count = position.rows;
+        self.line = place.line;
+        Ok(())
+    }
+
+    fn cannot_read(&self, cause: Cause) -> SourceError {
+        SourceError::Read { origin: self.name.clone(), row: self.line, cause }
+    }
+
+    fn position(&self) -> Position {
+        let resume = Resume { place: self.rows.place(), time_format: self.time.format() };
+        Position { rows: self.count, resume: resume.written().into() }
+    }
+}
+
+impl<R: Rows> Source for RowSource<R> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn offers(&self) -> Vec<String> {
+        self.rows.offers()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if self.ended || self.context.stop.is_stopped() {
+            self.ended = true;
+            return Ok(None);
+        }
+        let mut batch = Building::default();
+        let start = self.rows.place().offset;
+        // An empty batch now and then, so that acknowledgements come through while nothing else does.
+        let mut deadline = Instant::now().checked_add(IDLE);
+        while batch.held() < self.context.max_rows.get() && self.rows.place().offset - start < MAX_BYTES {
+            match self.rows.next(deadline) {
+                Ok(Next::Row) => {}
+                Ok(Next::NotYet) => break,
+                Ok(Next::End) => {
+                    self.ended = true;
+                    break;
+                }
+                Err(error) => {
+                    self.ended = true;
+                    self.failure = Some(self.cannot_read(error.into()));
+                    break;
+                }
+            }
+            if batch.held() == 0 {
+                deadline = Instant::now().checked_add(self.context.max_age);
+            }
+            self.line = self.rows.line();
+            self.count += 1;
+            match self.rows.append(&mut self.columns, &mut self.time) {
+                Ok(time) => {
+                    batch.times.push(time.0);
+                    batch.row_numbers.push(self.line);
+                }
+                Err(bad) => batch.reject(bad, &mut self.columns),
+            }
+        }
+        if batch.held() == 0 && self.ended {
+            return self.failure.take().map_or(Ok(None), Err);
+        }
+        let arrays = self.columns.iter_mut().map(Column::finish).collect();
+        let events = batch.finish(&self.schema, arrays, self.position());
+        let mut events = events.map_err(|error| self.cannot_read(error.into()))?;
+        events.relative = self.time.is_relative();
+        Ok(Some(events))
+    }
+}
+
+/// How long to wait for a row before saying that there is none.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// A batch is closed when it has come to this many bytes: a column of text holds 2 GiB at most.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A batch under construction.
+#[derive(Default)]
+struct Building {
+    times: Vec<i64>,
+    row_numbers: Vec<u64>,
+    rejected: Vec<RejectedRow>,
+    /// For each row that the columns hold: whether it counts. Empty as long as all do.
+    good: Vec<bool>,
+}
+
+impl Building {
+    /// After a row that did not decode: brings the columns to equal length, with a row that
+    /// `finish` leaves out.
+    fn reject(&mut self, bad: RejectedRow, columns: &mut [Column]) {
+        self.good.resize(self.held(), true);
+        self.good.push(false);
+        self.rejected.push(bad);
+        for column in columns {
+            if column.len() < self.held() {
+                column.append_null();
+            }
+        }
+    }
+
+    /// How many rows the columns hold.
+    fn held(&self) -> usize {
+        self.times.len() + self.rejected.len()
+    }
+
+    fn finish(
+        mut self,
+        schema: &SchemaRef,
+        columns: Vec<ArrayRef>,
+        end: Position,
+    ) -> Result<EventBatch, arrow::error::ArrowError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.held()));
+        let mut rows = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+        if !self.good.is_empty() {
+            self.good.resize(rows.num_rows(), true);
+            rows = filter_record_batch(&rows, &BooleanArray::from(self.good))?;
+        }
+        let mut events = EventBatch::new(rows, self.times, self.row_numbers, end);
+        events.rejected = self.rejected;
+        Ok(events)
+    }
+}
+
+/// Where to go on, as bytes.
+struct Resume {
+    place: Place,
+    time_format: TimeFormat,
+}
+
+impl Resume {
+    fn written(&self) -> Vec<u8> {
+        let Place { offset, line, after_return } = self.place;
+        let format = self.time_format.name().as_bytes();
+        [&offset.to_le_bytes(), &line.to_le_bytes(), &[u8::from(after_return)][..], format].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Resume> {
+        let (offset, rest) = bytes.split_first_chunk()?;
+        let (line, rest) = rest.split_first_chunk()?;
+        let (after_return, format) = rest.split_first()?;
+        Some(Resume {
+            place: Place {
+                offset: u64::from_le_bytes(*offset),
+                line: u64::from_le_bytes(*line),
+                after_return: *after_return == 1,
+            },
+            time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
+        })
+    }
+}
