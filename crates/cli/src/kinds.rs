@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use fairstream_core::{Adapter, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
 use fairstream_csv::{CsvSinks, CsvSources};
-use fairstream_json::JsonSinks;
+use fairstream_json::{JsonSinks, JsonSources};
 
 use crate::console::ConsoleSinks;
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
-    vec![Box::new(CsvSources)]
+    vec![Box::new(CsvSources), Box::new(JsonSources)]
 }
 
 /// Every kind of sink, with `console` as this run wants it.
@@ -58,12 +58,13 @@ fn pairs(query: &str) -> Option<Options> {
 
 /// The kind of source that an address means; its options are checked.
 pub(crate) fn source_for(address: &Address<'_>) -> anyhow::Result<Box<dyn SourceFactory>> {
-    if address.kind.is_none() && address.location == "-" {
-        bail!("standard input needs a kind: write `csv:-`");
-    }
+    let kind = match (address.kind, address.location) {
+        (None, "-") => Some("jsonl"),
+        (kind, _) => kind,
+    };
     let mut kinds = sources();
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
-    let index = find(&adapters, address.kind, address.location)?;
+    let index = find(&adapters, kind, address.location)?;
     check(address, adapters[index].options)?;
     Ok(kinds.swap_remove(index))
 }

@@ -183,6 +183,7 @@ fn hexadecimal(word: &str) -> Option<Vec<u8>> {
 pub fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "a Bool".to_owned(),
+        DataType::Utf8 => "a String".to_owned(),
         DataType::Binary => "Bytes".to_owned(),
         DataType::Decimal128(..) => "a fixed-point number".to_owned(),
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => format!("an {data_type}"),

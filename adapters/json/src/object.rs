@@ -1,0 +1,319 @@
+//! One object: which of its values are wanted, and what they are as values of columns.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use arrow::datatypes::DataType;
+use fairstream_core::{RejectedRow, Time, TimeReader, nearest};
+use fairstream_files::{Column, shortened, type_name};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Where in an object the wanted values are, and where those of the current one were found.
+pub(crate) struct Wanted {
+    root: Node,
+    /// The paths of the time, and of each column.
+    paths: Vec<String>,
+    /// For each path where its value is in the line; empty if it has none.
+    found: Vec<(usize, usize)>,
+}
+
+/// The keys of an object that lead to something wanted.
+#[derive(Default)]
+struct Node {
+    branches: Vec<(String, Branch)>,
+}
+
+/// What a key leads to: values for some paths, or an object with keys of its own.
+#[derive(Default)]
+struct Branch {
+    paths: Vec<usize>,
+    node: Node,
+}
+
+const TIME: usize = 0;
+
+impl Wanted {
+    /// The time, and for each column its value, at these paths: keys, with dots before those of an
+    /// object inside.
+    pub(crate) fn new(time: &str, columns: impl Iterator<Item = String>) -> Wanted {
+        let paths: Vec<String> = std::iter::once(time.to_owned()).chain(columns).collect();
+        let mut root = Node::default();
+        for (index, path) in paths.iter().enumerate() {
+            // A key may have dots in it.
+            root.branch(path).paths.push(index);
+            if let Some((key, rest)) = path.split_once('.') {
+                root.branch(key).add(rest, index);
+            }
+        }
+        Wanted { root, found: vec![(0, 0); paths.len()], paths }
+    }
+
+    /// Appends the values of the object on a line to the columns; the time of it.
+    pub(crate) fn append(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        columns: &mut [Column],
+        time: &mut TimeReader,
+    ) -> Result<Time, RejectedRow> {
+        let bad = |column: Option<&str>, reason: String| RejectedRow {
+            row: number,
+            column: column.map(str::to_owned),
+            reason,
+        };
+        let line = std::str::from_utf8(line).map_err(|_| bad(None, "it is not UTF-8".to_owned()))?;
+        self.found.fill((0, 0));
+        let walk = Walk { node: &self.root, line, found: &mut self.found };
+        walk.read(line).map_err(|error| bad(None, reason(&error, line)))?;
+        let value = |path: usize| &line[self.found[path].0..self.found[path].1];
+        let time_path = self.paths[TIME].as_str();
+        let written = match value(TIME) {
+            "" => return Err(bad(Some(time_path), no_time(time_path, line))),
+            "null" => return Err(bad(Some(time_path), "there is no time".to_owned())),
+            raw => text(raw).map_err(|reason| bad(Some(time_path), reason))?,
+        };
+        let time = time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?;
+        for (index, column) in columns.iter_mut().enumerate() {
+            append(value(index + 1), column).map_err(|reason| bad(Some(&self.paths[index + 1]), reason))?;
+        }
+        Ok(time)
+    }
+}
+
+impl Node {
+    fn branch(&mut self, key: &str) -> &mut Branch {
+        let place = self.branches.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+            self.branches.push((key.to_owned(), Branch::default()));
+            self.branches.len() - 1
+        });
+        &mut self.branches[place].1
+    }
+
+    fn find(&self, key: &str) -> Option<&Branch> {
+        self.branches.iter().find(|(known, _)| known == key).map(|(_, branch)| branch)
+    }
+}
+
+impl Branch {
+    fn add(&mut self, path: &str, index: usize) {
+        match path.split_once('.') {
+            Some((key, rest)) => self.node.branch(key).add(rest, index),
+            None => self.node.branch(path).paths.push(index),
+        }
+    }
+}
+
+/// Notes where the wanted values of an object are in a line.
+struct Walk<'a> {
+    node: &'a Node,
+    line: &'a str,
+    found: &'a mut [(usize, usize)],
+}
+
+impl Walk<'_> {
+    fn read(self, object: &str) -> serde_json::Result<()> {
+        let mut json = serde_json::Deserializer::from_str(object);
+        serde::Deserializer::deserialize_map(&mut json, self)?;
+        json.end()
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(branch) = map.next_key_seed(Key(self.node))? {
+            let Some(branch) = branch else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let value = map.next_value::<&RawValue>()?.get();
+            let start = value.as_ptr().addr() - self.line.as_ptr().addr();
+            for path in &branch.paths {
+                let place = &mut self.found[*path];
+                if place.1 > 0 {
+                    return Err(A::Error::custom("a key is there twice"));
+                }
+                *place = (start, start + value.len());
+            }
+            if !branch.node.branches.is_empty() && value.starts_with('{') {
+                let inside = Walk { node: &branch.node, line: self.line, found: &mut *self.found };
+                inside.read(value).map_err(A::Error::custom)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds where a key leads.
+struct Key<'a>(&'a Node);
+
+impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
+    type Value = Option<&'a Branch>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl<'a> Visitor<'_> for Key<'a> {
+    type Value = Option<&'a Branch>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.0.find(key))
+    }
+}
+
+/// Appends a value, as it is written, to a column.
+fn append(raw: &str, column: &mut Column) -> Result<(), String> {
+    let is_not = |what: &str| Err(format!("{what} is not {}", type_name(column.data_type())));
+    match raw.as_bytes().first() {
+        None | Some(b'n') => {
+            column.append_null();
+            Ok(())
+        }
+        Some(b'"') => column.append(&text(raw)?),
+        Some(b'{') => is_not("an object"),
+        Some(b'[') => is_not("an array"),
+        Some(b't' | b'f') if !matches!(column.data_type(), DataType::Boolean) => is_not(&format!("`{raw}`")),
+        Some(_) if column.is_text() => is_not(&format!("the number `{}`", shortened(raw))),
+        Some(_) => match whole(raw) {
+            Some(whole) if column.data_type().is_integer() => column.append(&whole),
+            _ => column.append(raw),
+        },
+    }
+}
+
+/// The text of a string, or whatever else is written.
+fn text(raw: &str) -> Result<Cow<'_, str>, String> {
+    match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
+        None => Ok(Cow::Borrowed(raw)),
+        Some(inner) if memchr::memchr(b'\\', inner.as_bytes()).is_none() => Ok(Cow::Borrowed(inner)),
+        Some(_) => {
+            serde_json::from_str(raw).map(Cow::Owned).map_err(|_| format!("{} is not a text", shortened(raw)))
+        }
+    }
+}
+
+/// A whole number that is written like `5.0` or `5e3`, without point and exponent.
+fn whole(raw: &str) -> Option<String> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if !raw.contains(['.', 'e', 'E']) {
+        return None;
+    }
+    let value: f64 = raw.parse().ok()?;
+    (value.fract() == 0.0 && value.abs() <= EXACT).then(|| format!("{value:.0}"))
+}
+
+fn reason(error: &serde_json::Error, line: &str) -> String {
+    let first = line.trim_ascii_start().bytes().next();
+    if error.is_data() {
+        // What it says itself stands before the place.
+        let text = error.to_string();
+        let text = text.split(" at line ").next().unwrap_or_default();
+        return match first {
+            Some(b'[') => {
+                "it is an array; write one object a line (`jq -c '.[]'` turns an array into lines)".to_owned()
+            }
+            Some(b'{') => text.to_owned(),
+            _ => "it is not an object".to_owned(),
+        };
+    }
+    if error.is_eof() && first == Some(b'{') {
+        return "it is cut off: an object has to end on the line that it begins on".to_owned();
+    }
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default();
+    format!("it is not JSON: {what} at character {}", error.column())
+}
+
+/// There is no value where the time should be.
+fn no_time(path: &str, line: &str) -> String {
+    let keys =
+        serde_json::from_str::<std::collections::BTreeMap<String, IgnoredAny>>(line).unwrap_or_default();
+    let names = || keys.keys().map(String::as_str);
+    let listed: Vec<String> = names().take(20).map(|key| format!("`{}`", shortened(key))).collect();
+    let hint = match nearest(path, names()) {
+        Some(near) => format!("`--time {near}`, perhaps"),
+        None => "say which key it has with `--time KEY`".to_owned(),
+    };
+    format!("there is no time; {hint} (keys: {})", listed.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Array, ArrayRef};
+    use arrow::util::display::array_value_to_string;
+    use fairstream_core::TimeFormat;
+
+    /// What a line says: its time and its values, `∅` for none, or what is wrong with it.
+    fn read(line: &str) -> String {
+        let types = [
+            ("id", DataType::UInt8),
+            ("who.name", DataType::Utf8),
+            ("who.score", DataType::Float64),
+            ("ok", DataType::Boolean),
+            ("sum", DataType::Decimal128(28, 3)),
+        ];
+        let mut columns: Vec<Column> = types.iter().map(|(_, ty)| Column::new(ty).unwrap()).collect();
+        let mut wanted = Wanted::new("time", types.iter().map(|(path, _)| (*path).to_owned()));
+        match wanted.append(line.as_bytes(), 7, &mut columns, &mut TimeReader::new(TimeFormat::Auto)) {
+            Ok(time) => {
+                let arrays: Vec<ArrayRef> = columns.iter_mut().map(Column::finish).collect();
+                let shown = arrays.iter().map(|array| match array.is_null(0) {
+                    true => "∅".to_owned(),
+                    false => array_value_to_string(array, 0).unwrap(),
+                });
+                format!("{} {}", time.for_people(), shown.collect::<Vec<_>>().join(" "))
+            }
+            Err(RejectedRow { row: 7, column: Some(column), reason }) => format!("{column}: {reason}"),
+            Err(bad) => bad.reason,
+        }
+    }
+
+    #[test]
+    fn an_object_says_what_is_wanted_of_it() {
+        for (line, expected) in [
+            (r#"{"time": 1, "id": 5, "ok": true}"#, "1s 5 ∅ ∅ true ∅"),
+            (r#"{"ok":null,"more":[{"id":3}],"time":"2.5","id":"7"}"#, "2.5s 7 ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who":{"score":1e3,"name":"a\"\u00e4","x":{}}}"#, "1s ∅ a\"ä 1000.0 ∅ ∅"),
+            (r#"{"time":1,"who.name":"dotted"}"#, "1s ∅ dotted ∅ ∅ ∅"),
+            (r#"{"time":1,"who":5}"#, "1s ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"id":5.0}"#, "1s 5 ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"sum":0.1}"#, "1s ∅ ∅ ∅ ∅ 0.100"),
+            (r#"{"time":1,"id":5.5}"#, "id: `5.5` is not a UInt8 (it is not a whole number)"),
+            (r#"{"time":1,"id":256}"#, "id: `256` is not a UInt8 (it is out of range)"),
+            (r#"{"time":1,"id":"x"}"#, "id: `x` is not a UInt8"),
+            (r#"{"time":1,"id":true}"#, "id: `true` is not a UInt8"),
+            (r#"{"time":1,"id":{"a":1}}"#, "id: an object is not a UInt8"),
+            (r#"{"time":1,"who":{"name":5}}"#, "who.name: the number `5` is not a String"),
+            (
+                r#"{"id":1,"timestamp":3}"#,
+                "time: there is no time; `--time timestamp`, perhaps (keys: `id`, `timestamp`)",
+            ),
+            (r#"{"id":1,"tine":3}"#, "time: there is no time; `--time tine`, perhaps (keys: `id`, `tine`)"),
+            (r#"{"time":null}"#, "time: there is no time"),
+            (r#"{"time":1,"id":1,"id":2}"#, "a key is there twice"),
+            (
+                r#"[{"time":1}]"#,
+                "it is an array; write one object a line (`jq -c '.[]'` turns an array into lines)",
+            ),
+            ("17", "it is not an object"),
+            (r#"{"time":1"#, "it is cut off: an object has to end on the line that it begins on"),
+            (r#"{"time":1} x"#, "it is not JSON: trailing characters at character 12"),
+            (r#"{"time":1,}"#, "it is not JSON: trailing comma at character 11"),
+        ] {
+            assert_eq!(read(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The JSON-lines source.
+
+use std::io;
+use std::time::Instant;
+
+use fairstream_core::{
+    Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceFactory, SourceRequest, Time,
+    TimeFormat, TimeReader,
+};
+use fairstream_files::{Column, Input, Next, Place, RowSource, Rows};
+
+use crate::lines::Lines;
+use crate::object::Wanted;
+
+/// Opens sources of JSON lines.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonSources;
+
+const OPTIONS: &[OptionDoc] = &[
+    option("time", "time", "the key that says when a row happened"),
+    option("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    option("max_row", "16777216", "a line with more bytes than this is a bad row"),
+];
+
+const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
+    OptionDoc { name, default, help }
+}
+
+impl SourceFactory for JsonSources {
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "jsonl",
+            about: "one JSON object a line, `a.b` is `b` inside `a`; `.gz` and `.zst` are decompressed, `-` is standard input",
+            extensions: &[
+                "jsonl",
+                "ndjson",
+                "json",
+                "jsonl.gz",
+                "ndjson.gz",
+                "json.gz",
+                "jsonl.zst",
+                "ndjson.zst",
+                "json.zst",
+            ],
+            options: OPTIONS,
+        }
+    }
+
+    fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
+        let location = &request.location;
+        let open_failed = |cause: Cause| SourceError::Open {
+            origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
+            cause,
+        };
+        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
+        let options = &request.options;
+        let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
+        let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
+        let input =
+            Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+        let columns = request.wanted.iter().map(|column| column.name.clone());
+        let wanted = Wanted::new(options.text("time").unwrap_or("time"), columns);
+        let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
+        let mut source = RowSource::new(rows, &request.wanted, time_format, request.context.clone())
+            .map_err(open_failed)?;
+        if let Some(position) = &request.resume {
+            source.go_to(position).map_err(open_failed)?;
+        }
+        Ok(Box::new(source))
+    }
+}
+
+struct JsonRows {
+    lines: Lines,
+    wanted: Wanted,
+}
+
+impl Rows for JsonRows {
+    fn name(&self) -> &str {
+        self.lines.name()
+    }
+
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+        self.lines.read(deadline)
+    }
+
+    fn line(&self) -> u64 {
+        self.lines.number()
+    }
+
+    fn place(&self) -> Place {
+        self.lines.place()
+    }
+
+    fn go_to(&mut self, place: Place) -> io::Result<()> {
+        self.lines.go_to(place)
+    }
+
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
+        let row = self.lines.number();
+        match self.lines.fault() {
+            Some(fault) => Err(RejectedRow { row, column: None, reason: fault.to_owned() }),
+            None => self.wanted.append(self.lines.text(), row, columns, time),
+        }
+    }
+
+    fn offers(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

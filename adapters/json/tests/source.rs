@@ -1,0 +1,104 @@
+//! The JSON-lines source keeps the promises of `Source`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+
+use arrow::datatypes::DataType;
+use fairstream_core::compliance::{Live, SourceCase, check_source};
+use fairstream_core::{SourceRequest, WantedColumn};
+use fairstream_json::JsonSources;
+
+const GOOD: &str = r#"{"id":1,"time":0.5,"gender":"F","score":1.5,"accepted":true}
+{"time":"1","gender":"M, \"or\" so","score":null,"id":"2","more":[1,{"id":9}]}
+
+{"time":2, "id":3, "gender":"two\nlines"}
+{"time":3}
+{"id":5,"time":1e1,"gender":"F","score":"inf","accepted":"TRUE"}
+"#;
+
+const BAD: &str = r#"{"id":1,"time":1,"gender":"F","score":1}
+{"id":2,"time":2,"gender":"M","score":2}
+
+{"id":3,"time":3,"gender":"F","score":"x"}
+{"id":4,"time":4,"gender":"F","score":4}
+"#;
+
+fn request(location: &Path) -> SourceRequest {
+    SourceRequest {
+        location: location.to_str().unwrap().to_owned(),
+        wanted: vec![
+            WantedColumn::new("gender", DataType::Utf8),
+            WantedColumn::new("id", DataType::UInt8),
+            WantedColumn::new("score", DataType::Float64),
+            WantedColumn::new("accepted", DataType::Boolean),
+            WantedColumn::new("elsewhere", DataType::Int64),
+        ],
+        ..SourceRequest::default()
+    }
+}
+
+/// A named pipe with lines in it whose writer says nothing more and does not hang up.
+fn silent_pipe(dir: &Path) -> Live {
+    let path = dir.join(format!("pipe-{:?}.jsonl", thread::current().id()));
+    let _ = std::fs::remove_file(&path);
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (keep_open, until) = mpsc::channel::<()>();
+    let write_to = path.clone();
+    thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(write_to).unwrap();
+        pipe.write_all(b"{\"time\":1,\"id\":1}\n{\"time\":2,\"id\":2}\n{\"time\":3,\"id\"").unwrap();
+        let _ = until.recv();
+    });
+    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+}
+
+/// A compressed file that ends in the middle.
+fn cut_off(dir: &Path) -> SourceRequest {
+    let rows: String = (0..50_000)
+        .map(|row| format!("{{\"time\":{row},\"id\":1,\"score\":{}}}\n", row * 7919 % 1009))
+        .collect();
+    let packed = zstd::encode_all(rows.as_bytes(), 1).unwrap();
+    let path = dir.join("cut.jsonl.zst");
+    std::fs::write(&path, &packed[..packed.len() * 3 / 4]).unwrap();
+    request(&path)
+}
+
+fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |prefix: &str, text: &str| {
+        let path = dir.path().join(format!("{prefix}-{name}"));
+        std::fs::write(&path, pack(text)).unwrap();
+        request(&path)
+    };
+    check_source(&SourceCase {
+        factory: &JsonSources,
+        good: file("good", GOOD),
+        rows: 5,
+        bad: file("bad", BAD),
+        bad_place: (4, Some("score")),
+        missing: request(&dir.path().join("missing.jsonl")),
+        cut_off: Some(cut_off(dir.path())),
+        live: Some(&|| silent_pipe(dir.path())),
+    });
+}
+
+#[test]
+fn source_complies() {
+    check("plain.jsonl", &|text| text.as_bytes().to_vec());
+}
+
+#[test]
+fn source_complies_with_carriage_returns_and_no_last_line_end() {
+    check("dos.jsonl", &|text| text.trim_end().replace('\n', "\r\n").into_bytes());
+}
+
+#[test]
+fn source_complies_when_compressed() {
+    check("packed.jsonl.zst", &|text| zstd::encode_all(text.as_bytes(), 3).unwrap());
+}
