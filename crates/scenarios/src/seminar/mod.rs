@@ -180,11 +180,13 @@ impl Seminar {
             }
         }
         let shares: Vec<f64> = self.share.numbers().collect();
-        // Times are whole seconds, and decisions need some, too: at most one a second for each applicant.
-        let rest = Duration::from_secs(2).saturating_mul(u32::try_from(self.applicants).unwrap_or(u32::MAX));
+        // Times are whole seconds: one for each application, one for each decision, one between terms.
+        let rest = Duration::from_secs(self.applicants.saturating_mul(3));
         let every = step(self.every, self.applicants, rest)?;
+        let mut random = Random::new(self.seed);
         Ok(Terms {
-            random: Random::new(self.seed),
+            lots: Random::new(random.next()),
+            random,
             groups: self.share.names().map(str::to_owned).collect(),
             names: (1..=self.seminars).map(|number| format!("S{number}")).collect(),
             shares: Shares::new(&shares).ok_or_else(|| bad("share", &self.share, "somebody has to apply"))?,
@@ -207,6 +209,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Terms, one after another.
 struct Terms {
     random: Random,
+    /// For the algorithm alone, so that the same people apply whichever it is.
+    lots: Random,
     groups: Vec<String>,
     names: Vec<String>,
     shares: Shares,
@@ -262,12 +266,13 @@ impl Terms {
                 self.happening.push((at(self.now + SECOND / 2), step));
             }
         }
-        self.now = self.now.max((start + length) / SECOND * SECOND);
-        for applicant in self.allocation.end_term(&mut self.random) {
-            self.now += SECOND;
+        let end = self.now.max((start + length) / SECOND * SECOND);
+        for (number, applicant) in (1..).zip(self.allocation.end_term(&mut self.lots)) {
             let step = Step::Accepted { id: applicant.id, seminar: applicant.seminar };
-            self.happening.push((at(self.now), step));
+            self.happening.push((at(end + number * SECOND), step));
         }
+        // The next term begins when all could have been told, also if they were told before.
+        self.now = end + (count + 1) * SECOND;
         self.happening.reverse();
         self.left -= count;
     }
