@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::support::{fairstream, without_seconds};
 
 /// A folder with a specification that reads `id`, `score` and `name`, and files to run it on.
-struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 const SPEC: &str = r#"input id : UInt8
 input score : Float64
@@ -17,18 +17,18 @@ trigger score > 9.5 "too high"
 "#;
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         folder.file("spec.lola", SPEC)
     }
 
-    fn file(self, name: &str, content: impl AsRef<[u8]>) -> Folder {
+    pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Folder {
         std::fs::write(self.0.path().join(name), content).unwrap();
         self
     }
 
     /// Runs `fairstream` there: exit code, standard output, standard error.
-    fn run(&self, arguments: &str) -> String {
+    pub(crate) fn run(&self, arguments: &str) -> String {
         let output = fairstream()
             .args(arguments.split_whitespace())
             .current_dir(self.0.path())
@@ -45,7 +45,7 @@ impl Folder {
         )
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
     }
 }

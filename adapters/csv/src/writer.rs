@@ -11,7 +11,12 @@ pub struct CsvEventWriters;
 
 impl EventWriterFactory for CsvEventWriters {
     fn adapter(&self) -> Adapter {
-        Adapter { name: "csv", about: "one row an event, under a header", extensions: &["csv"], options: &[] }
+        Adapter {
+            name: "csv",
+            about: "one row an event, under a header; `.gz` and `.zst` are compressed",
+            extensions: &["csv", "csv.gz", "csv.zst"],
+            options: &[],
+        }
     }
 
     fn open(&self, request: &EventWriterRequest) -> Result<Box<dyn EventWriter>, SinkError> {

@@ -16,8 +16,8 @@ impl EventWriterFactory for JsonEventWriters {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "jsonl",
-            about: "one JSON object an event",
-            extensions: &["jsonl", "ndjson", "json"],
+            about: "one JSON object an event; `.gz` and `.zst` are compressed",
+            extensions: &["jsonl", "ndjson", "json", "jsonl.gz", "jsonl.zst"],
             options: &[],
         }
     }

@@ -33,8 +33,8 @@ pub(crate) struct GenerateArguments {
 
 #[derive(Debug, Args)]
 struct OutputArguments {
-    /// Where events go, by its ending: .csv or .jsonl; `csv:-` is CSV and `-` is JSON lines on standard
-    /// output
+    /// Where events go, by its ending: .csv or .jsonl, compressed if .gz or .zst follows; `csv:-` is CSV
+    /// and `-` is JSON lines on standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, default_value = "csv:-")]
     to: String,
 

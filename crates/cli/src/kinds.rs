@@ -104,7 +104,8 @@ pub(crate) fn event_writer_for(address: &Address<'_>) -> anyhow::Result<Box<dyn 
 }
 
 fn check(address: &Address<'_>, options: &[OptionDoc]) -> anyhow::Result<()> {
-    address.options.check(options).map_err(|bad| anyhow!("{}: {bad}", address.location))
+    let name = if address.location.is_empty() { address.kind.unwrap_or_default() } else { address.location };
+    address.options.check(options).map_err(|bad| anyhow!("{name}: {bad}"))
 }
 
 fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Result<usize> {

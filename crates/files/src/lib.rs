@@ -4,6 +4,7 @@
 mod events;
 mod input;
 mod output;
+mod packing;
 mod verdicts;
 
 pub use events::{FormatEvent, TextEvents};

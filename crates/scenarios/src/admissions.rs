@@ -13,7 +13,7 @@ use fairstream_core::{Adapter, BadOption, Options, Source, SourceError, SourceRe
 
 use crate::course::{Course, Running};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, at_least_one, duration, option, step};
+use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
 
 /// A department, and how many it admitted and rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,11 @@ impl Admissions {
         let default = Admissions::default();
         let applicants = match options.text("applicants") {
             None => None,
-            Some(_) => Some(at_least_one(options, "applicants", 1)?),
+            Some(_) => Some(whole(options, "applicants", 1, 1)?),
         };
         Ok(Admissions {
             applicants,
-            seed: options.parse("seed", default.seed)?,
+            seed: whole(options, "seed", 0, default.seed)?,
             every: duration(options, "every", default.every)?,
         })
     }

@@ -75,7 +75,7 @@ Examples:
         let remarks = compas.left_out.by_reason();
         let remarks = remarks.map(|(reason, count)| {
             let rows = if count == 1 { "row" } else { "rows" };
-            format!("left out: {count} {rows} of {}, {reason}", compas.origin)
+            format!("left out: {count} {rows} of {} {reason}", compas.origin)
         });
         let remarks = remarks.collect();
         Ok(Begun { source: compas.source(request)?, remarks })
@@ -283,8 +283,8 @@ impl<'a> Columns<'a> {
         let id = number(self.id)?.ok_or_else(|| (self.id.0, "there is no id".to_owned()))?;
         let (score, known) = (number(self.score)?, number(self.known)?);
         let (screened, offence) = (date(self.screened)?, date(self.offence)?);
-        let Some(screened) = screened else { return Ok(Err("as they have no date of screening")) };
-        let Some(score @ 1..) = score else { return Ok(Err("as they have no score")) };
+        let Some(screened) = screened else { return Ok(Err("without a date of screening")) };
+        let Some(score @ 1..) = score else { return Ok(Err("without a score")) };
         if score > 10 {
             return Err((self.score.0, format!("`{score}` is not a score from 1 to 10")));
         }
@@ -295,16 +295,16 @@ impl<'a> Columns<'a> {
                 return Err((self.offence.0, reason));
             }
             (Some(1), Some(offence)) if offence < screened => {
-                return Ok(Err("as the offence is dated before the screening"));
+                return Ok(Err("whose offence is dated before the screening"));
             }
             (Some(1), Some(offence)) => Some(offence),
-            (Some(1), None) => return Ok(Err("as the offence has no date")),
-            (Some(-1) | None, _) => return Ok(Err("as it is not known whether they re-offended")),
+            (Some(1), None) => return Ok(Err("whose offence has no date")),
+            (Some(-1) | None, _) => return Ok(Err("without a known outcome")),
             (Some(other), _) => return Err((self.known.0, format!("`{other}` is not 0, 1 or -1"))),
         };
         let group = field(self.group);
         if group.is_empty() {
-            return Ok(Err("as they belong to no group"));
+            return Ok(Err("without a group"));
         }
         Ok(Ok(Person { id, group, score, screened, offence }))
     }

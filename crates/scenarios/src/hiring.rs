@@ -12,7 +12,7 @@ use fairstream_core::{Adapter, BadOption, Options, Source, SourceError, SourceRe
 use crate::course::{Course, Running};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, at_least_one, duration, option, step};
+use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
 
 /// Applicants for jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,8 +93,8 @@ impl Hiring {
     fn read(options: &Options) -> Result<Hiring, BadOption> {
         let default = Hiring::default();
         Ok(Hiring {
-            applicants: at_least_one(options, "applicants", default.applicants)?,
-            seed: options.parse("seed", default.seed)?,
+            applicants: whole(options, "applicants", 1, default.applicants)?,
+            seed: whole(options, "seed", 0, default.seed)?,
             accept: options.parse("accept", default.accept)?,
             share: options.parse("share", default.share)?,
             every: duration(options, "every", default.every)?,

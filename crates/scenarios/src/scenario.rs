@@ -1,6 +1,7 @@
 //! What a user knows a scenario by, and how it is opened.
 
-use std::num::NonZeroU64;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use arrow::datatypes::DataType;
@@ -75,10 +76,16 @@ pub(crate) const fn option(name: &'static str, default: &'static str, help: &'st
 
 pub(crate) const SEED: OptionDoc = option("seed", "1", "the same seed gives the same events");
 
-/// An option as a whole number above zero.
-pub(crate) fn at_least_one(options: &Options, key: &str, default: u64) -> Result<u64, BadOption> {
-    let default = NonZeroU64::new(default).unwrap_or(NonZeroU64::MIN);
-    options.parse(key, default).map(NonZeroU64::get)
+/// An option as a whole number from `least` on.
+pub(crate) fn whole<T: FromStr + PartialOrd + Display>(
+    options: &Options,
+    key: &str,
+    least: T,
+    default: T,
+) -> Result<T, BadOption> {
+    let Some(text) = options.text(key) else { return Ok(default) };
+    let number = text.parse().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| bad(key, text, format!("it has to be a whole number from {least} on")))
 }
 
 /// An option as a duration.

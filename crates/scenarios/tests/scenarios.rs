@@ -340,8 +340,8 @@ fn refusal(name: &str, options: &[(&str, &str)]) -> String {
 #[test]
 fn what_makes_no_sense_is_refused_with_a_reason() {
     for (name, key, value, reason) in [
-        ("hiring", "applicants", "0", "number would be zero for non-zero type"),
-        ("hiring", "applicants", "1e6", "invalid digit found in string"),
+        ("hiring", "applicants", "0", "it has to be a whole number from 1 on"),
+        ("hiring", "applicants", "1e6", "it has to be a whole number from 1 on"),
         ("hiring", "accept", "M=2", "2 for `M` is not between 0 and 1"),
         ("hiring", "share", "m=2", "there is no group `m`; did you mean `M`?"),
         ("hiring", "share", "M=0,F=0", "somebody has to apply"),
@@ -358,12 +358,12 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             "18446744073709551615",
             "18446744073709551615 of them take more than 292 years; set a shorter `every`",
         ),
-        ("seminar", "seminars", "0", "it has to be at least 1"),
-        ("seminar", "algorithm", "randomise", "did you mean `randomize`?"),
+        ("seminar", "seminars", "0", "it has to be a whole number from 1 on"),
+        ("seminar", "algorithm", "randomise", "there is no such algorithm; did you mean `randomize`?"),
         ("seminar", "late", "F=1", "1 for `F` is not between 0 and 0.999"),
         ("seminar", "qualification", "X=50", "there is no group `X`; there are `M`, `F`"),
         ("seminar", "spread", "-1", "it has to be a number from 0 on"),
-        ("admissions", "applicants", "-3", "invalid digit found in string"),
+        ("admissions", "applicants", "-3", "it has to be a whole number from 1 on"),
     ] {
         assert_eq!(refusal(name, &[(key, value)]), format!("{name}: option `{key}={value}`: {reason}"));
     }

@@ -49,8 +49,10 @@ impl FromStr for Algorithm {
         let names = || Algorithm::ALL.into_iter().map(Algorithm::name);
         let known = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text);
         known.ok_or_else(|| match nearest(text, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+            Some(near) => format!("there is no such algorithm; did you mean `{near}`?"),
+            None => {
+                format!("there is no such algorithm; there are {}", names().collect::<Vec<_>>().join(", "))
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use self::allocation::{Allocation, Applicant};
 use crate::course::{Course, Running};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, at_least_one, duration, option, step};
+use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
 
 /// Applicants for places in seminars.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             option(
                 "algorithm",
                 "first-come-first-served",
-                "or `randomize`, `qualification`, `equal-gender`: how places are given out",
+                "how places are given out; or `randomize`, `qualification`, `equal-gender`",
             ),
             option("seminars", "5", "how many seminars there are; everybody applies for one"),
             option("places", "10", "how many places each seminar has, every term"),
@@ -135,12 +135,12 @@ impl Seminar {
     fn read(options: &Options) -> Result<Seminar, BadOption> {
         let default = Seminar::default();
         Ok(Seminar {
-            applicants: at_least_one(options, "applicants", default.applicants)?,
-            seed: options.parse("seed", default.seed)?,
+            applicants: whole(options, "applicants", 1, default.applicants)?,
+            seed: whole(options, "seed", 0, default.seed)?,
             algorithm: options.parse("algorithm", default.algorithm)?,
-            seminars: options.parse("seminars", default.seminars)?,
-            places: options.parse("places", default.places)?,
-            term: options.parse("term", default.term)?,
+            seminars: whole(options, "seminars", 1, default.seminars)?,
+            places: whole(options, "places", 1, default.places)?,
+            term: whole(options, "term", 1, default.term)?,
             share: options.parse("share", default.share)?,
             late: options.parse("late", default.late)?,
             qualification: options.parse("qualification", default.qualification)?,
