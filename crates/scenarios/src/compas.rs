@@ -94,7 +94,14 @@ impl Compas {
         let failed = |cause: Cause| SourceError::Open { origin: origin.to_owned(), cause };
         let mut input = Input::open(location, stop).map_err(|error| failed(error.into()))?;
         let mut bytes = Vec::new();
-        while input.fill(&mut bytes, None).map_err(|error| failed(error.into()))? == Filled::More {}
+        loop {
+            match input.fill(&mut bytes, None).map_err(|error| failed(error.into()))? {
+                Filled::More | Filled::NotYet => {}
+                Filled::End => break,
+                // A part of it would look like the whole.
+                Filled::Stopped => return Err(failed("somebody stopped it before it was read".into())),
+            }
+        }
         Compas::read(origin, &bytes, group)
     }
 

@@ -243,7 +243,7 @@ fn setups() -> impl Strategy<Value = Seminar> {
             late: Groups::new([("b", late)]),
             qualification: Groups::new([("a", points)]),
             share: Groups::new([("a", 2.0), ("b", 1.0), ("c", 1.0)]),
-            every: Duration::from_millis(if seed.is_multiple_of(2) { 100 } else { 60_000 }),
+            every: Duration::from_millis(if seed.is_multiple_of(2) { 1000 } else { 60_000 }),
             ..Seminar::default()
         },
     )
@@ -359,6 +359,8 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             "18446744073709551615 of them take more than 292 years; set a shorter `every`",
         ),
         ("seminar", "seminars", "0", "it has to be a whole number from 1 on"),
+        ("seminar", "term", "4000000000", "it has to be between 1 and 1000000"),
+        ("seminar", "every", "500ms", "it has to be a second at least"),
         ("seminar", "algorithm", "randomise", "there is no such algorithm; did you mean `randomize`?"),
         ("seminar", "late", "F=1", "1 for `F` is not between 0 and 0.999"),
         ("seminar", "qualification", "X=50", "there is no group `X`; there are `M`, `F`"),

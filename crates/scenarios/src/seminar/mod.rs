@@ -42,7 +42,7 @@ pub struct Seminar {
     pub qualification: Groups,
     /// The standard deviation of qualifications.
     pub spread: f64,
-    /// The time from one application to the next, on average.
+    /// The time from one application to the next, on average; a second at least.
     pub every: Duration,
 }
 
@@ -67,6 +67,9 @@ impl Default for Seminar {
 
 const MEAN: f64 = 60.0;
 
+/// Seminars, places and applicants of a term are kept in memory: there may be no more of each.
+const MOST: u32 = 1_000_000;
+
 pub(crate) const SCENARIO: Scenario = Scenario {
     adapter: Adapter {
         name: "seminar",
@@ -87,7 +90,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             option("late", "", "who applies late, as in `F=0.5`: not before half of the term is over"),
             option("qualification", "", "the mean of a group, in points of 100, as in `M=65`; else 60"),
             option("spread", "15", "the standard deviation of the qualification"),
-            option("every", "1m", "the time from one application to the next, on average"),
+            option("every", "1m", "the time from one application to the next, on average; at least 1s"),
         ],
     },
     details: "\
@@ -164,9 +167,12 @@ impl Seminar {
 
     fn begin(&self) -> Result<Terms, BadOption> {
         for (key, count) in [("seminars", self.seminars), ("places", self.places), ("term", self.term)] {
-            if count == 0 {
-                return Err(bad(key, count, "it has to be at least 1"));
+            if !(1..=MOST).contains(&count) {
+                return Err(bad(key, count, format!("it has to be between 1 and {MOST}")));
             }
+        }
+        if self.every < Duration::from_secs(1) {
+            return Err(bad("every", format!("{:?}", self.every), "it has to be a second at least"));
         }
         if !(self.spread.is_finite() && self.spread >= 0.0) {
             return Err(bad("spread", self.spread, "it has to be a number from 0 on"));
