@@ -8,6 +8,7 @@ mod differential;
 #[cfg(unix)]
 mod documents;
 mod faults;
+mod generate;
 #[cfg(unix)]
 mod process;
 mod properties;

@@ -11,16 +11,16 @@ use crate::support::fairstream;
 
 const SPEC: &str = "input a : Int64\ntrigger a > 0 \"positive\"\n";
 
-struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new(spec: &str) -> Folder {
+    pub(crate) fn new(spec: &str) -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         std::fs::write(folder.path("spec.lola"), spec).unwrap();
         folder
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -29,7 +29,7 @@ impl Folder {
         std::fs::write(self.path(name), format!("time,a\n{rows}")).unwrap();
     }
 
-    fn start(&self, arguments: &[&str]) -> Child {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         fairstream()
             .args(arguments)
             .current_dir(self.0.path())
@@ -48,11 +48,11 @@ impl Folder {
     }
 }
 
-fn lines(path: &Path) -> usize {
+pub(crate) fn lines(path: &Path) -> usize {
     std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
-fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happened() {
         assert!(start.elapsed() < Duration::from_secs(20), "waited too long for {what}");
@@ -60,12 +60,12 @@ fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-fn interrupt(child: &Child) {
+pub(crate) fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
 /// Exit code, standard output and standard error, soon.
-fn end(mut child: Child) -> (i32, String, String) {
+pub(crate) fn end(mut child: Child) -> (i32, String, String) {
     let mut status = None;
     wait_for("the end", || {
         status = child.try_wait().unwrap();

@@ -1,10 +1,12 @@
-//! CSV: turns its bytes into event batches, and verdicts into CSV. Never guesses the type of a
+//! CSV: turns its bytes into event batches, and events and verdicts into CSV. Never guesses the type of a
 //! column: the specification decides.
 
 mod notation;
 mod record;
 mod sink;
 mod source;
+mod writer;
 
 pub use sink::CsvSinks;
 pub use source::CsvSources;
+pub use writer::CsvEventWriters;

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use arrow::datatypes::DataType;
-use fairstream_core::compliance::{Live, SinkCase, SourceCase, check_sink, check_source};
+use fairstream_core::compliance::{BadInput, Live, SinkCase, SourceCase, check_sink, check_source};
 use fairstream_core::{Options, SinkRequest, SourceRequest, WantedColumn};
 use fairstream_csv::{CsvSinks, CsvSources};
 
@@ -75,8 +75,11 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
         factory: &CsvSources,
         good: file("good", GOOD),
         rows: 5,
-        bad: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
-        bad_place: (4, Some("score")),
+        bad: Some(BadInput {
+            request: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
+            row: 4,
+            column: Some("score"),
+        }),
         missing: request(&dir.path().join("missing.csv")),
         cut_off: Some(cut_off(dir.path())),
         live: Some(&|| silent_pipe(dir.path())),

@@ -1,9 +1,12 @@
-//! JSON lines: one object a line, events in and verdicts out.
+//! JSON lines: one object a line. Events in and out, verdicts out.
 
 mod lines;
 mod object;
 mod sink;
 mod source;
+mod value;
+mod writer;
 
 pub use sink::JsonSinks;
 pub use source::JsonSources;
+pub use writer::JsonEventWriters;

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use fairstream_core::{
-    Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Value, Verdict, VerdictBatch,
-};
+use fairstream_core::{Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Verdict, VerdictBatch};
 use fairstream_files::TextSink;
+
+use crate::value;
 
 /// Opens JSON-lines sinks.
 ///
@@ -40,23 +40,16 @@ fn lines(batch: &VerdictBatch) -> Result<Vec<u8>, Cause> {
 
 fn line(out: &mut Vec<u8>, verdict: &Verdict<'_>) -> std::io::Result<()> {
     write!(out, r#"{{"time":"{}","kind":"{}","stream":"#, verdict.time, verdict.kind.name())?;
-    string(out, verdict.stream)?;
+    value::string(out, verdict.stream)?;
     write!(out, r#","instance":{},"value":"#, verdict.instance.unwrap_or("null"))?;
     match verdict.value {
         None => write!(out, "null")?,
-        Some(Value::Float(value)) if value.is_finite() => serde_json::to_writer(&mut *out, &value)?,
-        Some(Value::Float(value)) => write!(out, "\"{value}\"")?,
-        Some(Value::Text(value)) => string(out, value)?,
-        Some(value) => write!(out, "{value}")?,
+        Some(value) => value::write(out, value)?,
     }
     write!(out, r#","message":"#)?;
     match verdict.message {
         None => write!(out, "null")?,
-        Some(message) => string(out, message)?,
+        Some(message) => value::string(out, message)?,
     }
     writeln!(out, "}}")
-}
-
-fn string(out: &mut Vec<u8>, text: &str) -> std::io::Result<()> {
-    Ok(serde_json::to_writer(out, text)?)
 }

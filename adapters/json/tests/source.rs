@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use arrow::datatypes::DataType;
-use fairstream_core::compliance::{Live, SourceCase, check_source};
+use fairstream_core::compliance::{BadInput, Live, SourceCase, check_source};
 use fairstream_core::{SourceRequest, WantedColumn};
 use fairstream_json::JsonSources;
 
@@ -80,8 +80,7 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
         factory: &JsonSources,
         good: file("good", GOOD),
         rows: 5,
-        bad: file("bad", BAD),
-        bad_place: (4, Some("score")),
+        bad: Some(BadInput { request: file("bad", BAD), row: 4, column: Some("score") }),
         missing: request(&dir.path().join("missing.jsonl")),
         cut_off: Some(cut_off(dir.path())),
         live: Some(&|| silent_pipe(dir.path())),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairstream_core::{Time, TimeFormat, parse_duration};
 
+use crate::generate::GenerateArguments;
+
 /// Watches the decisions of automated systems as a stream of events, and says while it happens
 /// whether groups of people are treated differently.
 #[derive(Debug, Parser)]
@@ -28,6 +30,9 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Say what a specification monitors, and whether the inputs have what it reads
     Check(CheckArguments),
+    /// Write the events of a scenario: invented ones, or COMPAS from its file
+    #[command(subcommand)]
+    Generate(GenerateArguments),
     /// List the kinds of inputs and outputs, with their options
     Adapters,
     /// Print a script that completes this command in a shell

@@ -3,19 +3,30 @@
 use std::fmt::Write;
 
 use anyhow::anyhow;
-use fairstream_core::{Adapter, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
-use fairstream_csv::{CsvSinks, CsvSources};
-use fairstream_json::{JsonSinks, JsonSources};
+use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
+use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
+use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
+use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
 
 /// Every kind of source.
-pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
-    vec![Box::new(CsvSources), Box::new(JsonSources)]
+fn sources() -> Vec<Box<dyn SourceFactory>> {
+    let mut kinds: Vec<Box<dyn SourceFactory>> = vec![Box::new(CsvSources), Box::new(JsonSources)];
+    // One that reads a file is not among them: what it leaves out would go unsaid.
+    for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
+        kinds.push(Box::new(scenario));
+    }
+    kinds
+}
+
+/// Every kind of event writer.
+fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
+    vec![Box::new(CsvEventWriters), Box::new(JsonEventWriters)]
 }
 
 /// Every kind of sink, with `console` as this run wants it.
-pub(crate) fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
+fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
     vec![Box::new(console), Box::new(JsonSinks), Box::new(CsvSinks)]
 }
 
@@ -83,8 +94,19 @@ pub(crate) fn sink_for(address: &Address<'_>, console: ConsoleSinks) -> anyhow::
     Ok(kinds.swap_remove(index))
 }
 
+/// The kind of event writer that an address means; its options are checked.
+pub(crate) fn event_writer_for(address: &Address<'_>) -> anyhow::Result<Box<dyn EventWriterFactory>> {
+    let kind = address.kind.or((address.location == "-").then_some("jsonl"));
+    let mut kinds = event_writers();
+    let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
+    let index = find(&adapters, kind, address.location)?;
+    check(address, adapters[index].options)?;
+    Ok(kinds.swap_remove(index))
+}
+
 fn check(address: &Address<'_>, options: &[OptionDoc]) -> anyhow::Result<()> {
-    address.options.check(options).map_err(|bad| anyhow!("{}: {bad}", address.location))
+    let name = if address.location.is_empty() { address.kind.unwrap_or_default() } else { address.location };
+    address.options.check(options).map_err(|bad| anyhow!("{name}: {bad}"))
 }
 
 fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Result<usize> {
@@ -109,11 +131,16 @@ fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Res
 
 /// The text of `fairstream adapters`.
 pub(crate) fn describe() -> String {
-    let mut text = String::from("Inputs, written [KIND:]LOCATION[?OPTION=VALUE&...]\n");
+    let mut text =
+        String::from("Inputs, written [KIND:]LOCATION[?OPTION=VALUE&...]; scenarios have no location\n");
     for kind in sources() {
         describe_adapter(&mut text, &kind.adapter(), &[]);
     }
-    text += "\nSinks, for --to\n";
+    text += "\nEvents, for --to of `generate`\n";
+    for kind in event_writers() {
+        describe_adapter(&mut text, &kind.adapter(), &[]);
+    }
+    text += "\nSinks, for --to of `run`\n";
     for kind in sinks(ConsoleSinks::default()) {
         describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
     }
@@ -122,14 +149,16 @@ pub(crate) fn describe() -> String {
 
 fn describe_adapter(text: &mut String, adapter: &Adapter, more: &[OptionDoc]) {
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "\n  {:<8} {}", adapter.name, adapter.about);
+    let _ = writeln!(text, "\n  {:<10} {}", adapter.name, adapter.about);
     let endings: Vec<String> = adapter.extensions.iter().map(|ending| format!(".{ending}")).collect();
     if !endings.is_empty() {
-        let _ = writeln!(text, "           endings: {}", endings.join(" "));
+        let _ = writeln!(text, "             endings: {}", endings.join(" "));
     }
-    for option in adapter.options.iter().chain(more) {
-        let written = format!("{}={}", option.name, option.default);
-        let _ = writeln!(text, "           {written:<20} {}", option.help);
+    let options = || adapter.options.iter().chain(more);
+    let written = |option: &OptionDoc| format!("{}={}", option.name, option.default);
+    let width = options().map(|option| written(option).len()).max().unwrap_or_default().max(20);
+    for option in options() {
+        let _ = writeln!(text, "             {:<width$} {}", written(option), option.help);
     }
 }
 

@@ -5,6 +5,7 @@ mod args;
 mod bad_rows;
 mod check;
 mod console;
+mod generate;
 mod interrupt;
 mod kinds;
 mod load;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Generate(arguments) => generate::generate(&arguments),
         Command::Adapters => print(&kinds::describe()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

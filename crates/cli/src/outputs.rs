@@ -66,7 +66,7 @@ fn is_standard_output(location: &str) -> bool {
 }
 
 /// Whether two paths lead to one and the same file, by whatever name.
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 

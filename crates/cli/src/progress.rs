@@ -18,7 +18,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn show(counters: Arc<Counters>, quiet: bool) -> Progress {
+    /// Shows how far a run has come.
+    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool) -> Progress {
+        Progress::show(quiet, move |elapsed| line(&counters.now(), elapsed))
+    }
+
+    /// Shows what `line` says of the time that has passed.
+    pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> Progress {
         if quiet || !io::stderr().is_terminal() {
             return Progress { end: None, thread: None };
         }
@@ -29,7 +35,7 @@ impl Progress {
             while ended.recv_timeout(Duration::from_millis(200))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                show(&line(&counters.now(), start.elapsed()));
+                show(&line(start.elapsed()));
             }
             show("");
         });
@@ -53,14 +59,14 @@ fn show(text: &str) {
 }
 
 fn line(counts: &Counts, elapsed: Duration) -> String {
-    let rate = counts.evaluated as f64 / elapsed.as_secs_f64().max(1e-9);
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
-    format!(
-        "{}  {}/s{reached}  {}",
-        counted(counts.evaluated, "event"),
-        grouped(rate as u64),
-        counted(counts.triggers, "violation")
-    )
+    format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), counted(counts.triggers, "violation"))
+}
+
+/// `1,000 events  500/s`.
+pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
+    let rate = events as f64 / elapsed.as_secs_f64().max(1e-9);
+    format!("{}  {}/s", counted(events, "event"), grouped(rate as u64))
 }
 
 /// What a run came to, in a few lines.

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
 
     interrupt.start();
     let start = Instant::now();
-    let progress = Progress::show(Arc::clone(&options.counters), arguments.quiet);
+    let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet);
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     if !arguments.quiet {

@@ -74,6 +74,7 @@ impl Options {
                 key: key.clone(),
                 hint: match nearest(key, names()) {
                     Some(name) => format!("did you mean `{name}`?"),
+                    None if known.is_empty() => "it takes none".to_owned(),
                     None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
                 },
             }),

@@ -14,10 +14,12 @@
 mod adapter;
 mod bad_rows;
 mod batch;
+mod cells;
 mod columns;
 #[cfg(feature = "compliance")]
 pub mod compliance;
 mod engine;
+mod event_writer;
 mod nearest;
 mod panics;
 mod pipeline;
@@ -28,12 +30,15 @@ mod stop;
 mod time;
 mod verdict;
 mod verdicts;
+mod written_time;
 
 pub use adapter::{Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
+pub use cells::Cells;
 pub use columns::{Columns, Mismatches, WantedColumn};
 pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
+pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use nearest::nearest;
 pub use panics::catch_panic;
 pub use pipeline::{Counters, Counts, OnWait, Pipeline, RunError, RunOptions, RunReport};
@@ -44,6 +49,7 @@ pub use stop::StopToken;
 pub use time::{BadDuration, BadTime, Time, TimeFormat, TimeReader, parse_duration};
 pub use verdict::{Kind, Value, Verdict, VerdictBatch, verdict_schema};
 pub use verdicts::{Closed, Outlet, Verdicts};
+pub use written_time::WrittenTime;
 
 /// The cause behind an error: sendable, so that it can cross the pipeline's threads.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fairstream_core::compliance::{SinkCase, SourceCase, check_sink, check_source};
+use fairstream_core::compliance::{BadInput, SinkCase, SourceCase, check_sink, check_source};
 use fairstream_core::{
     Adapter, EventBatch, Position, RejectedRow, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest,
     Source, SourceError, SourceFactory, SourceRequest, VerdictBatch, WantedColumn, catch_panic,
@@ -126,8 +126,7 @@ fn try_source(broken: &'static str) -> Result<(), String> {
             factory: &Counting { broken },
             good: request("good"),
             rows: 6,
-            bad: request("bad"),
-            bad_place: (4, Some("n")),
+            bad: Some(BadInput { request: request("bad"), row: 4, column: Some("n") }),
             missing: request("missing"),
             cut_off: Some(request("cut off")),
             live: None,

@@ -126,7 +126,7 @@ impl Column {
     }
 
     /// How many values there are, nulls included.
-    pub fn len(&mut self) -> usize {
+    pub(crate) fn len(&mut self) -> usize {
         on_builder!(self, builder => builder.len())
     }
 

@@ -1,74 +1,18 @@
 //! Bytes out.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use fairstream_core::{Cause, Position, RunEnd, Selection, Sink, SinkError, SinkRequest, VerdictBatch};
+use fairstream_core::{Position, SinkError};
 
-/// Turns a batch of verdicts into text, one row a verdict.
-pub type Format = fn(&VerdictBatch) -> Result<Vec<u8>, Cause>;
-
-/// A sink that writes verdicts as text to a file, or to standard output for `-`.
-pub struct TextSink {
-    output: TextOutput,
-    select: Selection,
-    header: &'static str,
-    format: Format,
-}
-
-impl TextSink {
-    /// Opens what the request names. A file that exists is replaced, by one that begins with
-    /// `header`, once something is written or the run ends. If the request says where to go on, it
-    /// is cut off there instead.
-    ///
-    /// # Errors
-    /// The file cannot be opened, or is shorter than the place to go on.
-    pub fn open(request: &SinkRequest, header: &'static str, format: Format) -> Result<TextSink, SinkError> {
-        Ok(TextSink { output: TextOutput::open(request)?, select: request.select, header, format })
-    }
-
-    /// Before anything is written: empties the file and writes the header.
-    fn begin(&mut self) -> Result<(), SinkError> {
-        if std::mem::replace(&mut self.output.begun, true) {
-            return Ok(());
-        }
-        self.output.empty()?;
-        if self.header.is_empty() { Ok(()) } else { self.output.write(0, self.header.as_bytes()) }
-    }
-}
-
-impl Sink for TextSink {
-    fn name(&self) -> &str {
-        &self.output.name
-    }
-
-    fn wants(&self) -> Selection {
-        self.select
-    }
-
-    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
-        let text =
-            (self.format)(batch).map_err(|cause| SinkError::Write { sink: self.name().to_owned(), cause })?;
-        self.begin()?;
-        self.output.write(batch.len(), &text)
-    }
-
-    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        self.begin()?;
-        self.output.flush()
-    }
-
-    fn finish(mut self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
-        self.begin()?;
-        self.output.flush().map(|_| ())
-    }
-}
-
-/// A file, or standard output, and how much has been written to it.
-struct TextOutput {
+/// A file, or standard output for `-`, and how much has been written to it. Rows of any kind of text,
+/// under a header.
+pub(crate) struct TextOutput {
     name: String,
+    header: Cow<'static, str>,
     /// `None` is standard output.
     file: Option<File>,
     /// Whether the file has been emptied and has its header, or is gone on with.
@@ -78,14 +22,23 @@ struct TextOutput {
 }
 
 impl TextOutput {
-    fn open(request: &SinkRequest) -> Result<TextOutput, SinkError> {
-        let name = if request.location == "-" { "standard output" } else { &request.location };
+    /// Opens a path. A file that exists is replaced, by one that begins with `header`, once something
+    /// is written or the output is flushed. With a place to go on, it is cut off there instead.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is shorter than the place to go on.
+    pub(crate) fn open(
+        location: &str,
+        resume: Option<&Position>,
+        header: Cow<'static, str>,
+    ) -> Result<TextOutput, SinkError> {
+        let name = if location == "-" { "standard output" } else { location };
         let failed = |cause: io::Error| SinkError::Open { sink: name.to_owned(), cause: cause.into() };
-        let resume = match &request.resume {
+        let resume = match resume {
             None => None,
             Some(position) => Some((position.rows, offset(position).map_err(failed)?)),
         };
-        let file = match (request.location.as_str(), resume) {
+        let file = match (location, resume) {
             ("-", None) => None,
             ("-", Some(_)) => {
                 return Err(failed(io::Error::other("standard output cannot be taken up again")));
@@ -98,7 +51,24 @@ impl TextOutput {
             (path, Some((_, bytes))) => Some(cut(path, bytes).map_err(failed)?),
         };
         let (rows, bytes) = resume.unwrap_or_default();
-        Ok(TextOutput { name: name.to_owned(), file, begun: bytes > 0, rows, bytes })
+        Ok(TextOutput { name: name.to_owned(), header, file, begun: bytes > 0, rows, bytes })
+    }
+
+    /// What the user would call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Before anything is written: empties the file and writes the header.
+    fn begin(&mut self) -> Result<(), SinkError> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        self.empty()?;
+        match self.header.clone() {
+            header if header.is_empty() => Ok(()),
+            header => self.append(header.as_bytes()),
+        }
     }
 
     fn empty(&self) -> Result<(), SinkError> {
@@ -110,7 +80,14 @@ impl TextOutput {
     }
 
     /// Writes the text of so many rows. When it returns, a reader can see them.
-    fn write(&mut self, rows: usize, text: &[u8]) -> Result<(), SinkError> {
+    pub(crate) fn write(&mut self, rows: usize, text: &[u8]) -> Result<(), SinkError> {
+        self.begin()?;
+        self.append(text)?;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    fn append(&mut self, text: &[u8]) -> Result<(), SinkError> {
         let written = match &mut self.file {
             Some(file) => file.write_all(text),
             None => {
@@ -119,14 +96,14 @@ impl TextOutput {
             }
         };
         written.map_err(|cause| self.failed(cause))?;
-        self.rows += rows as u64;
         self.bytes += text.len() as u64;
         Ok(())
     }
 
     /// Makes what was written durable and says where that is. Standard output, pipes and devices
     /// are as durable as whoever reads them.
-    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+    pub(crate) fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        self.begin()?;
         let Some(file) = self.regular_file() else { return Ok(None) };
         file.sync_data().map_err(|cause| self.failed(cause))?;
         Ok(Some(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) }))

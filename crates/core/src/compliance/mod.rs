@@ -7,8 +7,7 @@
 //!         factory: &MySources,
 //!         good: request("good.data"),
 //!         rows: 7,
-//!         bad: request("bad.data"),
-//!         bad_place: (4, Some("score")),
+//!         bad: Some(BadInput { request: request("bad.data"), row: 4, column: Some("score") }),
 //!         missing: request("missing.data"),
 //!         cut_off: None,
 //!         live: None,
@@ -30,4 +29,4 @@ mod sink;
 mod source;
 
 pub use sink::{SinkCase, check_sink, sample_verdicts};
-pub use source::{Live, SourceCase, check_source};
+pub use source::{BadInput, Live, SourceCase, check_source};

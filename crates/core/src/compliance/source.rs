@@ -20,10 +20,9 @@ pub struct SourceCase<'a> {
     pub good: SourceRequest,
     /// How many rows it has.
     pub rows: usize,
-    /// An input with exactly one bad row, and good rows before and after it.
-    pub bad: SourceRequest,
-    /// Row number and column of the bad row.
-    pub bad_place: (u64, Option<&'a str>),
+    /// An input with exactly one bad row, and good rows before and after it; `None` if there is no
+    /// such input of this kind.
+    pub bad: Option<BadInput<'a>>,
     /// An input that does not exist.
     pub missing: SourceRequest,
     /// An input that has at least four rows and then cannot be read on; `None` if there is no such
@@ -32,6 +31,16 @@ pub struct SourceCase<'a> {
     /// Makes an input that has some rows ready and then falls silent without ending; `None` if
     /// there is no such input of this kind.
     pub live: Option<&'a dyn Fn() -> Live>,
+}
+
+/// An input with exactly one bad row.
+pub struct BadInput<'a> {
+    /// How to open it.
+    pub request: SourceRequest,
+    /// The number of the bad row.
+    pub row: u64,
+    /// The column at fault, if it is one column.
+    pub column: Option<&'a str>,
 }
 
 /// An input that has fallen silent.
@@ -160,7 +169,7 @@ fn none_at_the_end_and_again(case: &SourceCase<'_>) {
 }
 
 fn position_restores_to_the_next_row(case: &SourceCase<'_>) {
-    for request in [&case.good, &case.bad] {
+    for request in [Some(&case.good), case.bad.as_ref().map(|bad| &bad.request)].into_iter().flatten() {
         let batches = batches(&mut *open(case, request, 1, &StopToken::default()));
         let all = rows(&batches);
         let (mut good, mut read) = (0, 0);
@@ -182,21 +191,27 @@ fn position_restores_to_the_next_row(case: &SourceCase<'_>) {
 }
 
 fn errors_name_the_place(case: &SourceCase<'_>) {
-    let batches = batches(&mut *open(case, &case.bad, 1000, &StopToken::default()));
-    let rejected: Vec<_> = batches.iter().flat_map(|batch| &batch.rejected).collect();
-    let [rejected] = rejected.as_slice() else { panic!("exactly one bad row, not {rejected:?}") };
-    assert_eq!((rejected.row, rejected.column.as_deref()), case.bad_place, "row and column of the bad row");
-    assert!(!rejected.reason.is_empty(), "a reason");
-    let good = rows(&batches);
-    assert!(good.iter().any(|row| row.1 < rejected.row), "good rows before the bad one are kept");
-    assert!(good.iter().any(|row| row.1 > rejected.row), "good rows after the bad one are kept");
-    assert!(good.iter().all(|row| row.1 != rejected.row), "the bad row is not among the good ones");
-
+    if let Some(bad) = &case.bad {
+        bad_rows_are_named(case, bad);
+    }
     let error = match try_open(case, &case.missing, 1000, &StopToken::default()) {
         Ok(_) => panic!("what does not exist cannot be opened"),
         Err(error) => error.to_string(),
     };
     assert!(error.contains(&case.missing.location), "the error names the input: {error}");
+}
+
+fn bad_rows_are_named(case: &SourceCase<'_>, bad: &BadInput<'_>) {
+    let batches = batches(&mut *open(case, &bad.request, 1000, &StopToken::default()));
+    let rejected: Vec<_> = batches.iter().flat_map(|batch| &batch.rejected).collect();
+    let [rejected] = rejected.as_slice() else { panic!("exactly one bad row, not {rejected:?}") };
+    let place = (rejected.row, rejected.column.as_deref());
+    assert_eq!(place, (bad.row, bad.column), "row and column of the bad row");
+    assert!(!rejected.reason.is_empty(), "a reason");
+    let good = rows(&batches);
+    assert!(good.iter().any(|row| row.1 < rejected.row), "good rows before the bad one are kept");
+    assert!(good.iter().any(|row| row.1 > rejected.row), "good rows after the bad one are kept");
+    assert!(good.iter().all(|row| row.1 != rejected.row), "the bad row is not among the good ones");
 }
 
 fn rows_before_an_error_are_given(case: &SourceCase<'_>) {

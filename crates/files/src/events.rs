@@ -1,0 +1,82 @@
+//! Events out, as text.
+
+use std::io;
+
+use fairstream_core::{
+    Cells, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat, Value, WrittenTime,
+};
+
+use crate::output::TextOutput;
+use crate::packing::Packing;
+
+/// Appends an event to a text: its time, and its values in the order of the columns.
+pub type FormatEvent = Box<dyn Fn(&mut Vec<u8>, WrittenTime, &[Option<Value<'_>>]) + Send>;
+
+/// A writer of events as text to a file, or to standard output for `-`. A name that ends in `.gz` or
+/// `.zst` is compressed.
+pub struct TextEvents {
+    output: TextOutput,
+    packing: Packing,
+    time_format: TimeFormat,
+    format: FormatEvent,
+    /// What is to be written next: at first the header. Kept for its memory.
+    text: Vec<u8>,
+}
+
+impl TextEvents {
+    /// Opens what the request names. A file that exists is replaced, by one that begins with
+    /// `header`, at the first write or at the end.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(
+        request: &EventWriterRequest,
+        header: String,
+        format: FormatEvent,
+    ) -> Result<TextEvents, SinkError> {
+        let location = &request.location;
+        let packing = Packing::for_name(location)
+            .map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
+        let output = TextOutput::open(location, None, "".into())?;
+        let (time_format, text) = (request.time_format, header.into_bytes());
+        Ok(TextEvents { output, packing, time_format, format, text })
+    }
+
+    /// Writes the text that there is, of so many rows.
+    fn put(&mut self, rows: usize) -> Result<(), SinkError> {
+        self.packing.pack(&mut self.text).map_err(|error| failed(&self.output, error))?;
+        self.output.write(rows, &self.text)?;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+fn failed(output: &TextOutput, error: io::Error) -> SinkError {
+    SinkError::Write { sink: output.name().to_owned(), cause: error.into() }
+}
+
+impl EventWriter for TextEvents {
+    fn name(&self) -> &str {
+        self.output.name()
+    }
+
+    fn write(&mut self, events: &EventBatch) -> Result<(), SinkError> {
+        let columns: Result<Vec<Cells>, _> = events.rows.columns().iter().map(Cells::of).collect();
+        let columns = columns
+            .map_err(|error| SinkError::Write { sink: self.name().to_owned(), cause: error.into() })?;
+        let mut values = Vec::with_capacity(columns.len());
+        for row in 0..events.len() {
+            values.clear();
+            values.extend(columns.iter().map(|column| column.at(row)));
+            (self.format)(&mut self.text, events.time(row).written(self.time_format), &values);
+        }
+        self.put(events.len())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), SinkError> {
+        self.put(0)?;
+        let rest = self.packing.finish().map_err(|error| failed(&self.output, error))?;
+        self.output.write(0, &rest)?;
+        self.output.flush().map(|_| ())
+    }
+}

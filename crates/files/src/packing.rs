@@ -1,0 +1,53 @@
+//! Compression of what is written.
+
+use std::io::{self, Write};
+
+use flate2::write::GzEncoder;
+
+/// Compresses text as the ending of a name says: `.gz`, `.zst`, or not at all.
+pub(crate) enum Packing {
+    Plain,
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(zstd::Encoder<'static, Vec<u8>>),
+}
+
+impl Packing {
+    pub(crate) fn for_name(name: &str) -> io::Result<Packing> {
+        let name = name.to_lowercase();
+        Ok(if name.ends_with(".gz") {
+            Packing::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default()))
+        } else if name.ends_with(".zst") {
+            // The level that the zstd command has by default.
+            Packing::Zstd(zstd::Encoder::new(Vec::new(), 3)?)
+        } else {
+            Packing::Plain
+        })
+    }
+
+    /// Replaces `text` by what is to be written now; the rest is kept back.
+    pub(crate) fn pack(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let packed = match self {
+            Packing::Plain => return Ok(()),
+            Packing::Gzip(encoder) => {
+                encoder.write_all(text)?;
+                encoder.get_mut()
+            }
+            Packing::Zstd(encoder) => {
+                encoder.write_all(text)?;
+                encoder.get_mut()
+            }
+        };
+        text.clear();
+        text.append(packed);
+        Ok(())
+    }
+
+    /// What was kept back, and what belongs at the end.
+    pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Packing::Plain => Ok(Vec::new()),
+            Packing::Gzip(encoder) => encoder.finish(),
+            Packing::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Who gets the places: four algorithms.
+
+use std::cmp::Reverse;
+use std::str::FromStr;
+
+use fairstream_core::nearest;
+
+use crate::random::Random;
+
+/// How places are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// To whoever applies, at once, as long as there are any.
+    FirstComeFirstServed,
+    /// By lot, at the end of the term.
+    Randomize,
+    /// To the best qualified, at the end of the term; of two alike, to who applied first.
+    Qualification,
+    /// At the end of the term, one after another to the group whose acceptance rate in this seminar, over
+    /// all terms, is furthest behind; of one group, to who applied first. So the rates come out equal in
+    /// the long run.
+    EqualGender,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Algorithm; 4] = [
+        Algorithm::FirstComeFirstServed,
+        Algorithm::Randomize,
+        Algorithm::Qualification,
+        Algorithm::EqualGender,
+    ];
+
+    /// What a user calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::FirstComeFirstServed => "first-come-first-served",
+            Algorithm::Randomize => "randomize",
+            Algorithm::Qualification => "qualification",
+            Algorithm::EqualGender => "equal-gender",
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Algorithm, String> {
+        let names = || Algorithm::ALL.into_iter().map(Algorithm::name);
+        let known = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text);
+        known.ok_or_else(|| match nearest(text, names()) {
+            Some(near) => format!("there is no such algorithm; did you mean `{near}`?"),
+            None => {
+                format!("there is no such algorithm; there are {}", names().collect::<Vec<_>>().join(", "))
+            }
+        })
+    }
+}
+
+/// Somebody who applies for a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applicant {
+    pub(super) id: u64,
+    pub(super) group: usize,
+    pub(super) qualification: i64,
+    pub(super) seminar: u32,
+}
+
+/// Places, and who wants them.
+pub(super) struct Allocation {
+    algorithm: Algorithm,
+    places: usize,
+    seminars: Vec<Waiting>,
+}
+
+/// What is known of a seminar.
+#[derive(Clone, Default)]
+struct Waiting {
+    /// Who wants a place this term, in order of application.
+    applicants: Vec<Applicant>,
+    /// How many places are gone this term.
+    taken: usize,
+    /// For each group, over all terms.
+    tallies: Vec<Tally>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    applied: u64,
+    accepted: u64,
+}
+
+impl Allocation {
+    pub(super) fn new(algorithm: Algorithm, seminars: u32, places: u32, groups: usize) -> Allocation {
+        let seminar = Waiting { tallies: vec![Tally::default(); groups], ..Waiting::default() };
+        Allocation { algorithm, places: places as usize, seminars: vec![seminar; seminars as usize] }
+    }
+
+    /// All places are free again.
+    pub(super) fn begin_term(&mut self) {
+        for seminar in &mut self.seminars {
+            seminar.taken = 0;
+        }
+    }
+
+    /// Takes an application; says whether it is accepted at once.
+    pub(super) fn apply(&mut self, applicant: Applicant) -> bool {
+        let seminar = &mut self.seminars[applicant.seminar as usize];
+        if self.algorithm == Algorithm::FirstComeFirstServed {
+            let free = seminar.taken < self.places;
+            seminar.taken += usize::from(free);
+            return free;
+        }
+        seminar.tallies[applicant.group].applied += 1;
+        seminar.applicants.push(applicant);
+        false
+    }
+
+    /// Gives out the places that are free, in this order.
+    pub(super) fn end_term(&mut self, random: &mut Random) -> Vec<Applicant> {
+        let mut accepted = Vec::new();
+        for seminar in &mut self.seminars {
+            let mut applicants = std::mem::take(&mut seminar.applicants);
+            let places = self.places.min(applicants.len());
+            match self.algorithm {
+                Algorithm::FirstComeFirstServed => {}
+                Algorithm::Randomize => {
+                    for place in 0..places {
+                        let drawn = place + random.below((applicants.len() - place) as u64) as usize;
+                        applicants.swap(place, drawn);
+                    }
+                }
+                Algorithm::Qualification => {
+                    applicants.sort_by_key(|applicant| Reverse(applicant.qualification));
+                }
+                Algorithm::EqualGender => seminar.balance(&mut applicants, places),
+            }
+            applicants.truncate(places);
+            accepted.append(&mut applicants);
+        }
+        accepted
+    }
+}
+
+impl Waiting {
+    /// Puts those to the front who get the places.
+    fn balance(&mut self, applicants: &mut Vec<Applicant>, places: usize) {
+        let mut queues = vec![Vec::new(); self.tallies.len()];
+        // The first to apply is taken first, from the end.
+        for applicant in applicants.drain(..).rev() {
+            queues[applicant.group].push(applicant);
+        }
+        for _ in 0..places {
+            let waiting = (0..queues.len()).filter(|group| !queues[*group].is_empty());
+            let Some(group) = waiting.reduce(|one, other| self.further_behind(one, other)) else { break };
+            self.tallies[group].accepted += 1;
+            applicants.extend(queues[group].pop());
+        }
+    }
+
+    /// Which of two groups has the lower rate, half a place in advance: as seats are given to parties by
+    /// Webster's method, which favours neither small nor large ones.
+    fn further_behind(&self, one: usize, other: usize) -> usize {
+        let weight = |group: usize, against: usize| {
+            u128::from(2 * self.tallies[group].accepted + 1) * u128::from(self.tallies[against].applied)
+        };
+        if weight(other, one) < weight(one, other) { other } else { one }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who of these gets one of three places: group and qualification, in order of application.
+    fn accepted(algorithm: Algorithm, people: &[(usize, i64)]) -> Vec<u64> {
+        let mut allocation = Allocation::new(algorithm, 1, 3, 2);
+        allocation.begin_term();
+        let mut accepted = Vec::new();
+        for (id, (group, qualification)) in (1..).zip(people) {
+            let applicant = Applicant { id, group: *group, qualification: *qualification, seminar: 0 };
+            accepted.extend(allocation.apply(applicant).then_some(id));
+        }
+        accepted.extend(allocation.end_term(&mut Random::new(1)).iter().map(|applicant| applicant.id));
+        accepted
+    }
+
+    #[test]
+    fn each_algorithm_looks_at_what_it_is_named_after() {
+        let people = [(0, 50), (0, 70), (0, 60), (0, 90), (1, 70), (1, 20)];
+        assert_eq!(accepted(Algorithm::FirstComeFirstServed, &people), [1, 2, 3]);
+        assert_eq!(accepted(Algorithm::Qualification, &people), [4, 2, 5]);
+        // Two of four and one of two.
+        assert_eq!(accepted(Algorithm::EqualGender, &people), [1, 5, 2]);
+        let mut drawn = accepted(Algorithm::Randomize, &people);
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 3);
+        for algorithm in Algorithm::ALL {
+            let mut all = accepted(algorithm, &people[3..5]);
+            all.sort_unstable();
+            assert_eq!(all, [1, 2], "{algorithm:?}: there are places for everybody");
+            assert_eq!(algorithm.name().parse(), Ok(algorithm));
+        }
+    }
+
+    #[test]
+    fn who_was_behind_last_term_comes_first_this_term() {
+        let mut allocation = Allocation::new(Algorithm::EqualGender, 1, 1, 2);
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            allocation.begin_term();
+            for group in [0, 0, 1] {
+                allocation.apply(Applicant { id: group as u64, group, qualification: 0, seminar: 0 });
+            }
+            order.extend(allocation.end_term(&mut Random::new(1)).iter().map(|applicant| applicant.group));
+        }
+        assert_eq!(order, [0, 1, 0, 0, 1, 0]);
+    }
+}
