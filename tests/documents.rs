@@ -1,8 +1,9 @@
 //! The commands in the documents do what the documents say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::plugins::rust_plugin;
 use crate::support::{fairstream, root, without_seconds};
 
 /// A command of a `console` block, and what it prints.
@@ -13,7 +14,7 @@ struct Example {
 }
 
 /// Commands that are there to be read, not to be run by a test.
-const NOT_RUN: [&str; 1] = ["cargo xtask ci"];
+const NOT_RUN: [&str; 2] = ["cargo xtask ci", "cargo build -q -p plugin-rust"];
 
 fn examples(text: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
@@ -44,6 +45,12 @@ fn check(document: &Path) -> usize {
             Command::new("cp").arg("-r").arg(root().join(folder)).arg(place.path()).status().unwrap();
         assert!(copied.success());
     }
+    for folder in ["crates", "target/debug"] {
+        std::fs::create_dir_all(place.path().join(folder)).unwrap();
+    }
+    let link = |from: PathBuf, to: &str| std::os::unix::fs::symlink(from, place.path().join(to)).unwrap();
+    link(root().join("crates/plugin-abi"), "crates/plugin-abi");
+    link(rust_plugin(), "target/debug/libplugin_rust.so");
     let binary = fairstream().get_program().to_owned();
     std::os::unix::fs::symlink(binary, place.path().join("fairstream")).unwrap();
     let path = format!("{}:{}", place.path().display(), std::env::var("PATH").unwrap_or_default());

@@ -10,6 +10,8 @@ mod documents;
 mod faults;
 mod generate;
 #[cfg(unix)]
+mod plugins;
+#[cfg(unix)]
 mod process;
 mod properties;
 mod specs;

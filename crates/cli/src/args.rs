@@ -34,7 +34,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Generate(GenerateArguments),
     /// List the kinds of inputs and outputs, with their options
-    Adapters,
+    Adapters {
+        /// What a plugin offers, instead of what is built in; its code is loaded for that
+        #[arg(long, value_name = "PATH")]
+        plugin: Option<PathBuf>,
+    },
     /// Print a script that completes this command in a shell
     #[command(after_help = "For bash, until you close it:  source <(fairstream completions bash)")]
     Completions {

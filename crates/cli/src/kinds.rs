@@ -1,18 +1,18 @@
 //! The kinds of sources and sinks that are built in, and how a user names one.
 
-use std::fmt::Write;
-
 use anyhow::anyhow;
 use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
+use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
 
 /// Every kind of source.
-fn sources() -> Vec<Box<dyn SourceFactory>> {
-    let mut kinds: Vec<Box<dyn SourceFactory>> = vec![Box::new(CsvSources), Box::new(JsonSources)];
+pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
+    let mut kinds: Vec<Box<dyn SourceFactory>> =
+        vec![Box::new(CsvSources), Box::new(JsonSources), Box::new(PluginSources)];
     // One that reads a file is not among them: what it leaves out would go unsaid.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
@@ -21,17 +21,17 @@ fn sources() -> Vec<Box<dyn SourceFactory>> {
 }
 
 /// Every kind of event writer.
-fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
+pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
     vec![Box::new(CsvEventWriters), Box::new(JsonEventWriters)]
 }
 
 /// Every kind of sink, with `console` as this run wants it.
-fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
-    vec![Box::new(console), Box::new(JsonSinks), Box::new(CsvSinks)]
+pub(crate) fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
+    vec![Box::new(console), Box::new(JsonSinks), Box::new(CsvSinks), Box::new(PluginSinks)]
 }
 
 /// Options that every sink takes.
-const OF_EVERY_SINK: OptionDoc = OptionDoc {
+pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
     name: "select",
     default: "triggers",
     help: "`changes` writes every new value, spawned and closed instance as well",
@@ -127,39 +127,6 @@ fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Res
             all()
         )
     })
-}
-
-/// The text of `fairstream adapters`.
-pub(crate) fn describe() -> String {
-    let mut text =
-        String::from("Inputs, written [KIND:]LOCATION[?OPTION=VALUE&...]; scenarios have no location\n");
-    for kind in sources() {
-        describe_adapter(&mut text, &kind.adapter(), &[]);
-    }
-    text += "\nEvents, for --to of `generate`\n";
-    for kind in event_writers() {
-        describe_adapter(&mut text, &kind.adapter(), &[]);
-    }
-    text += "\nSinks, for --to of `run`\n";
-    for kind in sinks(ConsoleSinks::default()) {
-        describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
-    }
-    text
-}
-
-fn describe_adapter(text: &mut String, adapter: &Adapter, more: &[OptionDoc]) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "\n  {:<10} {}", adapter.name, adapter.about);
-    let endings: Vec<String> = adapter.extensions.iter().map(|ending| format!(".{ending}")).collect();
-    if !endings.is_empty() {
-        let _ = writeln!(text, "             endings: {}", endings.join(" "));
-    }
-    let options = || adapter.options.iter().chain(more);
-    let written = |option: &OptionDoc| format!("{}={}", option.name, option.default);
-    let width = options().map(|option| written(option).len()).max().unwrap_or_default().max(20);
-    for option in options() {
-        let _ = writeln!(text, "             {:<width$} {}", written(option), option.help);
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line: arguments in, libraries called, results rendered, exit code out. Holds no
 //! logic that a library could.
 
+mod adapters;
 mod args;
 mod bad_rows;
 mod check;
@@ -35,7 +36,8 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Generate(arguments) => generate::generate(&arguments),
-        Command::Adapters => print(&kinds::describe()),
+        Command::Adapters { plugin: None } => print(&adapters::built_in()),
+        Command::Adapters { plugin: Some(path) } => adapters::of_plugin(&path).and_then(|text| print(&text)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "fairstream", &mut script);

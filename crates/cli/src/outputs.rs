@@ -28,7 +28,9 @@ pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink
         };
         openings.push((kind, request));
     }
-    let mut written: Vec<&str> = openings.iter().map(|(_, request)| request.location.as_str()).collect();
+    // The location of a plugin is that of its code, which nobody writes to.
+    let written = openings.iter().filter(|(kind, _)| kind.adapter().name != "plugin");
+    let mut written: Vec<&str> = written.map(|(_, request)| request.location.as_str()).collect();
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }

@@ -14,9 +14,13 @@ pub struct Adapter {
     pub about: &'static str,
     /// File name endings that mean this kind, without the dot.
     pub extensions: &'static [&'static str],
-    /// The options it takes; whoever opens it has refused all others.
+    /// The options it takes; whoever opens it has refused all others, unless there is one by the name
+    /// of [`ANY_OPTION`].
     pub options: &'static [OptionDoc],
 }
+
+/// The name of an option that stands for whatever else the adapter takes, which only it knows.
+pub const ANY_OPTION: &str = "*";
 
 /// One option of an adapter, for `fairstream adapters` and for the check of unknown keys.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,16 @@ impl Options {
         self.0.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
 
+    /// Takes an option out, so that it is not there any more.
+    pub fn take(&mut self, key: &str) -> Option<String> {
+        self.0.remove(key)
+    }
+
+    /// All of them, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// The text of an option.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
@@ -68,6 +82,9 @@ impl Options {
     /// The first unknown key, with the nearest known one.
     pub fn check(&self, known: &[OptionDoc]) -> Result<(), BadOption> {
         let names = || known.iter().map(|option| option.name);
+        if names().any(|name| name == ANY_OPTION) {
+            return Ok(());
+        }
         match self.0.keys().find(|key| !names().any(|name| name == key.as_str())) {
             None => Ok(()),
             Some(key) => Err(BadOption::Key {

@@ -32,7 +32,7 @@ mod verdict;
 mod verdicts;
 mod written_time;
 
-pub use adapter::{Adapter, BadOption, OptionDoc, Options};
+pub use adapter::{ANY_OPTION, Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
 pub use cells::Cells;
