@@ -94,9 +94,9 @@ impl Evaluator {
     }
 
     /// Says whose verdicts are wanted from now on.
-    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) -> Result<(), Failed> {
+    pub(super) fn tell(&mut self, wanted: impl Fn(usize, &StreamPlan) -> bool) -> Result<(), Failed> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
-            let tells = wanted(stream);
+            let tells = wanted(index, stream);
             if tells == self.tells[index] {
                 continue;
             }

@@ -44,9 +44,7 @@ mod verdicts;
 mod windows;
 mod words;
 
-use fairstream_core::{
-    Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts, WantedColumn,
-};
+use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time, Verdicts, WantedColumn};
 
 use self::columns::Column;
 pub use self::explain::Explanation;
@@ -96,10 +94,11 @@ impl CompiledEngine {
         with_deep_stack(|| CompiledEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    fn select(&mut self, selection: Selection) -> Result<(), String> {
+    fn select(&mut self, out: &Verdicts) -> Result<(), String> {
         // Ticks that were skipped count, too, where a count is kept from now on.
         self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
-        let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
+        let kind = |stream: &StreamPlan| if stream.is_trigger { Kind::Trigger } else { Kind::Value };
+        let wanted = |index: usize, stream: &StreamPlan| out.wants(kind(stream), index);
         self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
         self.evaluator.start_counting();
         Ok(())
@@ -179,7 +178,7 @@ impl Engine for CompiledEngine {
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         check_columns(events, &self.wanted)?;
         let columns: Vec<Column<'_>> = events.rows.columns().iter().filter_map(Column::of).collect();
-        let selected = self.select(out.selection());
+        let selected = self.select(out);
         selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
         (0..events.len()).try_for_each(|index| self.event(&columns, index, events.time(index), out))?;
         self.evaluator.tidy();
@@ -187,7 +186,7 @@ impl Engine for CompiledEngine {
     }
 
     fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        let selected = self.select(out.selection());
+        let selected = self.select(out);
         selected.map_err(|reason| EngineError::Deadline { time, before: None, reason })?;
         self.run_clock(time, None, out)
     }
@@ -207,7 +206,7 @@ mod tests {
 
     use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use arrow::datatypes::{Field, Schema};
-    use fairstream_core::{Position, VerdictBatch};
+    use fairstream_core::{Position, Selection, VerdictBatch};
 
     use super::*;
 
