@@ -4,6 +4,7 @@
 mod args;
 mod bad_rows;
 mod check;
+mod compile;
 mod console;
 mod interrupt;
 mod kinds;
@@ -11,12 +12,15 @@ mod load;
 mod outputs;
 mod progress;
 mod run;
+mod sample;
+mod standings;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use fairstream_engine::SpecError;
+use fairstream_fairness::FileError;
 
 use args::{Arguments, Command};
 
@@ -33,6 +37,7 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Compile(arguments) => compile::compile(&arguments),
         Command::Adapters => print(&kinds::describe()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -63,8 +68,9 @@ fn note(text: &str) {
 }
 
 fn report(error: &anyhow::Error) {
-    match error.downcast_ref::<SpecError>() {
-        Some(error) => note(&error.render(io::stderr().is_terminal())),
-        None => note(&format!("error: {error:#}")),
+    match (error.downcast_ref::<SpecError>(), error.downcast_ref::<FileError>()) {
+        (Some(error), _) => note(&error.render(io::stderr().is_terminal())),
+        (_, Some(error)) => note(&error.to_string()),
+        _ => note(&format!("error: {error:#}")),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn show(counters: Arc<Counters>, quiet: bool) -> Progress {
+    pub(crate) fn show(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> Progress {
         if quiet || !io::stderr().is_terminal() {
             return Progress { end: None, thread: None };
         }
@@ -29,7 +29,7 @@ impl Progress {
             while ended.recv_timeout(Duration::from_millis(200))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                show(&line(&counters.now(), start.elapsed()));
+                show(&line(&counters.now(), start.elapsed(), is_judged));
             }
             show("");
         });
@@ -52,23 +52,28 @@ fn show(text: &str) {
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
-fn line(counts: &Counts, elapsed: Duration) -> String {
+fn line(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
     let rate = counts.evaluated as f64 / elapsed.as_secs_f64().max(1e-9);
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
     format!(
         "{}  {}/s{reached}  {}",
         counted(counts.evaluated, "event"),
         grouped(rate as u64),
-        counted(counts.triggers, "violation")
+        found(counts, is_judged)
     )
 }
 
+/// Alarms where there is a judge, violations where there is none.
+fn found(counts: &Counts, is_judged: bool) -> String {
+    if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
+}
+
 /// What a run came to, in a few lines.
-pub(crate) fn summary(counts: &Counts, elapsed: Duration) -> String {
+pub(crate) fn summary(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
     let mut text = format!(
         "{}, {} in {:.1} s",
         counted(counts.evaluated, "event"),
-        counted(counts.triggers, "violation"),
+        found(counts, is_judged),
         elapsed.as_secs_f64()
     );
     for (count, what, more) in [

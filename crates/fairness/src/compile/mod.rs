@@ -1,0 +1,385 @@
+//! A fairness file → RTLola text, in the shape of the paper: trials, counts, estimates, triggers.
+//!
+//! Two layers that never mix. `trials` is keyed by the trial and turns events into resolved trials;
+//! `counts` and `estimate` add them up for each group and stratum. `scope` holds what the streams over
+//! the same trials have in common, `facts` what the metrics ask of a trial.
+
+mod bind;
+mod counts;
+mod estimate;
+mod facts;
+mod names;
+mod scope;
+mod text;
+mod trials;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use self::counts::CountLayer;
+use self::estimate::{EstimateLayer, RateCounts};
+use self::facts::{Amount, Fact, Quantity, amounts};
+use self::names::Names;
+use self::scope::{Pace, Params, Scope};
+use self::text::{Piece, Text};
+use self::trials::TrialLayer;
+use crate::explain::Explanation;
+use crate::file::{Column, FairnessFile, Metric, Prior};
+use crate::judge::{Rule, RuleRate};
+use crate::{FileError, Problem};
+
+/// What a fairness file comes to.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    file: FairnessFile,
+    rtlola: String,
+    pieces: Vec<Piece>,
+    clock: Option<String>,
+    routes: Vec<Route>,
+    rules: Vec<Rule>,
+}
+
+/// What a stream tells the judge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) stream: String,
+    pub(crate) metric: usize,
+    pub(crate) rate: usize,
+    pub(crate) tells: Tells,
+    /// How many of its parameters are the group; the rest is the stratum.
+    pub(crate) groups: usize,
+}
+
+/// What the value of a stream means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tells {
+    Numerator,
+    Denominator,
+    Pending,
+    Prior,
+    /// That the rate is to be judged now.
+    Check,
+}
+
+impl Compiled {
+    /// The RTLola text.
+    pub fn rtlola(&self) -> &str {
+        &self.rtlola
+    }
+
+    /// The file that it was compiled from.
+    pub fn file(&self) -> &FairnessFile {
+        &self.file
+    }
+
+    /// The input that holds the time of each event, in nanoseconds since 1970, if a metric needs it.
+    /// No source has it: [`JudgedEngine`](crate::JudgedEngine) supplies it.
+    pub fn clock(&self) -> Option<&str> {
+        self.clock.as_deref()
+    }
+
+    /// What is judged, and how.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(crate) fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
+    /// stands in the fairness file.
+    pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
+        let problems: Vec<Problem> = errors
+            .iter()
+            .filter_map(|(there, message)| {
+                Some(Problem::new(text::locate(&self.pieces, there)?, message.clone()))
+            })
+            .collect();
+        (!problems.is_empty()).then(|| self.file.refused(problems))
+    }
+}
+
+impl FairnessFile {
+    /// Compiles the file to RTLola. `of_source` are columns that the file does not give a type, if the
+    /// source knows them.
+    ///
+    /// # Errors
+    /// A column that there is not, and whatever else only shows when columns are known.
+    pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
+        let columns = bind::bind(self, of_source)?;
+        let mut names = Names::default();
+        columns.iter().for_each(|column| names.take(&column.name));
+        let params = Params::new(self, &mut names);
+        let clock = needs_clock(self).then(|| names.new_name("now"));
+        let events: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let mut compilation = Compilation {
+            file: self,
+            columns: &columns,
+            events: events.join("∨"),
+            params,
+            clock,
+            names,
+            text: Text::default(),
+            routes: Vec::new(),
+        };
+        compilation.header();
+        let mut populations: Vec<Vec<String>> = Vec::new();
+        for metric in &self.metrics {
+            let strata = strata_of(metric);
+            if !populations.contains(&strata) {
+                populations.push(strata);
+            }
+        }
+        for strata in &populations {
+            compilation.population(strata);
+        }
+        let Compilation { text, routes, clock, .. } = compilation;
+        let (rtlola, pieces) = text.finish();
+        let rtlola = format!("{}\n", rtlola.trim_end());
+        let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
+        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules })
+    }
+}
+
+fn strata_of(metric: &Metric) -> Vec<String> {
+    metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
+}
+
+struct Compilation<'a> {
+    file: &'a FairnessFile,
+    columns: &'a [Column],
+    /// Any of these has a value at an event.
+    events: String,
+    params: Params,
+    clock: Option<String>,
+    names: Names,
+    text: Text,
+    routes: Vec<Route>,
+}
+
+impl Compilation<'_> {
+    fn header(&mut self) {
+        self.text.line(&format!("// {}", one_line(self.file.title())));
+        self.text.line("//");
+        for paragraph in Explanation::of(self.file).paragraphs() {
+            for line in wrapped(&paragraph, 96) {
+                self.text.line(&format!("// {line}"));
+            }
+        }
+        self.text.push("\n");
+        for Column { name, data_type } in self.columns {
+            self.text.line(&format!("input {name} : {data_type}"));
+        }
+        if let Some(clock) = &self.clock {
+            self.text.line(&format!(
+                "// When an event happened, in nanoseconds since 1970. fairstream supplies it; other tools need the column.\n\
+                 input {clock} : Int64"
+            ));
+        }
+        self.text.push("\n");
+    }
+
+    /// The streams over the trials with these strata, and the metrics that they are for.
+    fn population(&mut self, strata: &[String]) {
+        let file = self.file;
+        let metrics: Vec<(usize, &Metric)> =
+            file.metrics.iter().enumerate().filter(|(_, metric)| strata_of(metric) == strata).collect();
+        let counted = self.counting_pace(&metrics);
+        let scope = Scope::new(file, strata, counted, &self.params, &mut self.names, &mut self.text);
+        let mut wanted: Vec<Amount> = Vec::new();
+        for rate in metrics.iter().flat_map(|(_, metric)| &metric.rates) {
+            let (numerator, denominator) = amounts(rate);
+            for amount in [denominator, numerator] {
+                if !wanted.contains(&amount) {
+                    wanted.push(amount);
+                }
+            }
+        }
+        let among = if strata.is_empty() { String::new() } else { format!(", by {}", strata.join(" and ")) };
+        self.text.line(&format!(
+            "// ---- Trials{among}: one for each `{}`. Nothing here reads anything of another trial. ----\n",
+            file.trial.key.value
+        ));
+        let clock = self.clock.clone();
+        let layer =
+            TrialLayer::new(file, self.columns, &scope, &mut self.names, &mut self.text, clock.as_deref());
+        let of_trials = layer.write(&wanted);
+
+        self.text.line(&format!("// ---- Counts{among}: trials added up for each group. ----\n"));
+        let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
+        let mut counts: Vec<(Amount, Pace, String)> = Vec::new();
+        for (index, metric) in metrics {
+            let own = self.pace(metric);
+            let pace = scope.counted.clone().unwrap_or_else(|| own.clone());
+            for rate in &metric.rates {
+                let (numerator, denominator) = amounts(rate);
+                for amount in [denominator, numerator] {
+                    if !counts.iter().any(|(known, at, _)| *known == amount && *at == pace) {
+                        let of_trial = of_trials.iter().find(|(known, _)| *known == amount);
+                        let of_trial = of_trial.map(|(_, name)| name.as_str()).unwrap_or_default();
+                        let mut layer =
+                            CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text };
+                        let name = layer.count(&amount, of_trial, &pace);
+                        counts.push((amount, pace.clone(), name));
+                    }
+                }
+            }
+            self.estimates(&scope, index, metric, own, &pace, &counts, pending.as_deref());
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one caller, and each is another thing")]
+    fn estimates(
+        &mut self,
+        scope: &Scope,
+        index: usize,
+        metric: &Metric,
+        own: Pace,
+        counted: &Pace,
+        counts: &[(Amount, Pace, String)],
+        pending: Option<&str>,
+    ) {
+        self.text.line(&format!("// ---- {} ----\n", one_line(&metric.title)));
+        for (number, rate) in metric.rates.iter().enumerate() {
+            let (numerator, denominator) = amounts(rate);
+            let stream = |amount: &Amount| {
+                let found = counts.iter().find(|(known, at, _)| known == amount && at == counted);
+                found.map(|(_, _, name)| name.as_str()).unwrap_or_default()
+            };
+            let rate_counts = RateCounts {
+                numerator: stream(&numerator),
+                denominator: stream(&denominator),
+                is_sum: matches!(numerator, Amount::Sum(..)),
+                pace: counted,
+            };
+            let base = if rate.label.is_empty() {
+                metric.name.clone()
+            } else {
+                format!("{}_{}", metric.name, rate.label)
+            };
+            let title = rate_title(metric, rate.label);
+            let mut layer = EstimateLayer {
+                scope,
+                names: &mut self.names,
+                text: &mut self.text,
+                metric,
+                pace: own.clone(),
+            };
+            let streams = layer.rate(&base, &title, &rate_counts);
+            let groups = scope.groups.len();
+            let mut route = |stream: &str, tells| {
+                self.routes.push(Route {
+                    stream: stream.to_owned(),
+                    metric: index,
+                    rate: number,
+                    tells,
+                    groups,
+                });
+            };
+            route(rate_counts.numerator, Tells::Numerator);
+            route(rate_counts.denominator, Tells::Denominator);
+            if let Some(pending) = pending {
+                route(pending, Tells::Pending);
+            }
+            if let Some(prior) = &streams.prior {
+                route(prior, Tells::Prior);
+            }
+            route(&streams.gap, Tells::Check);
+        }
+    }
+
+    fn pace(&self, metric: &Metric) -> Pace {
+        metric.check.map_or_else(|| Pace::Events(self.events.clone()), Pace::Every)
+    }
+
+    /// When resolved trials are counted: often enough for every metric.
+    fn counting_pace(&self, metrics: &[(usize, &Metric)]) -> Option<Pace> {
+        self.file.trial.horizon?;
+        let periods: Option<Vec<Duration>> = metrics.iter().map(|(_, metric)| metric.check).collect();
+        let Some(periods) = periods else { return Some(Pace::Events(self.events.clone())) };
+        let nanos = periods.iter().map(Duration::as_nanos).reduce(common_divisor)?;
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Some(Pace::Every(Duration::from_nanos(nanos)))
+    }
+}
+
+fn common_divisor(one: u128, other: u128) -> u128 {
+    if other == 0 { one } else { common_divisor(other, one % other) }
+}
+
+/// Whether a metric asks for time as a number, which RTLola cannot say.
+fn needs_clock(file: &FairnessFile) -> bool {
+    let rates = file.metrics.iter().flat_map(|metric| &metric.rates);
+    rates.map(amounts).any(|(numerator, denominator)| {
+        let facts = || numerator.together().0.iter().chain(&denominator.together().0);
+        let bounded = |fact: &Fact| match fact {
+            Fact::Indicator(name) => file.indicator(name).is_some_and(|indicator| indicator.within.is_some()),
+            _ => false,
+        };
+        matches!(numerator, Amount::Sum(Quantity::Delay { .. }, _)) || facts().any(|(fact, _)| bounded(fact))
+    })
+}
+
+/// What people call one rate of a metric.
+pub(crate) fn rate_title(metric: &Metric, label: &str) -> String {
+    match label {
+        "" => metric.title.clone(),
+        label => format!("{}, {} rate", metric.title, label.replace('_', "-")),
+    }
+}
+
+fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
+    let rates = metric.rates.iter().map(|rate| RuleRate {
+        stream: if rate.label.is_empty() {
+            metric.name.clone()
+        } else {
+            format!("{}_{}", metric.name, rate.label)
+        },
+        title: rate_title(metric, rate.label),
+        question: crate::explain::question(file, rate),
+        unit: match rate.measure {
+            crate::metric::Measure::Delay { unit, .. } => Some(unit),
+            _ => None,
+        },
+        is_mean: matches!(
+            rate.measure,
+            crate::metric::Measure::Number(_) | crate::metric::Measure::Delay { .. }
+        ),
+    });
+    Rule {
+        comparison: metric.kind.comparison(),
+        tolerance: metric.tolerance,
+        clear: metric.clear,
+        min_trials: metric.min_trials,
+        prior: match metric.prior {
+            Prior::Number(number) => number,
+            Prior::Expression(_) => 0.0,
+        },
+        confidence: metric.confidence,
+        groups: file.trial.groups.iter().map(|group| group.value.clone()).collect(),
+        strata: strata_of(metric),
+        has_horizon: file.trial.horizon.is_some(),
+        rates: rates.collect(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of at most so many characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
