@@ -59,7 +59,7 @@ fn trial(file: &FairnessFile) -> String {
         .collect();
     let counted = match file.trial.horizon {
         Some(horizon) => {
-            format!("It counts when {} have passed; until then it is pending.", in_words(horizon))
+            format!("It counts {} after its opening; until then it is pending.", in_words(horizon))
         }
         None => "It counts at once, with what is known of it so far.".to_owned(),
     };
@@ -175,7 +175,7 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
 
 fn estimated(metric: &Metric) -> String {
     let check = match metric.check {
-        Some(period) => format!("Checked every {}", in_words(period)),
+        Some(period) => format!("Checked every {}", in_words(period).trim_start_matches("1 ")),
         None => "Checked at every event".to_owned(),
     };
     let prior = match &metric.prior {
@@ -217,6 +217,16 @@ fn warnings(file: &FairnessFile) -> Vec<String> {
              `check = \"1d\"` counts it in any case"
                 .to_owned(),
         );
+    }
+    let longest = file.metrics.iter().filter_map(|metric| metric.check).max();
+    if let (Some(horizon), Some(check)) = (file.trial.horizon, longest)
+        && check > horizon
+    {
+        warnings.push(format!(
+            "trials end after {0} but are counted every {1} only: until then each costs something every {0}",
+            in_words(horizon),
+            in_words(check)
+        ));
     }
     warnings
 }

@@ -86,6 +86,19 @@ pub(crate) struct Metric {
     pub(crate) check: Option<Duration>,
 }
 
+impl Metric {
+    /// The trials without which a group is not compared. Without confidence in a prior, a group without
+    /// trials has no estimate at all.
+    pub(crate) fn required_trials(&self) -> u64 {
+        self.min_trials.max(u64::from(self.confidence == 0.0))
+    }
+
+    /// Whether the comparison needs bounds that are no estimates.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.required_trials() > 0 || self.kind.comparison() != crate::Comparison::Difference
+    }
+}
+
 /// γ.
 #[derive(Clone, Debug)]
 pub(crate) enum Prior {

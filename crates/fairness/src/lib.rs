@@ -40,7 +40,7 @@ mod sample;
 mod table;
 mod unit;
 
-pub use compile::Compiled;
+pub use compile::{Compiled, RateStreams};
 pub use explain::Explanation;
 pub use file::{Column, Endpoint, FairnessFile};
 pub use judge::{BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, Standing};

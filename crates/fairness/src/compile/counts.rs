@@ -18,7 +18,7 @@ impl CountLayer<'_> {
     pub(super) fn pending(&mut self) -> Option<String> {
         let (horizon, pace) = (self.scope.horizon?, self.scope.counted.as_ref()?);
         let name = self.names.new_name("pending");
-        self.text.line(&format!("// Trials that still wait for the end of their {}.", in_words(horizon)));
+        self.text.line(&format!("// Trials whose {} are not over.", in_words(horizon)));
         let open = self.scope.over_trials(&self.scope.trial, "count");
         let resolved = self.scope.over_trials(&self.scope.resolved, "count");
         self.stream(&name, "UInt64", pace, &format!("{open}\n       - {resolved}"));

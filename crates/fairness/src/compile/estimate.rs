@@ -7,15 +7,14 @@ use super::names::Names;
 use super::scope::{Pace, Scope};
 use super::text::Text;
 
-/// Further than any number that is compared: what takes a group out of a comparison.
-const FAR: &str = "1000000000000000000000000000.0";
-
 pub(super) struct EstimateLayer<'a> {
     pub(super) scope: &'a Scope,
     pub(super) names: &'a mut Names,
     pub(super) text: &'a mut Text,
     pub(super) metric: &'a Metric,
     pub(super) pace: Pace,
+    /// A constant further than any number that is compared: what takes a group out of a comparison.
+    pub(super) far: &'a str,
 }
 
 /// The count streams of a rate.
@@ -29,26 +28,29 @@ pub(super) struct RateCounts<'a> {
 }
 
 /// The names of a rate's streams.
-pub(super) struct RateStreams {
+pub(super) struct Estimated {
     pub(super) prior: Option<String>,
+    pub(super) estimate: String,
+    pub(super) gap_in: Option<String>,
     /// Evaluated at every check, after all the rest.
     pub(super) gap: String,
 }
 
 impl EstimateLayer<'_> {
-    pub(super) fn rate(&mut self, base: &str, title: &str, counts: &RateCounts<'_>) -> RateStreams {
+    pub(super) fn rate(&mut self, base: &str, title: &str, counts: &RateCounts<'_>) -> Estimated {
         let prior = self.prior(base);
         let estimate = self.estimate(base, counts, prior.as_deref());
-        // Without confidence in a prior a group without trials has no estimate at all.
-        let required = self.metric.min_trials.max(u64::from(self.metric.confidence == 0.0));
+        let required = self.metric.required_trials();
         let denominator = self.read(counts.denominator, counts, "0");
         let [highest, lowest] = match required {
-            0 => [estimate.clone(), estimate],
+            0 => [estimate.clone(), estimate.clone()],
             _ => self.with_evidence(base, &estimate, &denominator, required),
         };
         let gap = self.gap(base, &highest, &lowest, required > 0);
         self.trigger(&gap, title);
-        RateStreams { prior, gap: self.overall(base, &gap) }
+        let overall = self.overall(base, &gap);
+        let gap_in = (!self.scope.strata.is_empty()).then_some(gap);
+        Estimated { prior, estimate, gap_in, gap: overall }
     }
 
     /// A count stream, from the pace of this metric.
@@ -110,7 +112,7 @@ impl EstimateLayer<'_> {
         self.text.line(&format!("// Only groups with {what} are compared."));
         let pace = self.pace.text();
         let params = self.scope.count_params();
-        [("most", format!("-{FAR}")), ("least", FAR.to_owned())].map(|(word, far)| {
+        [("most", format!("-{}", self.far)), ("least", self.far.to_owned())].map(|(word, far)| {
             let name = self.names.new_name(&format!("{base}_{word}"));
             let value =
                 format!("if {denominator} < {required} then {far} else {estimate}({params}).hold(or: {far})");
@@ -136,7 +138,7 @@ impl EstimateLayer<'_> {
         let word = if comparison == Comparison::Ratio { "ratio" } else { "gap" };
         let within = if self.scope.strata.is_empty() { "" } else { "_in" };
         let name = self.names.new_name(&format!("{base}_{word}{within}"));
-        let (far_up, far_down) = (FAR.to_owned(), format!("-{FAR}"));
+        let (far_up, far_down) = (self.far.to_owned(), format!("-{}", self.far));
         let most =
             |default: &str| format!("{}.defaults(to: {default})", self.scope.over_groups(highest, "max"));
         let least =

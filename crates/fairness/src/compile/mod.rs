@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use self::counts::CountLayer;
-use self::estimate::{EstimateLayer, RateCounts};
+use self::estimate::{EstimateLayer, Estimated, RateCounts};
 use self::facts::{Amount, Fact, Quantity, amounts};
 use self::names::Names;
 use self::scope::{Pace, Params, Scope};
@@ -37,6 +37,7 @@ pub struct Compiled {
     clock: Option<String>,
     routes: Vec<Route>,
     rules: Vec<Rule>,
+    streams: Vec<RateStreams>,
 }
 
 /// What a stream tells the judge.
@@ -48,6 +49,47 @@ pub(crate) struct Route {
     pub(crate) tells: Tells,
     /// How many of its parameters are the group; the rest is the stratum.
     pub(crate) groups: usize,
+}
+
+/// The streams of one rate, for whoever reads verdicts. Their parameters are the group and then the stratum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateStreams {
+    /// The metric's index in the file.
+    pub metric: usize,
+    /// The rate's index in the metric.
+    pub rate: usize,
+    /// What is counted or added up.
+    pub numerator: String,
+    /// The trials that count.
+    pub denominator: String,
+    /// The trials that still wait, if there is a horizon.
+    pub pending: Option<String>,
+    /// γ, if it is an expression.
+    pub prior: Option<String>,
+    /// The MAP estimate.
+    pub estimate: String,
+    /// The gap, ratio or highest rate in each stratum, if there are strata.
+    pub gap_in: Option<String>,
+    /// The same of all groups, or the worst of all strata.
+    pub gap: String,
+}
+
+impl RateStreams {
+    /// What they tell the judge.
+    fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
+        let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
+        let told = [
+            (Some(numerator), Tells::Numerator),
+            (Some(denominator), Tells::Denominator),
+            (pending.as_ref(), Tells::Pending),
+            (prior.as_ref(), Tells::Prior),
+            (Some(gap), Tells::Check),
+        ];
+        let route = |(stream, tells): (Option<&String>, Tells)| {
+            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, tells, groups })
+        };
+        told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
+    }
 }
 
 /// What the value of a stream means.
@@ -83,6 +125,11 @@ impl Compiled {
         &self.rules
     }
 
+    /// The streams of every rate, in the order of the metrics in the file.
+    pub fn streams(&self) -> &[RateStreams] {
+        &self.streams
+    }
+
     pub(crate) fn routes(&self) -> &[Route] {
         &self.routes
     }
@@ -112,16 +159,16 @@ impl FairnessFile {
         columns.iter().for_each(|column| names.take(&column.name));
         let params = Params::new(self, &mut names);
         let clock = needs_clock(self).then(|| names.new_name("now"));
-        let events: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let mut compilation = Compilation {
             file: self,
             columns: &columns,
-            events: events.join("∨"),
             params,
             clock,
+            far: names.new_name("far"),
             names,
             text: Text::default(),
             routes: Vec::new(),
+            streams: Vec::new(),
         };
         compilation.header();
         let mut populations: Vec<Vec<String>> = Vec::new();
@@ -134,11 +181,12 @@ impl FairnessFile {
         for strata in &populations {
             compilation.population(strata);
         }
-        let Compilation { text, routes, clock, .. } = compilation;
+        let Compilation { text, routes, clock, mut streams, .. } = compilation;
+        streams.sort_by_key(|streams| (streams.metric, streams.rate));
         let (rtlola, pieces) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
-        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules })
+        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules, streams })
     }
 }
 
@@ -149,13 +197,14 @@ fn strata_of(metric: &Metric) -> Vec<String> {
 struct Compilation<'a> {
     file: &'a FairnessFile,
     columns: &'a [Column],
-    /// Any of these has a value at an event.
-    events: String,
     params: Params,
     clock: Option<String>,
+    /// A constant.
+    far: String,
     names: Names,
     text: Text,
     routes: Vec<Route>,
+    streams: Vec<RateStreams>,
 }
 
 impl Compilation<'_> {
@@ -175,6 +224,13 @@ impl Compilation<'_> {
             self.text.line(&format!(
                 "// When an event happened, in nanoseconds since 1970. fairstream supplies it; other tools need the column.\n\
                  input {clock} : Int64"
+            ));
+        }
+        if self.file.metrics.iter().any(Metric::is_guarded) {
+            self.text.line(&format!(
+                "// Further than any estimate: what takes a group out of a comparison.\n\
+                 constant {} : Float64 := 1000000000000000000000000000.0",
+                self.far
             ));
         }
         self.text.push("\n");
@@ -210,7 +266,7 @@ impl Compilation<'_> {
         let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
         let mut counts: Vec<(Amount, Pace, String)> = Vec::new();
         for (index, metric) in metrics {
-            let own = self.pace(metric);
+            let own = Self::pace(metric);
             let pace = scope.counted.clone().unwrap_or_else(|| own.clone());
             for rate in &metric.rates {
                 let (numerator, denominator) = amounts(rate);
@@ -265,39 +321,34 @@ impl Compilation<'_> {
                 text: &mut self.text,
                 metric,
                 pace: own.clone(),
+                far: &self.far,
             };
-            let streams = layer.rate(&base, &title, &rate_counts);
-            let groups = scope.groups.len();
-            let mut route = |stream: &str, tells| {
-                self.routes.push(Route {
-                    stream: stream.to_owned(),
-                    metric: index,
-                    rate: number,
-                    tells,
-                    groups,
-                });
+            let Estimated { prior, estimate, gap, gap_in } = layer.rate(&base, &title, &rate_counts);
+            let streams = RateStreams {
+                metric: index,
+                rate: number,
+                numerator: rate_counts.numerator.to_owned(),
+                denominator: rate_counts.denominator.to_owned(),
+                pending: pending.map(str::to_owned),
+                prior,
+                estimate,
+                gap_in,
+                gap,
             };
-            route(rate_counts.numerator, Tells::Numerator);
-            route(rate_counts.denominator, Tells::Denominator);
-            if let Some(pending) = pending {
-                route(pending, Tells::Pending);
-            }
-            if let Some(prior) = &streams.prior {
-                route(prior, Tells::Prior);
-            }
-            route(&streams.gap, Tells::Check);
+            self.routes.extend(streams.routes(scope.groups.len()));
+            self.streams.push(streams);
         }
     }
 
-    fn pace(&self, metric: &Metric) -> Pace {
-        metric.check.map_or_else(|| Pace::Events(self.events.clone()), Pace::Every)
+    fn pace(metric: &Metric) -> Pace {
+        metric.check.map_or(Pace::Events, Pace::Every)
     }
 
     /// When resolved trials are counted: often enough for every metric.
     fn counting_pace(&self, metrics: &[(usize, &Metric)]) -> Option<Pace> {
         self.file.trial.horizon?;
         let periods: Option<Vec<Duration>> = metrics.iter().map(|(_, metric)| metric.check).collect();
-        let Some(periods) = periods else { return Some(Pace::Events(self.events.clone())) };
+        let Some(periods) = periods else { return Some(Pace::Events) };
         let nanos = periods.iter().map(Duration::as_nanos).reduce(common_divisor)?;
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         Some(Pace::Every(Duration::from_nanos(nanos)))

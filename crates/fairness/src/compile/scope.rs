@@ -12,8 +12,9 @@ use super::text::Text;
 /// When something is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// At every event: the columns of which one has a value.
-    Events(String),
+    /// At every event. A disjunction of all columns would say the same, but the RTLola frontend needs
+    /// time exponential in their number for it.
+    Events,
     /// So often.
     Every(Duration),
 }
@@ -22,7 +23,7 @@ impl Pace {
     /// As it stands behind `@`.
     pub(super) fn text(&self) -> String {
         match self {
-            Pace::Events(columns) => columns.clone(),
+            Pace::Events => "true".to_owned(),
             Pace::Every(period) => format!("Global({})", rtlola_duration(*period)),
         }
     }
@@ -153,6 +154,15 @@ impl Scope {
         let condition =
             self.condition.as_ref().map(|condition| format!(" ∧ {condition}")).unwrap_or_default();
         format!("{} = {}{condition}", self.key.column, self.key.param)
+    }
+
+    /// Whether an event that has the key in this column is of the instance's trial, which is not over.
+    pub(super) fn is_own(&self, column: &str) -> String {
+        let Facet { param, .. } = &self.key;
+        match self.horizon {
+            None => format!("{column} = {param}"),
+            Some(_) => format!("{column} = {param} ∧ !{}({param}).hold(or: false)", self.over),
+        }
     }
 
     /// Ends a trial once it has been counted: a line, if there is a horizon.

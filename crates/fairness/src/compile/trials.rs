@@ -91,7 +91,8 @@ impl<'a> TrialLayer<'a> {
         );
         if let Some(horizon) = self.scope.horizon {
             self.text.line(&format!(
-                "// Whether the {} of the trial are over, by a clock of its own. What happens at the very end still counts.",
+                "// Whether the trial is over, {} after its opening, by a clock of its own. What happens at that very
+// time still counts.",
                 in_words(horizon)
             ));
             self.of_key(over, "Bool", &[format!("@Local({}) with true", rtlola_duration(horizon))]);
@@ -155,7 +156,7 @@ impl<'a> TrialLayer<'a> {
         let mut columns = vec![key.as_str()];
         columns
             .extend(indicator.when.names.iter().filter(|name| name.is_sync).map(|name| name.text.as_str()));
-        let mut condition = format!("{key} = {}", self.scope.key.param);
+        let mut condition = self.scope.is_own(key);
         if !indicator.when.is_true() {
             condition += &format!(" ∧ {}", self.text.mark_joined(&indicator.when));
         }
@@ -211,7 +212,7 @@ impl<'a> TrialLayer<'a> {
         let mut columns = vec![key.column.as_str()];
         columns.extend(number.names.iter().filter(|name| name.is_sync).map(|name| name.text.as_str()));
         let pacing = all_of(&columns);
-        let condition = format!("{} = {}", key.column, key.param);
+        let condition = self.scope.is_own(&key.column);
         let value = self.as_float(number);
         self.text.line(&format!(
             "// The first value of `{}` in the trial, and whether there is one.",
@@ -263,34 +264,35 @@ impl<'a> TrialLayer<'a> {
         }
     }
 
-    /// The same case with another group: was it decided, and otherwise?
+    /// The same case with another group, once it was decided with its own: was it decided otherwise?
     fn asked_again(&mut self, decision: &Expression) {
-        let names = ["first_decision", "is_asked_again", "is_changed"].map(|name| self.names.new_name(name));
-        let [first, again, changed] = &names;
-        let key = self.scope.key.clone();
-        let groups: Vec<String> = self.scope.groups.iter().map(|group| group.column.clone()).collect();
+        let names = ["first_decision", "is_decided", "is_asked_again", "is_changed"];
+        let names = names.map(|name| self.names.new_name(name));
+        let [first, decided, again, changed] = &names;
+        let (key, params) = (self.scope.key.clone(), self.scope.trial_params());
         let mut columns = vec![key.column.as_str()];
-        columns.extend(groups.iter().map(String::as_str));
+        columns.extend(self.scope.groups.iter().map(|group| group.column.as_str()));
         columns.extend(decision.names.iter().filter(|name| name.is_sync).map(|name| name.text.as_str()));
         let pacing = all_of(&columns);
-        let here = format!("{} = {}", key.column, key.param);
-        let mark = self.text.mark(decision);
-        self.text.line("// The first decision on a case.");
-        self.of_key(
-            first,
-            "",
-            &[format!("@{pacing} when {here} with {first}({}).last(or: {mark})", key.param)],
-        );
-        let others: Vec<String> =
-            self.scope.groups.iter().map(|group| format!("{} != {}", group.column, group.param)).collect();
-        let other = if others.len() == 1 { others.join("") } else { format!("({})", others.join(" ∨ ")) };
-        self.text.line("// Whether the same case was asked again with another group ...");
-        self.of_trial(again, "Bool", &[format!("@{pacing} when {here} ∧ {other} with true")]);
+        let here = self.scope.is_own(&key.column);
+        let compare = |operator: &str, join: &str| {
+            let groups = self.scope.groups.iter();
+            let parts: Vec<String> =
+                groups.map(|group| format!("{} {operator} {}", group.column, group.param)).collect();
+            if parts.len() == 1 { parts.join("") } else { format!("({})", parts.join(join)) }
+        };
+        let (same, other) = (compare("=", " ∧ "), compare("!=", " ∨ "));
+        let marks = [(); 3].map(|()| self.text.mark(decision));
+        self.text.line("// The first decision on the case, with the group that it was opened with.");
+        let first_value = format!("{first}({params}).last(or: {})", marks[0]);
+        self.of_trial(first, "", &[format!("@{pacing} when {here} ∧ {same} with {first_value}")]);
+        self.of_trial(decided, "Bool", &[format!("@{pacing} when {here} ∧ {same} with true")]);
+        self.text.line("// Whether the same case was then asked again with another group ...");
+        let anew = format!("{here} ∧ {other} ∧ {decided}({params}).hold(or: false)");
+        self.of_trial(again, "Bool", &[format!("@{pacing} when {anew} with true")]);
         self.text.line("// ... and decided otherwise.");
-        let mark = self.text.mark(decision);
-        let mark_again = self.text.mark(decision);
-        let differs = format!("({mark}) != {first}({}).hold(or: {mark_again})", key.param);
-        self.of_trial(changed, "Bool", &[format!("@{pacing} when {here} ∧ {other} ∧ {differs} with true")]);
+        let differs = format!("({}) != {first}({params}).hold(or: {})", marks[1], marks[2]);
+        self.of_trial(changed, "Bool", &[format!("@{pacing} when {anew} ∧ {differs} with true")]);
         self.facts.push((Fact::AskedAgain(decision.clone()), again.clone()));
         self.facts.push((Fact::Changed(decision.clone()), changed.clone()));
     }
