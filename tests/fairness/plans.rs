@@ -67,7 +67,7 @@ fn every_stream_of_every_metric_is_reached_by_lookup() {
                 check(&file(
                     &[metric],
                     trial,
-                    "strata = [\"department\", \"floor\"]\nprior = 'if s1 = \"a\" then 0.1 else 0.2'",
+                    "strata = [\"department\", \"floor\"]\nconfidence = 4\nprior = 'if s1 = \"a\" then 0.1 else 0.2'",
                 ));
             }
         }

@@ -137,12 +137,23 @@ impl Compiled {
     /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
     /// stands in the fairness file.
     pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
-        let problems: Vec<Problem> = errors
-            .iter()
-            .filter_map(|(there, message)| {
-                Some(Problem::new(text::locate(&self.pieces, there)?, message.clone()))
-            })
-            .collect();
+        let problem = |(there, message): &(Range<usize>, String)| {
+            // The frontend lists everything that it could have read instead.
+            if !message.starts_with("expected ") {
+                return Some(Problem::new(text::locate(&self.pieces, there)?, message.clone()));
+            }
+            let at = text::locate(&self.pieces, there).or_else(|| text::before(&self.pieces, there.start))?;
+            let help = "write a condition as RTLola does, such as 'event == \"SCREEN\" and score > 6'";
+            Some(Problem::new(at, "this is not RTLola, or the end of it is missing").help(help))
+        };
+        let mut problems: Vec<Problem> = errors.iter().filter_map(problem).collect();
+        if problems.is_empty() {
+            // A whole stream is at fault: what the user wrote of it must be.
+            let around = errors.iter().filter_map(|(there, message)| {
+                Some((there.len(), Problem::new(text::within(&self.pieces, there)?, message.clone())))
+            });
+            problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
+        }
         (!problems.is_empty()).then(|| self.file.refused(problems))
     }
 }

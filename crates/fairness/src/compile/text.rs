@@ -81,3 +81,15 @@ pub(super) fn locate(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usi
     let shift = piece.here.start;
     Some(there.start - piece.there.start + shift..there.end - piece.there.start + shift)
 }
+
+/// What the user wrote last before a place in the RTLola text: where it is incomplete, the frontend stumbles
+/// over what follows.
+pub(super) fn before(pieces: &[Piece], there: usize) -> Option<Range<usize>> {
+    pieces.iter().rev().find(|piece| piece.there.end <= there).map(|piece| piece.here.clone())
+}
+
+/// The last that the user wrote within a place in the RTLola text.
+pub(super) fn within(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
+    let inside = |piece: &&Piece| there.start <= piece.there.start && piece.there.end <= there.end;
+    pieces.iter().rev().find(inside).map(|piece| piece.here.clone())
+}
