@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Print the RTLola specification that a fairness file comes to
     Compile(CompileArguments),
+    /// Propose a fairness file for a data file, from its columns and values
+    Init(InitArguments),
     /// List the kinds of inputs and outputs, with their options
     Adapters,
     /// Print a script that completes this command in a shell
@@ -127,6 +129,26 @@ pub(crate) struct CompileArguments {
     /// Data that says which types columns have, where the file does not
     #[arg(value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it asks what it cannot know for sure; otherwise it takes its best guess.
+
+Examples:
+  fairstream init events.csv > fairness.toml
+  fairstream check fairness.toml events.csv")]
+pub(crate) struct InitArguments {
+    /// The data, such as events.csv
+    pub(crate) input: String,
+
+    /// The column that says when an event happened [default: one that is called so]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+
+    /// Write the file there, if there is none yet [default: print it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod bad_rows;
 mod check;
 mod compile;
 mod console;
+mod init;
 mod interrupt;
 mod kinds;
 mod load;
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),
+        Command::Init(arguments) => init::init(&arguments),
         Command::Adapters => print(&kinds::describe()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -2,21 +2,21 @@
 
 use std::num::NonZeroUsize;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
 use fairstream_fairness::{Column, ColumnSample, column_types};
 
 use crate::kinds::{self, Address};
 
-/// Rows that are looked at.
+/// Rows that are looked at before a run.
 const ROWS: usize = 10_000;
 
 /// The columns of inputs that can be read twice, with the types that their first rows suggest.
 pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
-        for column in column_types(&samples(input, time)?) {
+        for column in column_types(&samples(input, time, ROWS)?) {
             if !columns.iter().any(|known| known.name == column.name) {
                 columns.push(column);
             }
@@ -25,8 +25,8 @@ pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<
     Ok(columns)
 }
 
-/// The first values of every column but the time.
-pub(crate) fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<Vec<ColumnSample>> {
+/// So many values of every column but the time.
+pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Vec<ColumnSample>> {
     let kind = kinds::source_for(input)?;
     let mut options = input.options.clone();
     if let Some(time) = time {
@@ -42,29 +42,24 @@ pub(crate) fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<Vec
             ..SourceContext::default()
         },
     };
-    let names = kind.open(&request(Vec::new()))?.offers();
+    let mut names = kind.open(&request(Vec::new()))?.offers();
+    names.retain(|name| name != options.text("time").unwrap_or("time"));
     let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
     let mut source = kind.open(&request(wanted))?;
     let schema = source.schema();
     let mut samples: Vec<ColumnSample> = schema
         .fields()
         .iter()
-        .map(|field| ColumnSample {
-            name: field.name().clone(),
-            data_type: rtlola_type(field.data_type()),
-            values: Vec::new(),
-        })
+        .map(|field| ColumnSample::new(field.name(), rtlola_type(field.data_type())))
         .collect();
-    let mut rows = 0;
-    while rows < ROWS
+    let mut seen = 0;
+    while seen < rows
         && let Some(batch) = source.next_batch()?
     {
-        rows += batch.len();
+        seen += batch.len();
         for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
             let Some(texts) = column.as_string_opt::<i32>() else { continue };
-            sample
-                .values
-                .extend((0..texts.len()).map(|row| texts.is_valid(row).then(|| texts.value(row).to_owned())));
+            texts.iter().for_each(|value| sample.add(value));
         }
     }
     Ok(samples)

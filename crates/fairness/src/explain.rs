@@ -70,10 +70,12 @@ fn trial(file: &FairnessFile) -> String {
         }
     }
     let others: String = others_once.into_iter().map(String::as_str).collect();
+    let opened = match &file.trial.called {
+        Some(called) => format!("The {called} are trials: one is opened"),
+        None => "A trial is opened".to_owned(),
+    };
     format!(
-        "The {} are trials: one is opened by the first event {with}; later events with the same `{key}`{others} \
-         belong to it. {counted}",
-        trials(file)
+        "{opened} by the first event {with}; later events with the same `{key}`{others} belong to it. {counted}"
     )
 }
 

@@ -324,7 +324,7 @@ fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
     indicators
 }
 
-fn metric(table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
+fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
     let Some(kind) = table.text("metric") else {
         if !table.has("metric") {
             let names = list(MetricKind::ALL.into_iter().map(MetricKind::name));
@@ -333,6 +333,7 @@ fn metric(table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metr
         return None;
     };
     let kind = MetricKind::find(&kind).map_err(|problem| table.problem(problem)).ok()?;
+    table.name = format!("`{}`", kind.name());
     let title = table.text("name");
     let rates = RateReader { table: &table, indicators, file: text }.rates(kind);
     let strata = metric::strata(&table, kind);

@@ -36,6 +36,7 @@ mod judge;
 mod judged;
 mod metric;
 mod problem;
+mod propose;
 mod sample;
 mod table;
 mod unit;
@@ -47,5 +48,6 @@ pub use judge::{BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, 
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};
+pub use propose::{NoProposal, Proposal};
 pub use sample::{ColumnSample, column_types};
 pub use unit::Unit;

@@ -140,7 +140,7 @@ impl Compiled {
         let problem = |(there, message): &(Range<usize>, String)| {
             // The frontend lists everything that it could have read instead.
             if !message.starts_with("expected ") {
-                return Some(Problem::new(text::locate(&self.pieces, there)?, message.clone()));
+                return Some(said(text::locate(&self.pieces, there)?, message));
             }
             let at = text::locate(&self.pieces, there).or_else(|| text::before(&self.pieces, there.start))?;
             let help = "write a condition as RTLola does, such as 'event == \"SCREEN\" and score > 6'";
@@ -150,12 +150,22 @@ impl Compiled {
         if problems.is_empty() {
             // A whole stream is at fault: what the user wrote of it must be.
             let around = errors.iter().filter_map(|(there, message)| {
-                Some((there.len(), Problem::new(text::within(&self.pieces, there)?, message.clone())))
+                Some((there.len(), said(text::within(&self.pieces, there)?, message)))
             });
             problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
         }
         (!problems.is_empty()).then(|| self.file.refused(problems))
     }
+}
+
+/// What the frontend says of an expression, without the name of the part of the frontend that says it.
+fn said(at: Range<usize>, message: &str) -> Problem {
+    if message.starts_with("In pacing type analysis") {
+        let help = "`.hold(or: …)` behind a column is its last value: `score.hold(or: 0)`";
+        return Problem::new(at, "this does not have a value at every check").help(help);
+    }
+    let message = message.strip_prefix("In value type analysis:").unwrap_or(message).trim();
+    Problem::new(at, message)
 }
 
 impl FairnessFile {
