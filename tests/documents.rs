@@ -75,6 +75,7 @@ fn check(document: &Path) -> usize {
 fn the_readme_is_true() {
     assert!(check(&root().join("README.md")) >= 5);
     assert!(check(&root().join("docs/engine.md")) >= 5);
+    assert!(check(&root().join("docs/fairness-file.md")) >= 5);
 }
 
 #[test]
@@ -97,6 +98,7 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
         "README.md",
         "ARCHITECTURE.md",
         "docs/engine.md",
+        "docs/fairness-file.md",
         "examples/README.md",
         "examples/hiring/README.md",
         "examples/transactions/README.md",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fairstream_fairness::{GroupStanding, Judge, Standing};
 
-use crate::progress::grouped;
+use crate::progress::{counted, grouped};
 
 /// Strata of one rate that are shown; what a person still reads.
 const SHOWN: usize = 20;
@@ -46,13 +46,12 @@ fn table(text: &mut String, standing: &Standing) {
     let pending = standing.groups.iter().any(|group| group.pending > 0);
     for group in &standing.groups {
         let GroupStanding { group: name, numerator, denominator, shown, has_evidence, .. } = group;
-        let counted = if numerator.fract() == 0.0 && *numerator >= 0.0 {
-            format!("{} of {}", grouped(*numerator as u64), grouped(*denominator))
-        } else {
-            format!("{} trials", grouped(*denominator))
+        let basis = match standing.is_mean {
+            true => counted(*denominator, "trial"),
+            false => format!("{} of {}", grouped(*numerator as u64), grouped(*denominator)),
         };
         let waiting = if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         let evidence = if *has_evidence { "" } else { "  not enough evidence" };
-        let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {counted}{waiting}{evidence}");
+        let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {basis}{waiting}{evidence}");
     }
 }

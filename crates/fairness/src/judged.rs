@@ -20,7 +20,7 @@ use crate::{Compiled, Judge};
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
 ///
 /// Its verdicts are those of the inner engine, and alarms under the names of the metrics, each after the
-/// verdicts of the check that it comes of. Knows no engine in particular.
+/// counts that it comes of, at the time of their check. Knows no engine in particular.
 pub struct JudgedEngine {
     inner: Box<dyn Engine>,
     /// Those of the inner engine, then one for each rate.

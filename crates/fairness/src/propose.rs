@@ -227,7 +227,7 @@ fn rank(name: &str, names: &[&str]) -> usize {
     names
         .iter()
         .position(|known| name == *known)
-        .or_else(|| names.iter().position(|known| is_like(&known)))
+        .or_else(|| names.iter().position(is_like))
         .unwrap_or(names.len())
 }
 

@@ -15,8 +15,11 @@ pub struct ColumnSample {
     misfits: [bool; GUESSES.len()],
 }
 
+/// A type, and whether a value is of it.
+type Guess = (&'static str, fn(&str) -> bool);
+
 /// Types from the narrowest to the widest.
-const GUESSES: [(&str, fn(&str) -> bool); 4] = [
+const GUESSES: [Guess; 4] = [
     ("Bool", |value| ["true", "false"].contains(&value)),
     ("UInt64", |value| value.parse::<u64>().is_ok() && is_plain(value)),
     ("Int64", |value| value.parse::<i64>().is_ok() && is_plain(value.trim_start_matches('-'))),
@@ -102,9 +105,8 @@ mod tests {
             ("1 NaN", "String"),
             ("", "String"),
         ] {
-            let values =
-                values.split_whitespace().map(|value| Some(value.to_owned())).chain([None]).collect();
-            let sample = ColumnSample { name: "x".to_owned(), data_type: None, values };
+            let mut sample = ColumnSample::new("x", None);
+            values.split_whitespace().map(Some).chain([None]).for_each(|value| sample.add(value));
             assert_eq!(sample.guessed_type(), expected, "{:?}", sample.values);
         }
     }

@@ -141,14 +141,17 @@ impl Binding<'_> {
             self.used.insert(name.to_owned());
             return;
         }
+        if self.known.is_empty() {
+            let help = format!(
+                "say it, as in [events.columns] {name} = \"String\"; or name a data file: its first rows tell"
+            );
+            let message = format!("the type of the column `{name}` is not known");
+            self.problems.push(Problem::new(at.range(), message).help(help));
+            return;
+        }
         let names = || self.known.iter().map(|column| column.name.as_str());
         let help = match nearest(name, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if self.known.is_empty() => {
-                format!(
-                    "say its type: [events.columns] {name} = \"String\"; an input that is a file is asked itself"
-                )
-            }
             None => format!("there are {}", list(names())),
         };
         self.problems.push(Problem::new(at.range(), format!("there is no column `{name}`")).help(help));

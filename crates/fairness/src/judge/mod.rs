@@ -246,10 +246,12 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq)]
 struct Finding<'a> {
     gap: f64,
-    /// Group, counts, estimate.
-    highest: Option<(&'a str, Counts, f64)>,
-    lowest: Option<(&'a str, Counts, f64)>,
+    highest: Option<Found<'a>>,
+    lowest: Option<Found<'a>>,
 }
+
+/// A group, its counts and its estimate.
+type Found<'a> = (&'a str, Counts, f64);
 
 impl<'a> Finding<'a> {
     fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
@@ -257,8 +259,7 @@ impl<'a> Finding<'a> {
             .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))
             .filter_map(|(group, counts)| Some((group.as_str(), *counts, counts.estimate(rule)?)));
-        let (mut highest, mut lowest): (Option<(&str, Counts, f64)>, Option<(&str, Counts, f64)>) =
-            (None, None);
+        let (mut highest, mut lowest): (Option<Found<'_>>, Option<Found<'_>>) = (None, None);
         for one in compared {
             if highest.is_none_or(|(_, _, most)| one.2 > most) {
                 highest = Some(one);

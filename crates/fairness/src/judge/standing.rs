@@ -14,6 +14,8 @@ pub struct Standing {
     pub question: String,
     /// The name of its alarms.
     pub stream: String,
+    /// Whether numerators are sums of numbers and not counts of trials.
+    pub is_mean: bool,
     /// The stratum, as a JSON array; `None` if there are none.
     pub stratum: Option<String>,
     /// Since when an alarm stands, if one does.
@@ -72,6 +74,7 @@ impl Judge {
                         title: format!("{}{}", rate.title, place(&rule.strata, name)),
                         question: rate.question.clone(),
                         stream: rate.stream.clone(),
+                        is_mean: rate.is_mean,
                         stratum: (!rule.strata.is_empty()).then(|| name.clone()),
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,

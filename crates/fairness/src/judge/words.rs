@@ -2,7 +2,7 @@
 
 use fairstream_core::Time;
 
-use super::{Counts, Finding, Rule, RuleRate};
+use super::{Counts, Finding, Found, Rule, RuleRate};
 use crate::Comparison;
 
 /// An alarm that is raised, or cleared if it stood `since` a time.
@@ -14,9 +14,8 @@ pub(super) fn change(
     since: Option<Time>,
 ) -> String {
     let place = place(&rule.strata, stratum);
-    let who = |of: Option<(&str, Counts, f64)>| {
-        of.map(|(group, counts, estimate)| group_in_words(rule, rate, group, counts, estimate))
-            .unwrap_or_default()
+    let who = |of: Option<Found<'_>>| {
+        of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
     };
     let (highest, lowest) = (who(finding.highest), who(finding.lowest));
     let gap = number(finding.gap, rate);
@@ -51,10 +50,11 @@ pub(super) fn place(columns: &[String], stratum: &str) -> String {
     format!(" in {}", pairs.join(", "))
 }
 
-fn group_in_words(rule: &Rule, rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -> String {
-    let of = match (rate.is_mean, rule.confidence) {
-        (true, _) => format!("{} trials", counts.denominator),
-        (false, _) => format!("{} of {}", counts.numerator, counts.denominator),
+fn group_in_words(rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -> String {
+    let of = match (rate.is_mean, counts.denominator) {
+        (true, 1) => "1 trial".to_owned(),
+        (true, trials) => format!("{trials} trials"),
+        (false, trials) => format!("{} of {trials}", counts.numerator),
     };
     format!("{} {} ({of})", label(group), number(estimate, rate))
 }
