@@ -164,6 +164,9 @@ fn columns_may_be_the_sources_to_know() {
     assert!(file.compile(&known).unwrap().rtlola().contains("input gender : String"));
 }
 
+/// Time, id, gender, accepted.
+type HiringRow = (i64, Option<u64>, Option<&'static str>, Option<u64>);
+
 /// An engine that was restored says what the other would have said, alarms included.
 #[test]
 fn a_judged_engine_goes_on_from_a_snapshot() {
@@ -183,7 +186,7 @@ fn a_judged_engine_goes_on_from_a_snapshot() {
         JudgedEngine::new(compiled(&spec, Time(0)).unwrap(), &fairness, &names, judge).unwrap()
     };
     // Men are accepted at once, women never, until all of them are at the end.
-    let rows: Vec<(i64, Option<u64>, Option<&str>, Option<u64>)> = (0..60)
+    let rows: Vec<HiringRow> = (0..60)
         .flat_map(|id| {
             let applied = (id, Some(id as u64), Some(if id % 2 == 0 { "M" } else { "F" }), None);
             let accepted = (id, None, None, Some(id as u64));
@@ -191,7 +194,7 @@ fn a_judged_engine_goes_on_from_a_snapshot() {
         })
         .chain((0..60).filter(|id| id % 2 == 1).map(|id| (60 + id, None, None, Some(id as u64))))
         .collect();
-    let batch = |rows: &[(i64, Option<u64>, Option<&str>, Option<u64>)]| {
+    let batch = |rows: &[HiringRow]| {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter(rows.iter().map(|row| row.1))),
             Arc::new(StringArray::from_iter(rows.iter().map(|row| row.2))),

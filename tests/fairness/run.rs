@@ -11,7 +11,7 @@ use fairstream_core::{
 };
 use fairstream_csv::CsvSources;
 use fairstream_engine::Specification;
-use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, RateStreams};
+use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, RateStreams, Standing};
 
 use super::oracle::{Row, Series};
 use crate::support::{BuildFor, line};
@@ -24,6 +24,8 @@ pub(crate) struct Heard {
     pub(crate) values: HashMap<String, Series>,
     pub(crate) triggers: Vec<Vec<String>>,
     pub(crate) alarms: Vec<Vec<String>>,
+    /// How things stand at the end.
+    pub(crate) standings: Vec<Standing>,
     /// Everything, as text.
     pub(crate) lines: Vec<String>,
 }
@@ -53,7 +55,14 @@ pub(crate) fn compile(toml: &str) -> (Compiled, Specification) {
 }
 
 /// Runs a fairness file on CSV text, with batches of that size.
-pub(crate) fn listen(toml: &str, csv: &str, until: Time, build: BuildFor, max_rows: usize) -> Heard {
+pub(crate) fn listen(
+    toml: &str,
+    csv: &str,
+    until: Time,
+    build: BuildFor,
+    max_rows: usize,
+    select: Selection,
+) -> Heard {
     let (compiled, spec) = compile(toml);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.csv");
@@ -69,6 +78,7 @@ pub(crate) fn listen(toml: &str, csv: &str, until: Time, build: BuildFor, max_ro
     let sources = vec![CsvSources.open(&request).unwrap()];
     let columns = Columns::bind(&wanted, &sources).unwrap();
     let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec())));
+    let asked = Arc::clone(&judge);
     let engine = {
         let (compiled, spec) = (compiled.clone(), spec.clone());
         Box::new(move |start| {
@@ -76,12 +86,13 @@ pub(crate) fn listen(toml: &str, csv: &str, until: Time, build: BuildFor, max_ro
             Ok(Box::new(JudgedEngine::new(build(&spec, start)?, &compiled, &names, judge)?) as Box<_>)
         })
     };
-    let listener = Listener::new(&compiled, &spec);
+    let listener = Listener::new(&compiled, &spec, select);
     let heard = Arc::clone(&listener.heard);
     let options = RunOptions { until: Some(until), ..RunOptions::default() };
     let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(listener)], options }.run();
     assert!(report.error.is_none(), "{:?}\n{toml}\n{csv}\n{}", report.error, compiled.rtlola());
     let mut heard = std::mem::take(&mut *heard.lock().unwrap());
+    heard.standings = asked.lock().unwrap().standings();
     heard.rtlola = compiled.rtlola().to_owned();
     heard.streams = compiled.streams().to_vec();
     heard
@@ -89,6 +100,7 @@ pub(crate) fn listen(toml: &str, csv: &str, until: Time, build: BuildFor, max_ro
 
 /// A sink that sorts what it hears.
 struct Listener {
+    select: Selection,
     heard: Arc<Mutex<Heard>>,
     /// The triggers in order: one for each rate.
     triggers: BTreeMap<String, usize>,
@@ -96,7 +108,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(compiled: &Compiled, spec: &Specification) -> Listener {
+    fn new(compiled: &Compiled, spec: &Specification, select: Selection) -> Listener {
         let rates = || compiled.rules().iter().flat_map(|rule| &rule.rates);
         let triggers = spec
             .mir()
@@ -108,7 +120,7 @@ impl Listener {
         let count = rates().count();
         let heard =
             Heard { triggers: vec![Vec::new(); count], alarms: vec![Vec::new(); count], ..Heard::default() };
-        Listener { heard: Arc::new(Mutex::new(heard)), triggers: triggers.collect(), alarms }
+        Listener { select, heard: Arc::new(Mutex::new(heard)), triggers: triggers.collect(), alarms }
     }
 }
 
@@ -118,7 +130,7 @@ impl Sink for Listener {
     }
 
     fn wants(&self) -> Selection {
-        Selection::Changes
+        self.select
     }
 
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {

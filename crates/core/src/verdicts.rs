@@ -40,6 +40,8 @@ pub struct Verdicts {
     selection: Selection,
     /// The streams whose values, spawns and closes are wanted; `None`: all.
     changes_of: Option<Vec<bool>>,
+    /// Of these, the streams whose values are wanted though they are as before; `None`: all.
+    repeats_of: Option<Vec<bool>>,
     triggers: bool,
     outlet: Box<dyn Outlet>,
     max_rows: usize,
@@ -74,6 +76,7 @@ impl Verdicts {
         Verdicts {
             selection,
             changes_of: None,
+            repeats_of: None,
             triggers: true,
             outlet: Box::new(outlet),
             max_rows: max_rows.max(1),
@@ -82,11 +85,16 @@ impl Verdicts {
         }
     }
 
-    /// Takes values, spawns and closes of these streams only, if it takes them at all.
+    /// Takes values, spawns and closes of these streams only, if it takes them at all. `repeated` are those
+    /// of them whose every value is wanted; of the others an engine may leave out one that is as before.
     #[must_use]
-    pub fn with_changes_of(mut self, streams: &[usize]) -> Verdicts {
-        let last = streams.iter().max().map_or(0, |last| last + 1);
-        self.changes_of = Some((0..last).map(|stream| streams.contains(&stream)).collect());
+    pub fn with_changes_of(mut self, streams: &[usize], repeated: &[usize]) -> Verdicts {
+        let flags = |streams: &[usize]| {
+            let last = streams.iter().max().map_or(0, |last| last + 1);
+            (0..last).map(|stream| streams.contains(&stream)).collect()
+        };
+        self.changes_of = Some(flags(streams));
+        self.repeats_of = Some(flags(repeated));
         self
     }
 
@@ -100,6 +108,13 @@ impl Verdicts {
     /// What somebody reads.
     pub fn selection(&self) -> Selection {
         self.selection
+    }
+
+    /// Whether a value of a stream that is as before is wanted, too. Where it is not, an engine may say it all
+    /// the same.
+    pub fn wants_repeats(&self, stream: usize) -> bool {
+        let of_stream = |streams: &Vec<bool>| streams.get(stream).is_some_and(|wanted| *wanted);
+        self.repeats_of.as_ref().is_none_or(of_stream)
     }
 
     /// Whether somebody reads this of a stream: an engine need not build anything else.
@@ -353,12 +368,12 @@ mod tests {
     fn changes_of_other_streams_are_left_out() {
         let nobody = |_: VerdictBatch| Ok(());
         let streams = ["a".to_owned(), "b".to_owned()];
-        let verdicts = Verdicts::new(&streams, Selection::Changes, 10, nobody).with_changes_of(&[1]);
+        let verdicts = Verdicts::new(&streams, Selection::Changes, 10, nobody).with_changes_of(&[1], &[]);
         assert!(
             !verdicts.wants(Kind::Value, 0)
                 && verdicts.wants(Kind::Value, 1)
                 && verdicts.wants(Kind::Trigger, 0)
         );
-        assert!(!verdicts.wants(Kind::Spawn, 7));
+        assert!(!verdicts.wants(Kind::Spawn, 7) && !verdicts.wants_repeats(1));
     }
 }

@@ -32,6 +32,8 @@ pub struct JudgedEngine {
     clock: Option<(usize, String)>,
     /// The streams that the judge listens to.
     heard: Vec<usize>,
+    /// Those of them that say when to judge.
+    bells: Vec<usize>,
 }
 
 /// Where the judge sits: between the inner engine and whoever reads.
@@ -67,13 +69,16 @@ impl JudgedEngine {
         let mut streams = inner.streams().to_vec();
         let mut routes: HashMap<String, (usize, Vec<Route>)> =
             streams.iter().enumerate().map(|(index, name)| (name.clone(), (index, Vec::new()))).collect();
-        let mut heard = Vec::new();
+        let (mut heard, mut bells) = (Vec::new(), Vec::new());
         for route in compiled.routes() {
             let Some((index, tells)) = routes.get_mut(&route.stream) else {
                 let reason = format!("the engine has no stream `{}`: it is for another text", route.stream);
                 return Err(EngineError::Build(reason));
             };
             heard.push(*index);
+            if route.tells == Tells::Check {
+                bells.push(*index);
+            }
             tells.push(route.clone());
         }
         let mut alarms = Vec::new();
@@ -85,7 +90,7 @@ impl JudgedEngine {
             columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
         });
         let bench = Rc::new(RefCell::new(Bench { judge, routes, alarms, out: None }));
-        Ok(JudgedEngine { inner, streams, verdicts: None, bench, clock, heard })
+        Ok(JudgedEngine { inner, streams, verdicts: None, bench, clock, heard, bells })
     }
 
     /// Lets the inner engine do something, with its verdicts on their way to the judge and on to `out`.
@@ -97,9 +102,7 @@ impl JudgedEngine {
         let selection = out.selection();
         let (_, inner) = match self.verdicts.take() {
             Some(verdicts) if verdicts.0 == selection => self.verdicts.insert(verdicts),
-            _ => {
-                self.verdicts.insert((selection, verdicts(&*self.inner, selection, &self.heard, &self.bench)))
-            }
+            _ => self.verdicts.insert((selection, self.verdicts_for(selection))),
         };
         let _lent = Loan::new(&self.bench, out);
         let result = work(&mut *self.inner, inner);
@@ -107,6 +110,19 @@ impl JudgedEngine {
         let flushed = inner.flush();
         result?;
         Ok(flushed?)
+    }
+
+    /// Where the inner engine puts its verdicts: no more of them than the judge and the reader want. Counts are
+    /// wanted when they are new; when to judge, always.
+    fn verdicts_for(&self, selection: Selection) -> Verdicts {
+        const MAX_ROWS: usize = 4096;
+        let seat = Seat(Rc::clone(&self.bench));
+        let verdicts = Verdicts::new(self.inner.streams(), Selection::Changes, MAX_ROWS, seat);
+        match selection {
+            Selection::Changes => verdicts,
+            Selection::Triggers => verdicts.with_changes_of(&self.heard, &self.bells),
+            Selection::Alarms => verdicts.with_changes_of(&self.heard, &self.bells).without_triggers(),
+        }
     }
 
     /// The events with the time as a column, if the text reads it.
@@ -124,22 +140,6 @@ impl JudgedEngine {
         let mut events = events.clone();
         events.rows = rows;
         Ok(events)
-    }
-}
-
-/// Where the inner engine puts its verdicts: no more of them than the judge and the reader want.
-fn verdicts(
-    inner: &dyn Engine,
-    selection: Selection,
-    heard: &[usize],
-    bench: &Rc<RefCell<Bench>>,
-) -> Verdicts {
-    const MAX_ROWS: usize = 4096;
-    let verdicts = Verdicts::new(inner.streams(), Selection::Changes, MAX_ROWS, Seat(Rc::clone(bench)));
-    match selection {
-        Selection::Changes => verdicts,
-        Selection::Triggers => verdicts.with_changes_of(heard),
-        Selection::Alarms => verdicts.with_changes_of(heard).without_triggers(),
     }
 }
 

@@ -108,7 +108,7 @@ impl Evaluator {
             } else {
                 instances.set(slot, plan.member, flag::HOLDS, yields)
             };
-            if changed && self.tells[index] {
+            if changed && self.tells[index] && self.repeats[index] {
                 let holder = if whole { (0, WHOLE) } else { (instances.born(slot), slot) };
                 if yields {
                     state.holders.insert(holder);
@@ -123,7 +123,8 @@ impl Evaluator {
         let mut again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
             || (remembers && !plan.eval.windows.iter().all(is_settled));
         let reads_itself = plan.eval.reads_itself && remembers;
-        let lists = !remembers && (self.tells[index] || plan.lists_fresh);
+        let computed = self.tells[index] && (!remembers || !self.repeats[index]);
+        let lists = computed || (!remembers && plan.lists_fresh);
         let (family, member) = (plan.family, plan.member);
         if yields {
             let changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };

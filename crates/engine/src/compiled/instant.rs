@@ -39,6 +39,8 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
+    /// Whether a value that was kept instead of computed again is told again.
+    pub(super) repeats: Vec<bool>,
     /// Streams with new values at this instant, as far as somebody wants to know.
     pub(super) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
@@ -79,6 +81,7 @@ impl Evaluator {
         Evaluator {
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
+            repeats: vec![true; plan.streams.len()],
             valued: Vec::new(),
             moved: Vec::new(),
             steps: HashMap::new(),
@@ -93,21 +96,25 @@ impl Evaluator {
         }
     }
 
-    /// Says whose verdicts are wanted from now on.
-    pub(super) fn tell(&mut self, wanted: impl Fn(usize, &StreamPlan) -> bool) -> Result<(), Failed> {
+    /// Says whose verdicts are wanted from now on, and of whom also values that were kept.
+    pub(super) fn tell(
+        &mut self,
+        wanted: impl Fn(usize, &StreamPlan) -> bool,
+        repeated: impl Fn(usize) -> bool,
+    ) -> Result<(), Failed> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
-            let tells = wanted(index, stream);
-            if tells == self.tells[index] {
+            let (tells, repeats) = (wanted(index, stream), stream.is_trigger || repeated(index));
+            if (tells, repeats) == (self.tells[index], self.repeats[index]) {
                 continue;
             }
-            self.tells[index] = tells;
+            (self.tells[index], self.repeats[index]) = (tells, repeats);
             if tells && self.state.streams[index].counts {
                 keep_count(&self.plan, &mut self.state, index)?;
             }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
             state.holders.clear();
-            if !tells || !stream.eval.remembers {
+            if !tells || !repeats || !stream.eval.remembers {
                 continue;
             }
             match stream.cell {

@@ -99,7 +99,8 @@ impl CompiledEngine {
         self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
         let kind = |stream: &StreamPlan| if stream.is_trigger { Kind::Trigger } else { Kind::Value };
         let wanted = |index: usize, stream: &StreamPlan| out.wants(kind(stream), index);
-        self.evaluator.tell(wanted).map_err(|failed| self.reason(failed))?;
+        let repeated = |index: usize| out.wants_repeats(index);
+        self.evaluator.tell(wanted, repeated).map_err(|failed| self.reason(failed))?;
         self.evaluator.start_counting();
         Ok(())
     }
