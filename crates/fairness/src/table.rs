@@ -105,7 +105,7 @@ impl<'a> Table<'a> {
         let value = self.value(key)?;
         let number = number(value.get_ref());
         if number.is_none() {
-            self.wrong(key, value, "a number");
+            self.wrong(key, value, "a finite number");
         }
         number.map(|number| Located { value: number, at: value.span().into() })
     }
