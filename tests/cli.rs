@@ -211,6 +211,7 @@ fn specifications_that_are_not() {
     let deep = bad("deep.lola", deep.as_bytes());
     assert!(deep.ends_with("exit code 1\n"), "{deep}");
     assert_snapshot!("spec_toml", bad("fair.toml", b"name = \"x\"\n"));
+    assert_snapshot!("spec_toml_not_utf8", bad("fair.toml", b"name = \"\xFF\"\n"));
     assert_snapshot!("spec_divides_by_zero", bad("zero.lola", b"input a : Int64\noutput b := 1 / a\n"));
     assert_snapshot!(
         "spec_deadline_fails",
@@ -273,6 +274,122 @@ fn check_and_adapters() {
     assert_snapshot!("help_run", Folder::new().run("run --help"));
     let completions = Folder::new().run("completions bash");
     assert!(completions.contains("complete -F _fairstream"), "{completions}");
+}
+
+/// A fairness file for rows `time,id,gender,place,hired,score`, without types: the data says them.
+const FAIR: &str = r#"name = "hires"
+[trial]
+key = "id"
+group = "gender"
+[indicators]
+hired = "hired"
+[[fairness]]
+metric = "demographic-parity"
+decision = "hired"
+tolerance = 0.2
+confidence = 0
+min_trials = 2
+[[fairness]]
+metric = "mean-difference"
+of = "score"
+strata = "place"
+tolerance = 1
+"#;
+
+fn fair() -> Folder {
+    let rows = "time,id,gender,place,hired,score\n1,1,F,north,false,3\n2,2,M,north,true,5\n3,3,F,south,false,2.5\n\
+        4,4,M,north,true,4\n5,5,F,north,true,9\n6,6,F,north,true,3\n7,7,X,south,,\n8,8,F,north,true,\n9,9,F,north,true,1\n";
+    Folder::new().file("fair.toml", FAIR).file("events.csv", rows)
+}
+
+#[test]
+fn fairness_files() {
+    let folder = fair();
+    assert_snapshot!("fair_run", folder.run("run fair.toml events.csv"));
+    assert_snapshot!("fair_run_reference", folder.run("run fair.toml events.csv --engine reference -q"));
+    assert_snapshot!(
+        "fair_run_verify",
+        folder.run("run fair.toml events.csv --verify -q --to -?select=alarms")
+    );
+    assert_snapshot!("fair_run_csv", folder.run("run fair.toml events.csv -q --to csv:-"));
+    assert_snapshot!(
+        "fair_run_triggers",
+        folder.run("run fair.toml events.csv -q --to console?select=triggers")
+    );
+    assert_snapshot!("fair_check", folder.run("check fair.toml events.csv"));
+    assert_snapshot!("fair_check_alone", folder.run("check fair.toml"));
+    assert_snapshot!("fair_compile_alone", folder.run("compile fair.toml"));
+    assert!(folder.run("compile fair.toml events.csv").contains("input gender : String"));
+    assert_snapshot!("fair_compile_rtlola", folder.run("compile spec.lola"));
+    assert_snapshot!(
+        "fair_other_data",
+        Folder::new()
+            .file("fair.toml", FAIR)
+            .file("a.csv", "time,id,sex\n1,1,F\n")
+            .run("run fair.toml a.csv")
+    );
+    assert_snapshot!("fair_pipe_needs_types", folder.run("run fair.toml csv:-"));
+    assert_snapshot!("fair_no_input", folder.run("check fair.toml nowhere.csv"));
+    for name in ["hiring", "seminar", "compas", "admissions"] {
+        let path = crate::support::root().join(format!("specs/{name}.toml"));
+        let folder = Folder::new().file("spec.toml", std::fs::read(path).unwrap());
+        assert_snapshot!(format!("fair_check_{name}"), folder.run("check spec.toml"));
+    }
+}
+
+#[test]
+fn a_fairness_file_can_be_a_whole_deployment() {
+    let folder = fair();
+    std::fs::create_dir(folder.0.path().join("below")).unwrap();
+    let whole = format!(
+        "{FAIR}\n[[source]]\npath = \"../events.csv\"\n[[sink]]\npath = \"alarms.jsonl\"\nselect = \"alarms\"\n\
+         [[sink]]\npath = \"console\"\n"
+    );
+    let folder = folder.file("below/fair.toml", whole);
+    assert_snapshot!("fair_deployment", folder.run("run below/fair.toml"));
+    assert_snapshot!("fair_deployment_alarms", folder.read("below/alarms.jsonl"));
+    assert!(folder.run("run below/fair.toml --to out.csv -q").ends_with("exit code 1\n"));
+    assert!(folder.read("out.csv").contains("alarm,demographic_parity"));
+    let bad = |from: &str, to: &str| {
+        let text = folder.read("below/fair.toml").replace(from, to);
+        fair().file("bad.toml", text.replace("../", "")).run("run bad.toml")
+    };
+    assert_snapshot!(
+        "fair_bad_source_option",
+        bad("[[sink]]\npath = \"alarms", "delimeter = \";\"\n[[sink]]\npath = \"alarms")
+    );
+    assert_snapshot!("fair_bad_sink_kind", bad("alarms.jsonl", "alarms.xyz"));
+    assert_snapshot!("fair_sink_is_source", bad("alarms.jsonl", "events.csv"));
+}
+
+#[test]
+fn a_fairness_file_is_proposed() {
+    let folder = fair()
+        .file("no.csv", "time,a\n1,2\n")
+        .file("when.csv", "date,id,sex,hired\n2020-01-01,1,F,0\n2020-01-02,2,M,1\n");
+    assert_snapshot!("init", folder.run("init events.csv"));
+    assert_snapshot!("init_date", folder.run("init when.csv"));
+    assert_snapshot!("init_nothing", folder.run("init no.csv"));
+    assert_snapshot!("init_missing", folder.run("init nowhere.csv"));
+    assert_snapshot!("init_no_time", folder.run("init when.csv --time when"));
+    assert_snapshot!("init_to", folder.run("init events.csv --to new.toml"));
+    assert_snapshot!("init_to_again", folder.run("init events.csv --to new.toml"));
+    for data in ["events.csv", "when.csv"] {
+        let proposal = folder.run(&format!("init {data}"));
+        let toml = proposal
+            .split("\n---- standard error")
+            .next()
+            .unwrap()
+            .lines()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join("\n");
+        std::fs::write(folder.0.path().join("proposed.toml"), toml).unwrap();
+        for command in ["check", "run"] {
+            let output = folder.run(&format!("{command} proposed.toml {data}"));
+            assert!(!output.contains("exit code 2"), "{output}");
+        }
+    }
 }
 
 #[test]

@@ -83,6 +83,7 @@ fn the_readme_is_true() {
     assert!(check(&root().join("README.md")) >= 5);
     assert!(check(&root().join("docs/engine.md")) >= 5);
     assert!(check(&root().join("docs/scenarios.md")) >= 10);
+    assert!(check(&root().join("docs/fairness-file.md")) >= 5);
 }
 
 #[test]
@@ -106,6 +107,7 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
         "ARCHITECTURE.md",
         "docs/engine.md",
         "docs/scenarios.md",
+        "docs/fairness-file.md",
         "examples/README.md",
         "examples/hiring/README.md",
         "examples/transactions/README.md",

@@ -22,7 +22,7 @@ pub(crate) fn built_in() -> String {
         describe_adapter(&mut text, &kind.adapter(), &[]);
     }
     text += "\nSinks, for --to of `run`\n";
-    for kind in sinks(ConsoleSinks::default()) {
+    for kind in sinks(&ConsoleSinks::default()) {
         describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
     }
     text

@@ -17,7 +17,7 @@ use crate::generate::GenerateArguments;
     version,
     after_help = "Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.
 
-Try:  fairstream run specs/rtlola/transactions.lola examples/transactions/transactions.csv"
+Try:  fairstream run specs/hiring.toml examples/hiring/events.csv"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -33,6 +33,10 @@ pub(crate) enum Command {
     /// Write the events of a scenario: invented ones, or COMPAS from its file
     #[command(subcommand)]
     Generate(GenerateArguments),
+    /// Print the RTLola specification that a fairness file comes to
+    Compile(CompileArguments),
+    /// Propose a fairness file for a data file, from its columns and values
+    Init(InitArguments),
     /// List the kinds of inputs and outputs, with their options
     Adapters {
         /// What a plugin offers, instead of what is built in; its code is loaded for that
@@ -53,15 +57,15 @@ INPUT and SINK are written [KIND:]LOCATION[?OPTION=VALUE&...]. The kind is known
 ending where there is one; `fairstream adapters` lists kinds and options.
 
 Examples:
-  fairstream run hiring.lola events.csv
-      what is violated, for people
-  fairstream run hiring.lola events.csv --to verdicts.jsonl --to console
-      every trigger into a file as well
-  fairstream run hiring.lola events.csv --to '-?select=changes' | jq .
+  fairstream run hiring.toml events.csv
+      what is unfair, for people
+  fairstream run hiring.toml events.csv --to verdicts.jsonl --to console
+      every alarm and every trigger into a file as well
+  fairstream run hiring.toml events.csv --to '-?select=changes' | jq .
       every change of every stream, as JSON lines
-  fairstream run hiring.lola 'applications.csv?delimiter=;' decisions.csv.gz --time date
+  fairstream run hiring.toml 'applications.csv?delimiter=;' decisions.csv.gz --time date
       two inputs, merged by the column `date`
-  zcat events.csv.gz | fairstream run hiring.lola csv:-
+  zcat events.csv.gz | fairstream run hiring.toml csv:-
       rows from a pipe, evaluated as they come
 
 Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.")]
@@ -121,8 +125,44 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The specification runs on every RTLola engine: fairstream's, and others.
+
+Examples:
+  fairstream compile specs/hiring.toml > hiring.lola
+  fairstream run hiring.lola events.csv")]
+pub(crate) struct CompileArguments {
+    /// The fairness file (.toml)
+    pub(crate) file: PathBuf,
+
+    /// Data that says which types columns have, where the file does not
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it asks what it cannot know for sure; otherwise it takes its best guess.
+
+Examples:
+  fairstream init events.csv > fairness.toml
+  fairstream check fairness.toml events.csv")]
+pub(crate) struct InitArguments {
+    /// The data, such as events.csv
+    pub(crate) input: String,
+
+    /// The column that says when an event happened [default: one that is called so]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+
+    /// Write the file there, if there is none yet [default: print it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// What to monitor: an RTLola specification (.lola)
+    /// What to monitor: a fairness file (.toml) or an RTLola specification (.lola)
     pub(crate) spec: PathBuf,
 
     /// Where events come from; several inputs are merged by time

@@ -2,41 +2,87 @@
 
 use std::fmt::Write;
 
-use fairstream_core::{SourceContext, Time};
-use fairstream_engine::{CompiledEngine, Explanation, Outline, Role};
+use fairstream_core::{SourceContext, Time, WantedColumn};
+use fairstream_engine::{CompiledEngine, Explanation, Outline, Role, Specification};
+use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
 use crate::progress::counted;
 use crate::{Outcome, load, print};
 
 pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
-    let spec = load::specification(&arguments.input.spec, EngineKind::Compiled)?;
-    let outline = spec.outline();
+    let monitor = load::monitor(&arguments.input)?;
+    monitor.check(EngineKind::Compiled, &arguments.input.spec)?;
     let mut text = format!("{}\n", arguments.input.spec.display());
-    section(&mut text, "reads", &outline, Role::Input, |stream| stream.data_type.clone());
-    section(&mut text, "computes", &outline, Role::Output, |stream| {
-        format!("{}, {}", stream.data_type, stream.pacing)
-    });
-    section(&mut text, "reports a violation", &outline, Role::Trigger, |stream| {
-        format!("when {}, {}", stream.condition.as_deref().unwrap_or("evaluated"), stream.pacing)
-    });
-    if !outline.iter().any(|stream| stream.role == Role::Trigger) {
-        text += "\nIt has no trigger, so a run of it never reports a violation.\n";
+    match &monitor.fairness {
+        Some(fairness) => in_words(&mut text, fairness, &monitor.wanted),
+        None => outline(&mut text, &monitor.spec),
     }
     if arguments.plan {
-        plan(&mut text, &CompiledEngine::new(&spec, Time(0))?.explain());
+        plan(&mut text, &CompiledEngine::new(&monitor.spec, Time(0))?.explain());
     }
     // Said before the inputs are looked at, which may fail.
     print(&text)?;
 
-    let inputs = load::sources(&arguments.input, spec.wanted(), &SourceContext::default())?;
+    let inputs = monitor.sources(&SourceContext::default())?;
     if !inputs.is_empty() {
-        load::columns(&spec, &inputs)?;
-        let wanted = counted(spec.wanted().len() as u64, "column");
+        monitor.columns(&inputs)?;
+        let wanted = counted(monitor.wanted.len() as u64, "column");
         let names: Vec<&str> = inputs.iter().map(|source| source.name()).collect();
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
     Ok(Outcome::NothingViolated)
+}
+
+/// What a fairness file monitors, as one would tell somebody.
+fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
+    let words = fairstream_fairness::Explanation::of(fairness.file());
+    paragraph(text, "", &words.trial);
+    for (title, sentences) in &words.metrics {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{title}");
+        for sentence in sentences {
+            paragraph(text, "  ", sentence);
+        }
+    }
+    let columns: Vec<String> = wanted.iter().map(|column| format!("`{}`", column.name)).collect();
+    text.push('\n');
+    paragraph(text, "", &format!("Reads the columns {}.", columns.join(", ")));
+    for warning in &words.warnings {
+        paragraph(text, "", &format!("warning: {warning}"));
+    }
+}
+
+/// A paragraph, in lines that fit a terminal.
+fn paragraph(text: &mut String, indent: &str, sentence: &str) {
+    const WIDTH: usize = 96;
+    let mut line = indent.to_owned();
+    for word in sentence.split_whitespace() {
+        if line.trim().is_empty() {
+            line += word;
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line += " ";
+            line += word;
+        } else {
+            let _ = writeln!(text, "{line}");
+            line = format!("{indent}{word}");
+        }
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+fn outline(text: &mut String, spec: &Specification) {
+    let outline = spec.outline();
+    section(text, "reads", &outline, Role::Input, |stream| stream.data_type.clone());
+    section(text, "computes", &outline, Role::Output, |stream| {
+        format!("{}, {}", stream.data_type, stream.pacing)
+    });
+    section(text, "reports a violation", &outline, Role::Trigger, |stream| {
+        format!("when {}, {}", stream.condition.as_deref().unwrap_or("evaluated"), stream.pacing)
+    });
+    if !outline.iter().any(|stream| stream.role == Role::Trigger) {
+        *text += "\nIt has no trigger, so a run of it never reports a violation.\n";
+    }
 }
 
 /// How streams are evaluated, warnings last.

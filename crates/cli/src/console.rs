@@ -3,19 +3,25 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fairstream_core::{
     Adapter, Kind, OptionDoc, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, Time,
     Value, Verdict, VerdictBatch,
 };
 
+use fairstream_fairness::Judge;
+
 use crate::args::Colour;
 use crate::progress::{CLEAR_LINE, grouped};
+use crate::standings;
 
 /// Opens console sinks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ConsoleSinks {
     style: Style,
+    /// Who decides, if the specification is a fairness file.
+    judge: Option<Arc<Mutex<Judge>>>,
 }
 
 /// How lines look.
@@ -27,14 +33,14 @@ struct Style {
 }
 
 impl ConsoleSinks {
-    pub(crate) fn new(colour: Colour) -> ConsoleSinks {
+    pub(crate) fn new(colour: Colour, judge: Option<Arc<Mutex<Judge>>>) -> ConsoleSinks {
         let terminal = io::stdout().is_terminal();
         let colour = match colour {
             Colour::Always => true,
             Colour::Never => false,
             Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        ConsoleSinks { style: Style { colour, clear: terminal } }
+        ConsoleSinks { style: Style { colour, clear: terminal }, judge }
     }
 }
 
@@ -45,7 +51,7 @@ impl SinkFactory for ConsoleSinks {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "console",
-            about: "for people: when a trigger fires first, and how often it did",
+            about: "for people: alarms and how every group stands; when a trigger fires first, and how often it did",
             extensions: &[],
             options: OPTIONS,
         }
@@ -66,7 +72,14 @@ impl SinkFactory for ConsoleSinks {
                 return Err(SinkError::Option { sink: "console".to_owned(), bad });
             }
         };
-        Ok(Box::new(Console { style: self.style, show_all, select: request.select, triggers: Vec::new() }))
+        let judge = self.judge.clone();
+        Ok(Box::new(Console {
+            style: self.style,
+            show_all,
+            select: request.select,
+            triggers: Vec::new(),
+            judge,
+        }))
     }
 }
 
@@ -76,6 +89,7 @@ struct Console {
     select: Selection,
     /// In the order in which they fired first.
     triggers: Vec<Trigger>,
+    judge: Option<Arc<Mutex<Judge>>>,
 }
 
 /// What is known of a trigger that has fired.
@@ -125,10 +139,10 @@ impl Sink for Console {
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
         let mut text = String::new();
         for verdict in batch.iter() {
-            if verdict.kind == Kind::Trigger {
-                self.fire(&mut text, &verdict);
-            } else {
-                self.style.change(&mut text, &verdict);
+            match verdict.kind {
+                Kind::Trigger => self.fire(&mut text, &verdict),
+                Kind::Alarm | Kind::Clear => self.style.alarm(&mut text, &verdict),
+                Kind::Value | Kind::Spawn | Kind::Close => self.style.change(&mut text, &verdict),
             }
         }
         print(&text)
@@ -141,10 +155,15 @@ impl Sink for Console {
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
         let mut text = String::new();
         let so_far = if *end == RunEnd::Complete { "" } else { " so far" };
-        if self.triggers.is_empty() {
-            let _ = writeln!(text, "nothing violated{so_far}");
-        } else {
-            text.push('\n');
+        match (&self.judge, self.triggers.is_empty()) {
+            (Some(judge), _) => {
+                let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
+                text += &standings::describe(&judge, so_far, |alarm| self.style.alarming(alarm));
+            }
+            (None, true) => {
+                let _ = writeln!(text, "nothing violated{so_far}");
+            }
+            (None, false) => text.push('\n'),
         }
         let width = self.triggers.iter().map(|trigger| trigger.stream.len()).max().unwrap_or_default();
         for trigger in &self.triggers {
@@ -207,6 +226,16 @@ impl Style {
             Some(value) => format!("= {value}"),
         };
         text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", verdict.time.for_people())));
+    }
+
+    /// An alarm that is raised or cleared.
+    fn alarm(self, text: &mut String, verdict: &Verdict<'_>) {
+        let word = match verdict.kind {
+            Kind::Alarm => self.alarming("ALARM"),
+            _ => "clear".to_owned(),
+        };
+        let message = verdict.message.unwrap_or_default();
+        text.push_str(&self.cleared(&format!("{:<22} {word}  {message}\n", verdict.time.for_people())));
     }
 
     fn alarming(self, text: &str) -> String {

@@ -126,7 +126,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     let interrupt = Interrupt::watch(&stop);
     let address = Address::parse(&output.to);
     let writers = kinds::event_writer_for(&address)?;
-    refuse_to_destroy(&scenario, location, address.location)?;
+    refuse_to_destroy(&scenario, location, &address.location)?;
     let Begun { mut source, remarks } = scenario.begin(&SourceRequest {
         location: location.clone(),
         options: options.clone(),
@@ -136,7 +136,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     })?;
     // Opened last: a mistake above must not cost the user the events of an earlier time.
     let mut writer = writers.open(&EventWriterRequest {
-        location: address.location.to_owned(),
+        location: address.location.clone(),
         options: address.options,
         schema: source.schema(),
         time_format: scenario.time_format,

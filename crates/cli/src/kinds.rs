@@ -26,27 +26,27 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
 }
 
 /// Every kind of sink, with `console` as this run wants it.
-pub(crate) fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
-    vec![Box::new(console), Box::new(JsonSinks), Box::new(CsvSinks), Box::new(PluginSinks)]
+pub(crate) fn sinks(console: &ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
+    vec![Box::new(console.clone()), Box::new(JsonSinks), Box::new(CsvSinks), Box::new(PluginSinks)]
 }
 
 /// Options that every sink takes.
 pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
     name: "select",
     default: "triggers",
-    help: "`changes` writes every new value, spawned and closed instance as well",
+    help: "`alarms` leaves triggers out; `changes` writes every new value, spawned and closed instance as well",
 };
 
 /// `[KIND:]LOCATION[?OPTION=VALUE&...]`, taken apart.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Address<'a> {
-    kind: Option<&'a str>,
-    pub(crate) location: &'a str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) kind: Option<String>,
+    pub(crate) location: String,
     pub(crate) options: Options,
 }
 
-impl<'a> Address<'a> {
-    pub(crate) fn parse(text: &'a str) -> Address<'a> {
+impl Address {
+    pub(crate) fn parse(text: &str) -> Address {
         let (rest, options) = match text.rsplit_once('?') {
             Some((rest, query)) => match pairs(query) {
                 Some(options) => (rest, options),
@@ -57,8 +57,10 @@ impl<'a> Address<'a> {
         // A single letter is a drive, not a kind.
         let is_kind = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_alphanumeric());
         match rest.split_once(':') {
-            Some((kind, location)) if is_kind(kind) => Address { kind: Some(kind), location, options },
-            _ => Address { kind: None, location: rest, options },
+            Some((kind, location)) if is_kind(kind) => {
+                Address { kind: Some(kind.to_owned()), location: location.to_owned(), options }
+            }
+            _ => Address { kind: None, location: rest.to_owned(), options },
         }
     }
 }
@@ -68,44 +70,42 @@ fn pairs(query: &str) -> Option<Options> {
 }
 
 /// The kind of source that an address means; its options are checked.
-pub(crate) fn source_for(address: &Address<'_>) -> anyhow::Result<Box<dyn SourceFactory>> {
-    let kind = match (address.kind, address.location) {
-        (None, "-") => Some("jsonl"),
-        (kind, _) => kind,
-    };
+pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
+    let kind = address.kind.as_deref().or((address.location == "-").then_some("jsonl"));
     let mut kinds = sources();
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
-    let index = find(&adapters, kind, address.location)?;
+    let index = find(&adapters, kind, &address.location)?;
     check(address, adapters[index].options)?;
     Ok(kinds.swap_remove(index))
 }
 
 /// The kind of sink that an address means; its options are checked.
-pub(crate) fn sink_for(address: &Address<'_>, console: ConsoleSinks) -> anyhow::Result<Box<dyn SinkFactory>> {
-    let kind = match (address.kind, address.location) {
+pub(crate) fn sink_for(address: &Address, console: &ConsoleSinks) -> anyhow::Result<Box<dyn SinkFactory>> {
+    let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
         (None, "console") => Some("console"),
         (kind, _) => kind,
     };
     let mut kinds = sinks(console);
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
-    let index = find(&adapters, kind, address.location)?;
+    let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;
     Ok(kinds.swap_remove(index))
 }
 
 /// The kind of event writer that an address means; its options are checked.
-pub(crate) fn event_writer_for(address: &Address<'_>) -> anyhow::Result<Box<dyn EventWriterFactory>> {
-    let kind = address.kind.or((address.location == "-").then_some("jsonl"));
+pub(crate) fn event_writer_for(address: &Address) -> anyhow::Result<Box<dyn EventWriterFactory>> {
+    let kind = address.kind.as_deref().or((address.location == "-").then_some("jsonl"));
     let mut kinds = event_writers();
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
-    let index = find(&adapters, kind, address.location)?;
+    let index = find(&adapters, kind, &address.location)?;
     check(address, adapters[index].options)?;
     Ok(kinds.swap_remove(index))
 }
 
-fn check(address: &Address<'_>, options: &[OptionDoc]) -> anyhow::Result<()> {
-    let name = if address.location.is_empty() { address.kind.unwrap_or_default() } else { address.location };
+fn check(address: &Address, options: &[OptionDoc]) -> anyhow::Result<()> {
+    let Address { kind, location, .. } = address;
+    let name = if location.is_empty() { kind.as_deref().unwrap_or_default() } else { location };
     address.options.check(options).map_err(|bad| anyhow!("{name}: {bad}"))
 }
 
@@ -133,12 +133,12 @@ fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Res
 mod tests {
     use super::*;
 
-    fn address(
-        kind: Option<&'static str>,
-        location: &'static str,
-        options: &[(&str, &str)],
-    ) -> Address<'static> {
-        Address { kind, location, options: options.iter().map(|(key, value)| (*key, *value)).collect() }
+    fn address(kind: Option<&'static str>, location: &'static str, options: &[(&str, &str)]) -> Address {
+        Address {
+            kind: kind.map(str::to_owned),
+            location: location.to_owned(),
+            options: options.iter().map(|(key, value)| (*key, *value)).collect(),
+        }
     }
 
     #[test]

@@ -5,20 +5,25 @@ mod adapters;
 mod args;
 mod bad_rows;
 mod check;
+mod compile;
 mod console;
 mod generate;
+mod init;
 mod interrupt;
 mod kinds;
 mod load;
 mod outputs;
 mod progress;
 mod run;
+mod sample;
+mod standings;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use fairstream_engine::SpecError;
+use fairstream_fairness::FileError;
 
 use args::{Arguments, Command};
 
@@ -35,6 +40,8 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Compile(arguments) => compile::compile(&arguments),
+        Command::Init(arguments) => init::init(&arguments),
         Command::Generate(arguments) => generate::generate(&arguments),
         Command::Adapters { plugin: None } => print(&adapters::built_in()),
         Command::Adapters { plugin: Some(path) } => adapters::of_plugin(&path).and_then(|text| print(&text)),
@@ -67,8 +74,9 @@ fn note(text: &str) {
 }
 
 fn report(error: &anyhow::Error) {
-    match error.downcast_ref::<SpecError>() {
-        Some(error) => note(&error.render(io::stderr().is_terminal())),
-        None => note(&format!("error: {error:#}")),
+    match (error.downcast_ref::<SpecError>(), error.downcast_ref::<FileError>()) {
+        (Some(error), _) => note(&error.render(io::stderr().is_terminal())),
+        (_, Some(error)) => note(&error.to_string()),
+        _ => note(&format!("error: {error:#}")),
     }
 }

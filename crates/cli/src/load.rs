@@ -5,62 +5,141 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
+use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
 
 use crate::args::{EngineKind, InputArguments};
 use crate::kinds::{self, Address};
+use crate::sample;
 
-/// Reads and parses the specification, and makes sure that an engine can evaluate it.
-pub(crate) fn specification(path: &Path, engine: EngineKind) -> anyhow::Result<Specification> {
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        bail!(
-            "{}: a specification is RTLola text (.lola); fairness files (.toml) are not read yet",
-            path.display()
-        );
+/// What is to be monitored, and on what.
+pub(crate) struct Monitor {
+    pub(crate) spec: Specification,
+    /// What it was compiled from, if it was.
+    pub(crate) fairness: Option<Compiled>,
+    /// Where events come from: the arguments, or else the fairness file.
+    pub(crate) inputs: Vec<Address>,
+    /// Where the fairness file wants verdicts.
+    pub(crate) sinks: Vec<Address>,
+    /// The columns that sources have to have.
+    pub(crate) wanted: Vec<WantedColumn>,
+    time: Option<String>,
+    time_format: Option<String>,
+}
+
+/// Reads and parses what is to be monitored.
+pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
+    let path = &arguments.spec;
+    let text = text(path)?;
+    let given: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
+    let time_format = arguments.time_format.map(|format| format.name().to_owned());
+    if !is_fairness_file(path) {
+        let spec = Specification::parse(&path.to_string_lossy(), &text)?;
+        let wanted = spec.wanted().to_vec();
+        let time = arguments.time.clone();
+        return Ok(Monitor {
+            spec,
+            fairness: None,
+            inputs: given,
+            sinks: Vec::new(),
+            wanted,
+            time,
+            time_format,
+        });
     }
+    let file = FairnessFile::parse(&path.to_string_lossy(), &text)?;
+    let of_file = |endpoints: &[Endpoint]| -> Vec<Address> {
+        endpoints.iter().map(|endpoint| address(endpoint, path)).collect()
+    };
+    let inputs = if given.is_empty() { of_file(file.sources()) } else { given };
+    let sinks = of_file(file.sinks());
+    let time = arguments.time.clone().or_else(|| file.time().map(str::to_owned));
+    let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
+    // What the file leaves out, the inputs may know.
+    let known =
+        if file.columns().is_empty() { sample::columns(&inputs, time.as_deref())? } else { Vec::new() };
+    let (compiled, spec) = compile(&file, &known)?;
+    let mut wanted = spec.wanted().to_vec();
+    wanted.retain(|column| Some(column.name.as_str()) != compiled.clock());
+    Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format })
+}
+
+/// A fairness file as RTLola that the frontend has accepted.
+pub(crate) fn compile(
+    file: &FairnessFile,
+    known: &[fairstream_fairness::Column],
+) -> anyhow::Result<(Compiled, Specification)> {
+    let compiled = file.compile(known)?;
+    match Specification::parse(&format!("{} (compiled)", file.title()), compiled.rtlola()) {
+        Ok(spec) => Ok((compiled, spec)),
+        // What is wrong stands in an expression of the user's, or else in what we made of it.
+        Err(error) => match compiled.blame(&error.places()) {
+            Some(blamed) => Err(blamed.into()),
+            None => Err(error.into()),
+        },
+    }
+}
+
+impl Monitor {
+    /// Makes sure that an engine can evaluate it.
+    pub(crate) fn check(&self, engine: EngineKind, path: &Path) -> anyhow::Result<()> {
+        let check = match engine {
+            EngineKind::Compiled => CompiledEngine::check(&self.spec),
+            EngineKind::Reference => ReferenceEngine::check(&self.spec),
+        };
+        check.with_context(|| path.display().to_string())
+    }
+
+    /// Opens every input.
+    pub(crate) fn sources(&self, context: &SourceContext) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
+            bail!("standard input is read twice");
+        }
+        let mut sources = Vec::new();
+        for input in &self.inputs {
+            let mut address = input.clone();
+            if let Some(time) = &self.time {
+                address.options.set_default("time", time);
+            }
+            if let Some(format) = &self.time_format {
+                address.options.set_default("time_format", format);
+            }
+            let kind = kinds::source_for(&address)?;
+            sources.push(kind.open(&SourceRequest {
+                location: address.location,
+                options: address.options,
+                wanted: self.wanted.clone(),
+                resume: None,
+                context: context.clone(),
+            })?);
+        }
+        Ok(sources)
+    }
+
+    /// The columns that the specification reads, in those sources.
+    pub(crate) fn columns(&self, sources: &[Box<dyn Source>]) -> anyhow::Result<Columns> {
+        Ok(Columns::bind(&self.wanted, sources)?)
+    }
+}
+
+pub(crate) fn is_fairness_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml")
+}
+
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let Ok(text) = String::from_utf8(bytes) else {
-        bail!("cannot read {}: it is not UTF-8 text", path.display());
-    };
-    let spec = Specification::parse(&path.to_string_lossy(), &text)?;
-    let check = match engine {
-        EngineKind::Compiled => CompiledEngine::check(&spec),
-        EngineKind::Reference => ReferenceEngine::check(&spec),
-    };
-    check.with_context(|| path.display().to_string())?;
-    Ok(spec)
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => bail!("cannot read {}: it is not UTF-8 text", path.display()),
+    }
 }
 
-/// Opens every input.
-pub(crate) fn sources(
-    arguments: &InputArguments,
-    wanted: &[WantedColumn],
-    context: &SourceContext,
-) -> anyhow::Result<Vec<Box<dyn Source>>> {
-    if arguments.inputs.iter().filter(|input| Address::parse(input).location == "-").count() > 1 {
-        bail!("standard input is read twice");
-    }
-    let mut sources = Vec::new();
-    for input in &arguments.inputs {
-        let mut address = Address::parse(input);
-        if let Some(time) = &arguments.time {
-            address.options.set_default("time", time);
-        }
-        if let Some(format) = arguments.time_format {
-            address.options.set_default("time_format", format.name());
-        }
-        let kind = kinds::source_for(&address)?;
-        sources.push(kind.open(&SourceRequest {
-            location: address.location.to_owned(),
-            options: address.options,
-            wanted: wanted.to_vec(),
-            resume: None,
-            context: context.clone(),
-        })?);
-    }
-    Ok(sources)
-}
-
-/// The columns that the specification reads, in those sources.
-pub(crate) fn columns(spec: &Specification, sources: &[Box<dyn Source>]) -> anyhow::Result<Columns> {
-    Ok(Columns::bind(spec.wanted(), sources)?)
+/// A `[[source]]` or `[[sink]]` of a fairness file, whose paths count from where the file is.
+fn address(endpoint: &Endpoint, file: &Path) -> Address {
+    let is_path = !["-", "console"].contains(&endpoint.path.as_str());
+    let folder = file.parent().filter(|folder| is_path && !folder.as_os_str().is_empty());
+    let location = match folder {
+        Some(folder) => folder.join(&endpoint.path).to_string_lossy().into_owned(),
+        None => endpoint.path.clone(),
+    };
+    Address { kind: endpoint.kind.clone(), location, options: endpoint.options.iter().cloned().collect() }
 }

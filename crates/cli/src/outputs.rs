@@ -10,19 +10,30 @@ use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
 use crate::console::ConsoleSinks;
 use crate::kinds::{self, Address};
+use crate::load::Monitor;
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
-pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
-    let console = ConsoleSinks::new(arguments.color);
-    let to_console = ["console".to_owned()];
-    let wanted = if arguments.to.is_empty() { to_console.as_slice() } else { &arguments.to };
+pub(crate) fn open(
+    arguments: &RunArguments,
+    monitor: &Monitor,
+    console: &ConsoleSinks,
+) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
+    let mut wanted: Vec<Address> = arguments.to.iter().map(|sink| Address::parse(sink)).collect();
+    if wanted.is_empty() {
+        wanted.clone_from(&monitor.sinks);
+    }
+    if wanted.is_empty() {
+        wanted.push(Address::parse("console"));
+    }
     let mut openings = Vec::new();
-    for sink in wanted {
-        let address = Address::parse(sink);
+    for address in wanted {
         let kind = kinds::sink_for(&address, console)?;
+        // People read alarms; what raised them is for machines.
+        let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
+        let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };
         let request = SinkRequest {
-            location: address.location.to_owned(),
-            select: address.options.parse("select", Selection::Triggers)?,
+            select: address.options.parse("select", default)?,
+            location: address.location,
             options: address.options,
             resume: None,
         };
@@ -34,14 +45,14 @@ pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }
-    refuse_to_destroy(arguments, &written)?;
+    refuse_to_destroy(arguments, &monitor.inputs, &written)?;
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
 }
 
 /// Nothing that is read may be written, and nothing twice.
-fn refuse_to_destroy(arguments: &RunArguments, written: &[&str]) -> anyhow::Result<()> {
-    let inputs = arguments.input.inputs.iter().map(|input| Address::parse(input).location);
+fn refuse_to_destroy(arguments: &RunArguments, inputs: &[Address], written: &[&str]) -> anyhow::Result<()> {
+    let inputs = inputs.iter().map(|input| input.location.as_str());
     let inputs: Vec<&Path> =
         inputs.map(|input| Path::new(if input == "-" { "/dev/stdin" } else { input })).collect();
     let place = |location: &&str| {

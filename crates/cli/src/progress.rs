@@ -19,8 +19,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Shows how far a run has come.
-    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool) -> Progress {
-        Progress::show(quiet, move |elapsed| line(&counters.now(), elapsed))
+    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> Progress {
+        Progress::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
     }
 
     /// Shows what `line` says of the time that has passed.
@@ -58,9 +58,9 @@ fn show(text: &str) {
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
-fn line(counts: &Counts, elapsed: Duration) -> String {
+fn line(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
-    format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), counted(counts.triggers, "violation"))
+    format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), found(counts, is_judged))
 }
 
 /// `1,000 events  500/s`.
@@ -69,12 +69,17 @@ pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
     format!("{}  {}/s", counted(events, "event"), grouped(rate as u64))
 }
 
+/// Alarms where there is a judge, violations where there is none.
+fn found(counts: &Counts, is_judged: bool) -> String {
+    if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
+}
+
 /// What a run came to, in a few lines.
-pub(crate) fn summary(counts: &Counts, elapsed: Duration) -> String {
+pub(crate) fn summary(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
     let mut text = format!(
         "{}, {} in {:.1} s",
         counted(counts.evaluated, "event"),
-        counted(counts.triggers, "violation"),
+        found(counts, is_judged),
         elapsed.as_secs_f64()
     );
     for (count, what, more) in [

@@ -1,40 +1,54 @@
 //! `fairstream run`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::bail;
-use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, StopToken};
+use fairstream_core::{BuildEngine, Engine, EngineError, Pipeline, RunOptions, SourceContext, StopToken};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
+use fairstream_fairness::{Compiled, Judge, JudgedEngine};
+
 use crate::args::{EngineKind, RunArguments};
+use crate::console::ConsoleSinks;
 use crate::interrupt::Interrupt;
+use crate::load::Monitor;
 use crate::progress::{Progress, summary};
 use crate::{Outcome, load, note, outputs};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
-fn build(spec: Specification, kind: EngineKind, verify: bool) -> BuildEngine {
+fn build(
+    spec: Specification,
+    kind: EngineKind,
+    verify: bool,
+    judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
+) -> BuildEngine {
     Box::new(move |start| {
-        let compiled = || Ok(Box::new(CompiledEngine::new(&spec, start)?) as Box<dyn Engine>);
-        let reference = || Ok(Box::new(ReferenceEngine::new(&spec, start)?) as Box<dyn Engine>);
-        match (verify, kind) {
+        type Built = Result<Box<dyn Engine>, EngineError>;
+        let compiled = || -> Built { Ok(Box::new(CompiledEngine::new(&spec, start)?)) };
+        let reference = || -> Built { Ok(Box::new(ReferenceEngine::new(&spec, start)?)) };
+        let engine: Box<dyn Engine> = match (verify, kind) {
             (true, _) => {
                 let engines = [("compiled", compiled()?), ("reference", reference()?)];
-                Ok(Box::new(VerifyingEngine::new(engines, start)?))
+                Box::new(VerifyingEngine::new(engines, start)?)
             }
-            (false, EngineKind::Compiled) => compiled(),
-            (false, EngineKind::Reference) => reference(),
-        }
+            (false, EngineKind::Compiled) => compiled()?,
+            (false, EngineKind::Reference) => reference()?,
+        };
+        let Some((fairness, judge)) = judged else { return Ok(engine) };
+        let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
+        Ok(Box::new(JudgedEngine::new(engine, &fairness, &columns, judge)?))
     })
 }
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
-    let spec = load::specification(&arguments.input.spec, arguments.engine)?;
+    let monitor = load::monitor(&arguments.input)?;
+    monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
         // The other engine, too, must be able to evaluate it.
-        load::specification(&arguments.input.spec, EngineKind::Reference)?;
+        monitor.check(EngineKind::Reference, &arguments.input.spec)?;
     }
-    if arguments.input.inputs.is_empty() {
+    if monitor.inputs.is_empty() {
         bail!("there is no input: name a file after the specification, or `csv:-` for standard input");
     }
     if let (Some(since), Some(until)) = (arguments.since, arguments.until)
@@ -45,10 +59,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let sources = load::sources(&arguments.input, spec.wanted(), &context)?;
-    let columns = load::columns(&spec, &sources)?;
+    let sources = monitor.sources(&context)?;
+    let columns = monitor.columns(&sources)?;
+    let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
+    let judge = rules.map(|rules| Arc::new(Mutex::new(Judge::new(rules))));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let (sinks, bad_rows) = outputs::open(arguments)?;
+    let console = ConsoleSinks::new(arguments.color, judge.clone());
+    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &console)?;
     let options = RunOptions {
         since: arguments.since,
         until: arguments.until,
@@ -62,18 +79,21 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         })),
         ..RunOptions::default()
     };
+    let Monitor { spec, fairness, .. } = monitor;
+    let judged = fairness.zip(judge);
+    let is_judged = judged.is_some();
     if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
-    let engine = build(spec, arguments.engine, arguments.verify);
+    let engine = build(spec, arguments.engine, arguments.verify, judged);
 
     interrupt.start();
     let start = Instant::now();
-    let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet);
+    let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet, is_judged);
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     if !arguments.quiet {
-        note(&summary(&report.counts, start.elapsed()));
+        note(&summary(&report.counts, start.elapsed(), is_judged));
         if report.counts.evaluated == 0 && report.error.is_none() {
             note("warning: no event was evaluated");
         }
@@ -81,7 +101,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     match report.error {
         Some(error) => Err(error.into()),
         None if interrupt.happened() => Ok(Outcome::Interrupted),
-        None if report.counts.triggers > 0 => Ok(Outcome::Violated),
+        // For a fairness file the judge decides: an alarm that was raised stays raised for the exit code.
+        None if is_judged && report.counts.alarms > 0 => Ok(Outcome::Violated),
+        None if !is_judged && report.counts.triggers > 0 => Ok(Outcome::Violated),
         None => Ok(Outcome::NothingViolated),
     }
 }

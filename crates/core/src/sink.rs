@@ -107,10 +107,12 @@ pub struct SinkRequest {
 /// Verdicts that somebody asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
-    /// Violated triggers only.
+    /// Alarms only, raised and cleared.
+    Alarms,
+    /// Violated triggers as well.
     #[default]
     Triggers,
-    /// Every change of every stream: values, spawned and closed instances, triggers.
+    /// Every change of every stream as well: values, spawned and closed instances.
     Changes,
 }
 
@@ -119,9 +121,10 @@ impl std::str::FromStr for Selection {
 
     fn from_str(text: &str) -> Result<Selection, String> {
         match text {
+            "alarms" => Ok(Selection::Alarms),
             "triggers" => Ok(Selection::Triggers),
             "changes" => Ok(Selection::Changes),
-            _ => Err("there are `triggers` and `changes`".to_owned()),
+            _ => Err("there are `alarms`, `triggers` and `changes`".to_owned()),
         }
     }
 }

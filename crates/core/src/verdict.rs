@@ -23,10 +23,15 @@ pub enum Kind {
     Spawn,
     /// An instance ended.
     Close,
+    /// An alarm was raised, by whoever judges what the streams say.
+    Alarm,
+    /// An alarm was cleared.
+    Clear,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Trigger, Kind::Value, Kind::Spawn, Kind::Close];
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Trigger, Kind::Value, Kind::Spawn, Kind::Close, Kind::Alarm, Kind::Clear];
 
     /// The word in the column `kind`.
     pub fn name(self) -> &'static str {
@@ -35,6 +40,17 @@ impl Kind {
             Kind::Value => "value",
             Kind::Spawn => "spawn",
             Kind::Close => "close",
+            Kind::Alarm => "alarm",
+            Kind::Clear => "clear",
+        }
+    }
+
+    /// Whether somebody who asks for `selection` gets verdicts of this kind.
+    pub(crate) fn is_in(self, selection: Selection) -> bool {
+        match self {
+            Kind::Alarm | Kind::Clear => true,
+            Kind::Trigger => selection >= Selection::Triggers,
+            Kind::Value | Kind::Spawn | Kind::Close => selection >= Selection::Changes,
         }
     }
 }
@@ -80,9 +96,10 @@ pub struct Verdict<'a> {
     pub stream: &'a str,
     /// To which instance: its parameters as a JSON array. `None` for a stream without instances.
     pub instance: Option<&'a str>,
-    /// The new value, when `kind` is [`Kind::Value`].
+    /// The new value, when `kind` is [`Kind::Value`]; what an alarm is about, when it is
+    /// [`Kind::Alarm`] or [`Kind::Clear`].
     pub value: Option<Value<'a>>,
-    /// The message, when `kind` is [`Kind::Trigger`].
+    /// The message, when `kind` is [`Kind::Trigger`], [`Kind::Alarm`] or [`Kind::Clear`].
     pub message: Option<&'a str>,
 }
 
@@ -143,10 +160,10 @@ impl VerdictBatch {
         (0..self.len()).map(move |row| columns.verdict(row))
     }
 
-    /// How many triggers fired.
-    pub(crate) fn triggers(&self) -> usize {
+    /// How many verdicts are of a kind.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
         let view = View::of(&self.rows);
-        (0..self.len()).filter(|row| view.kind(*row) == Kind::Trigger).count()
+        (0..self.len()).filter(|row| view.kind(*row) == kind).count()
     }
 
     /// Only what `selection` covers.
@@ -155,7 +172,7 @@ impl VerdictBatch {
             return self.clone();
         }
         let view = View::of(&self.rows);
-        let wanted: BooleanArray = (0..self.len()).map(|row| Some(view.kind(row) == Kind::Trigger)).collect();
+        let wanted: BooleanArray = (0..self.len()).map(|row| Some(view.kind(row).is_in(selection))).collect();
         // The mask has one entry a row, so filtering cannot fail.
         let rows = filter_record_batch(&self.rows, &wanted).unwrap_or_else(|_| self.rows.clone());
         VerdictBatch { rows }

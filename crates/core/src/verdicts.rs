@@ -7,7 +7,7 @@ use arrow::array::{
     StringArray, StringBuilder, TimestampNanosecondArray, UInt64Builder,
 };
 
-use crate::{Kind, Selection, Time, Value, VerdictBatch, verdict_schema};
+use crate::{Kind, Selection, Time, Value, Verdict, VerdictBatch, verdict_schema};
 
 /// The run is ending: no further verdict is wanted. An engine that gets this returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,11 @@ impl<F: FnMut(VerdictBatch) -> Result<(), Closed>> Outlet for F {
 /// time with a verdict at every tick needs no memory to speak of.
 pub struct Verdicts {
     selection: Selection,
+    /// The streams whose values, spawns and closes are wanted; `None`: all.
+    changes_of: Option<Vec<bool>>,
+    /// Of these, the streams whose values are wanted though they are as before; `None`: all.
+    repeats_of: Option<Vec<bool>>,
+    triggers: bool,
     outlet: Box<dyn Outlet>,
     max_rows: usize,
     stream_names: ArrayRef,
@@ -70,6 +75,9 @@ impl Verdicts {
     ) -> Verdicts {
         Verdicts {
             selection,
+            changes_of: None,
+            repeats_of: None,
+            triggers: true,
             outlet: Box::new(outlet),
             max_rows: max_rows.max(1),
             stream_names: Arc::new(StringArray::from_iter_values(streams)),
@@ -77,9 +85,47 @@ impl Verdicts {
         }
     }
 
-    /// What somebody reads: an engine need not build anything else.
+    /// Takes values, spawns and closes of these streams only, if it takes them at all. `repeated` are those
+    /// of them whose every value is wanted; of the others an engine may leave out one that is as before.
+    #[must_use]
+    pub fn with_changes_of(mut self, streams: &[usize], repeated: &[usize]) -> Verdicts {
+        let flags = |streams: &[usize]| {
+            let last = streams.iter().max().map_or(0, |last| last + 1);
+            (0..last).map(|stream| streams.contains(&stream)).collect()
+        };
+        self.changes_of = Some(flags(streams));
+        self.repeats_of = Some(flags(repeated));
+        self
+    }
+
+    /// Takes no triggers.
+    #[must_use]
+    pub fn without_triggers(mut self) -> Verdicts {
+        self.triggers = false;
+        self
+    }
+
+    /// What somebody reads.
     pub fn selection(&self) -> Selection {
         self.selection
+    }
+
+    /// Whether a value of a stream that is as before is wanted, too. Where it is not, an engine may say it all
+    /// the same.
+    pub fn wants_repeats(&self, stream: usize) -> bool {
+        let of_stream = |streams: &Vec<bool>| streams.get(stream).is_some_and(|wanted| *wanted);
+        self.repeats_of.as_ref().is_none_or(of_stream)
+    }
+
+    /// Whether somebody reads this of a stream: an engine need not build anything else.
+    pub fn wants(&self, kind: Kind, stream: usize) -> bool {
+        let of_stream = |streams: &Vec<bool>| streams.get(stream).is_some_and(|wanted| *wanted);
+        let is_wanted = match kind {
+            Kind::Alarm | Kind::Clear => true,
+            Kind::Trigger => self.triggers,
+            Kind::Value | Kind::Spawn | Kind::Close => self.changes_of.as_ref().is_none_or(of_stream),
+        };
+        is_wanted && kind.is_in(self.selection)
     }
 
     /// Whether verdicts are still wanted: for engines to ask now and then in work that yields
@@ -135,6 +181,44 @@ impl Verdicts {
         self.push(time, Kind::Close, stream, Some(instance), None, None)
     }
 
+    /// An alarm was raised: what about, and the whole in a sentence.
+    ///
+    /// # Errors
+    /// The run is ending.
+    pub fn alarm(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        value: Value<'_>,
+        message: &str,
+    ) -> Result<(), Closed> {
+        self.push(time, Kind::Alarm, stream, instance, Some(value), Some(message))
+    }
+
+    /// An alarm was cleared: what about, and the whole in a sentence.
+    ///
+    /// # Errors
+    /// The run is ending.
+    pub fn clear(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        value: Value<'_>,
+        message: &str,
+    ) -> Result<(), Closed> {
+        self.push(time, Kind::Clear, stream, instance, Some(value), Some(message))
+    }
+
+    /// Says a verdict again, of a stream that has this index here.
+    ///
+    /// # Errors
+    /// The run is ending.
+    pub fn repeat(&mut self, verdict: &Verdict<'_>, stream: usize) -> Result<(), Closed> {
+        self.push(verdict.time, verdict.kind, stream, verdict.instance, verdict.value, verdict.message)
+    }
+
     /// Hands on what has been collected. The pipeline calls it after each batch of events.
     ///
     /// # Errors
@@ -159,7 +243,7 @@ impl Verdicts {
         value: Option<Value<'_>>,
         message: Option<&str>,
     ) -> Result<(), Closed> {
-        if self.selection == Selection::Triggers && kind != Kind::Trigger {
+        if !self.wants(kind, stream) {
             return Ok(());
         }
         let columns = &mut self.columns;
@@ -249,6 +333,8 @@ mod tests {
         }
         verdicts.trigger(Time(3), 1, None, "too much").unwrap();
         verdicts.close(Time(4), 0, "[7]").unwrap();
+        verdicts.alarm(Time(5), 1, None, Value::Float(0.2), "unfair").unwrap();
+        verdicts.clear(Time(6), 1, None, Value::Float(0.1), "fair").unwrap();
         verdicts.flush().unwrap();
         verdicts.flush().unwrap();
         batches.take()
@@ -259,20 +345,35 @@ mod tests {
         let whole = collect(Selection::Changes, 1000);
         assert_eq!(whole.len(), 1);
         let rows: Vec<_> = whole[0].iter().collect();
-        assert_eq!(rows.len(), 9);
+        assert_eq!(rows.len(), 11);
         assert_eq!((rows[3].kind, rows[3].value), (Kind::Value, Some(Value::UInt(u64::MAX))));
         assert_eq!((rows[6].stream, rows[6].instance), ("amount", Some("[7]")));
         assert_eq!((rows[7].stream, rows[7].message, rows[7].time), ("trigger_0", Some("too much"), Time(3)));
         let pieces = collect(Selection::Changes, 2);
-        assert_eq!(pieces.len(), 5);
+        assert_eq!(pieces.len(), 6);
         assert_eq!(pieces.iter().flat_map(VerdictBatch::iter).collect::<Vec<_>>(), rows);
     }
 
     #[test]
     fn a_selection_is_the_same_early_and_late() {
-        let early = collect(Selection::Triggers, 1000);
-        let late = collect(Selection::Changes, 1000)[0].select(Selection::Triggers);
-        assert_eq!(early[0].iter().collect::<Vec<_>>(), late.iter().collect::<Vec<_>>());
-        assert_eq!((late.len(), late.triggers()), (1, 1));
+        for (selection, expected) in [(Selection::Alarms, 2), (Selection::Triggers, 3)] {
+            let early = collect(selection, 1000);
+            let late = collect(Selection::Changes, 1000)[0].select(selection);
+            assert_eq!(early[0].iter().collect::<Vec<_>>(), late.iter().collect::<Vec<_>>());
+            assert_eq!((late.len(), late.count(Kind::Alarm)), (expected, 1));
+        }
+    }
+
+    #[test]
+    fn changes_of_other_streams_are_left_out() {
+        let nobody = |_: VerdictBatch| Ok(());
+        let streams = ["a".to_owned(), "b".to_owned()];
+        let verdicts = Verdicts::new(&streams, Selection::Changes, 10, nobody).with_changes_of(&[1], &[]);
+        assert!(
+            !verdicts.wants(Kind::Value, 0)
+                && verdicts.wants(Kind::Value, 1)
+                && verdicts.wants(Kind::Trigger, 0)
+        );
+        assert!(!verdicts.wants(Kind::Spawn, 7) && !verdicts.wants_repeats(1));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use arrow::datatypes::DataType;
@@ -241,6 +242,21 @@ pub struct SpecError {
 }
 
 impl SpecError {
+    /// What is wrong, and which bytes of the text that concerns, as far as the frontend says.
+    pub fn places(&self) -> Vec<(Range<usize>, String)> {
+        let place = |diagnostic: &RawDiagnostic<()>| {
+            let labels = diagnostic.labels.iter();
+            labels
+                .map(|label| {
+                    let more =
+                        if label.message.is_empty() { String::new() } else { format!(": {}", label.message) };
+                    (label.range.clone(), format!("{}{more}", diagnostic.message))
+                })
+                .collect::<Vec<_>>()
+        };
+        self.diagnostics.iter().flat_map(place).collect()
+    }
+
     /// Every error with file, line and a caret under the place.
     pub fn render(&self, colour: bool) -> String {
         let mut out = if colour { Buffer::ansi() } else { Buffer::no_color() };

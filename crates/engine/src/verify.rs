@@ -5,9 +5,7 @@ mod compare;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fairstream_core::{
-    Engine, EngineError, EventBatch, Kind, Selection, Time, Verdict, VerdictBatch, Verdicts,
-};
+use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Verdict, VerdictBatch, Verdicts};
 
 pub use compare::first_difference;
 
@@ -175,15 +173,7 @@ impl Engine for VerifyingEngine {
 /// Says a verdict again.
 fn forward(verdict: &Verdict<'_>, streams: &[String], out: &mut Verdicts) -> Result<(), EngineError> {
     let stream = streams.iter().position(|name| name == verdict.stream).unwrap_or_default();
-    let (time, instance) = (verdict.time, verdict.instance);
-    match (verdict.kind, verdict.value) {
-        (Kind::Trigger, _) => out.trigger(time, stream, instance, verdict.message.unwrap_or_default())?,
-        (Kind::Value, Some(value)) => out.value(time, stream, instance, value)?,
-        (Kind::Value, None) => {}
-        (Kind::Spawn, _) => out.spawn(time, stream, instance.unwrap_or_default())?,
-        (Kind::Close, _) => out.close(time, stream, instance.unwrap_or_default())?,
-    }
-    Ok(())
+    Ok(out.repeat(verdict, stream)?)
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub fn sample_verdicts(max_rows: usize) -> Vec<VerdictBatch> {
         }
         verdicts.trigger(Time(time), 1, None, text).expect("an open outlet");
         verdicts.close(Time(time), 0, &instance).expect("an open outlet");
+        verdicts.alarm(Time(time), 1, Some(&instance), Value::Float(0.25), text).expect("an open outlet");
+        verdicts.clear(Time(time), 1, None, Value::Float(0.05), text).expect("an open outlet");
     }
     verdicts.flush().expect("an open outlet");
     batches.take()

@@ -15,6 +15,7 @@ pub struct Counters {
     pub(super) evaluated: AtomicU64,
     pub(super) verdicts: AtomicU64,
     pub(super) triggers: AtomicU64,
+    pub(super) alarms: AtomicU64,
     reached: AtomicI64,
 }
 
@@ -30,6 +31,7 @@ impl Default for Counters {
             evaluated: zero(),
             verdicts: zero(),
             triggers: zero(),
+            alarms: zero(),
             reached: AtomicI64::new(i64::MIN),
         }
     }
@@ -54,6 +56,8 @@ pub struct Counts {
     pub verdicts: u64,
     /// Those of the verdicts that are violated triggers.
     pub triggers: u64,
+    /// Those of the verdicts that raise an alarm.
+    pub alarms: u64,
     /// Event time reached.
     pub reached: Option<Time>,
 }
@@ -72,6 +76,7 @@ impl Counters {
             evaluated: get(&self.evaluated),
             verdicts: get(&self.verdicts),
             triggers: get(&self.triggers),
+            alarms: get(&self.alarms),
             reached: (reached != i64::MIN).then_some(Time(reached)),
         }
     }

@@ -14,8 +14,8 @@ use super::merge::{Merge, Merged};
 use super::shared::Shared;
 use super::write::Parcel;
 use crate::{
-    BuildEngine, Closed, Engine, EngineError, EventBatch, Outlet, RejectedRow, Selection, Time, VerdictBatch,
-    Verdicts, catch_panic,
+    BuildEngine, Closed, Engine, EngineError, EventBatch, Kind, Outlet, RejectedRow, Selection, Time,
+    VerdictBatch, Verdicts, catch_panic,
 };
 
 pub(super) struct Evaluation {
@@ -181,7 +181,8 @@ impl Outlet for Sinks {
             return Err(Closed);
         }
         count(&self.shared.counters.verdicts, batch.len());
-        count(&self.shared.counters.triggers, batch.triggers());
+        count(&self.shared.counters.triggers, batch.count(Kind::Trigger));
+        count(&self.shared.counters.alarms, batch.count(Kind::Alarm));
         self.outlets.iter().try_for_each(|outlet| send(outlet, Parcel::Verdicts(batch.clone()), &self.shared))
     }
 

@@ -117,7 +117,7 @@ impl Evaluator {
             } else {
                 instances.set(slot, plan.member, flag::HOLDS, yields)
             };
-            if changed && self.tells[index] {
+            if changed && self.tells[index] && self.repeats[index] {
                 let holder = if whole { (0, WHOLE) } else { (instances.born(slot), slot) };
                 if yields {
                     state.holders.insert(holder);
@@ -155,7 +155,8 @@ impl Evaluator {
         } else if again {
             state.evaluate.all = true;
         }
-        if yields && !remembers && (self.tells[index] || plan.lists_fresh) {
+        let is_computed = self.tells[index] && (!remembers || !self.repeats[index]);
+        if yields && (is_computed || (!remembers && plan.lists_fresh)) {
             if state.valued.is_empty() {
                 self.valued.push(index);
             }

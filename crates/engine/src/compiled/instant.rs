@@ -49,6 +49,8 @@ pub(super) struct Evaluator {
     pub(super) tells: Vec<bool>,
     /// For each stream whether its evaluation has no consequences but those of a new value.
     pub(super) is_plain: Vec<bool>,
+    /// Whether a value that was kept instead of computed again is told again.
+    pub(super) repeats: Vec<bool>,
     /// Streams with new values at this instant, as far as somebody wants to know.
     pub(super) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
@@ -95,6 +97,7 @@ impl Evaluator {
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
             is_plain: vec![false; plan.streams.len()],
+            repeats: vec![true; plan.streams.len()],
             valued: Vec::new(),
             moved: Vec::new(),
             arrived: Vec::new(),
@@ -111,28 +114,32 @@ impl Evaluator {
         }
     }
 
-    /// Says whose verdicts are wanted from now on.
-    pub(super) fn tell(&mut self, wanted: impl Fn(&StreamPlan) -> bool) -> Result<(), Box<Failed>> {
+    /// Says whose verdicts are wanted from now on, and of whom also values that were kept.
+    pub(super) fn tell(
+        &mut self,
+        wanted: impl Fn(usize, &StreamPlan) -> bool,
+        repeated: impl Fn(usize) -> bool,
+    ) -> Result<(), Box<Failed>> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
-            let tells = wanted(stream);
+            let (tells, repeats) = (wanted(index, stream), stream.is_trigger || repeated(index));
             let eval = &stream.eval;
             self.is_plain[index] = eval.guard.is_none()
                 && if eval.remembers {
-                    eval.windows.is_empty() && !eval.reads_itself
+                    eval.windows.is_empty() && !eval.reads_itself && (!tells || repeats)
                 } else {
                     !tells && !stream.lists_fresh
                 };
-            if tells == self.tells[index] {
+            if (tells, repeats) == (self.tells[index], self.repeats[index]) {
                 continue;
             }
-            self.tells[index] = tells;
+            (self.tells[index], self.repeats[index]) = (tells, repeats);
             if tells && self.state.streams[index].counts {
                 keep_count(&self.plan, &mut self.state, index)?;
             }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
             state.holders.clear();
-            if !tells || !stream.eval.remembers {
+            if !tells || !repeats || !stream.eval.remembers {
                 continue;
             }
             match stream.cell {

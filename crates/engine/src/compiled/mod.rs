@@ -45,9 +45,7 @@ mod verdicts;
 mod windows;
 mod words;
 
-use fairstream_core::{
-    Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts, WantedColumn,
-};
+use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time, Verdicts, WantedColumn};
 
 use self::columns::Column;
 pub use self::explain::Explanation;
@@ -97,11 +95,13 @@ impl CompiledEngine {
         with_deep_stack(|| CompiledEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    fn select(&mut self, selection: Selection) -> Result<(), String> {
+    fn select(&mut self, out: &Verdicts) -> Result<(), String> {
         // Ticks that were skipped count, too, where a count is kept from now on.
         self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
-        let wanted = |stream: &StreamPlan| selection == Selection::Changes || stream.is_trigger;
-        self.evaluator.tell(wanted).map_err(|failed| self.reason(&failed))?;
+        let kind = |stream: &StreamPlan| if stream.is_trigger { Kind::Trigger } else { Kind::Value };
+        let wanted = |index: usize, stream: &StreamPlan| out.wants(kind(stream), index);
+        let repeated = |index: usize| out.wants_repeats(index);
+        self.evaluator.tell(wanted, repeated).map_err(|failed| self.reason(&failed))?;
         self.evaluator.start_counting();
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Engine for CompiledEngine {
 
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         check_columns(events, &self.wanted)?;
-        let selected = self.select(out.selection());
+        let selected = self.select(out);
         selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
         let Evaluator { arrived, state, .. } = &mut self.evaluator;
         arrived.resize_with(self.wanted.len(), Column::default);
@@ -187,7 +187,7 @@ impl Engine for CompiledEngine {
     }
 
     fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        let selected = self.select(out.selection());
+        let selected = self.select(out);
         selected.map_err(|reason| EngineError::Deadline { time, before: None, reason })?;
         self.run_clock(time, None, out)
     }
@@ -207,7 +207,7 @@ mod tests {
 
     use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use arrow::datatypes::{Field, Schema};
-    use fairstream_core::{Position, VerdictBatch};
+    use fairstream_core::{Position, Selection, VerdictBatch};
 
     use super::*;
 

@@ -1,0 +1,20 @@
+//! `fairstream compile`: the RTLola behind a fairness file.
+
+use anyhow::bail;
+use fairstream_fairness::FairnessFile;
+
+use crate::args::CompileArguments;
+use crate::kinds::Address;
+use crate::{Outcome, load, print, sample};
+
+pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<Outcome> {
+    let path = &arguments.file;
+    if !load::is_fairness_file(path) {
+        bail!("{}: a fairness file ends in .toml; RTLola needs no compiling", path.display());
+    }
+    let file = FairnessFile::parse(&path.to_string_lossy(), &load::text(path)?)?;
+    let inputs: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
+    let known = sample::columns(&inputs, file.time())?;
+    let (compiled, _) = load::compile(&file, &known)?;
+    print(compiled.rtlola())
+}

@@ -1,0 +1,84 @@
+//! A look at the beginning of a data file: its columns, and some of their values as text.
+
+use std::num::NonZeroUsize;
+
+use arrow::array::AsArray;
+use arrow::datatypes::DataType;
+use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
+use fairstream_fairness::{Column, ColumnSample, column_types};
+
+use crate::kinds::{self, Address};
+
+/// Rows that are looked at before a run.
+const ROWS: usize = 10_000;
+
+/// The columns of inputs that can be read twice, with the types that their first rows suggest.
+pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<Column>> {
+    let mut columns: Vec<Column> = Vec::new();
+    for input in inputs.iter().filter(|input| input.location != "-") {
+        for column in column_types(&samples(input, time, ROWS)?) {
+            if !columns.iter().any(|known| known.name == column.name) {
+                columns.push(column);
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// So many values of every column but the time.
+pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Vec<ColumnSample>> {
+    let kind = kinds::source_for(input)?;
+    let mut options = input.options.clone();
+    if let Some(time) = time {
+        options.set_default("time", time);
+    }
+    let request = |wanted: Vec<WantedColumn>| SourceRequest {
+        location: input.location.clone(),
+        options: options.clone(),
+        wanted,
+        resume: None,
+        context: SourceContext {
+            max_rows: NonZeroUsize::new(ROWS).unwrap_or(NonZeroUsize::MIN),
+            ..SourceContext::default()
+        },
+    };
+    let mut names = kind.open(&request(Vec::new()))?.offers();
+    names.retain(|name| name != options.text("time").unwrap_or("time"));
+    let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
+    let mut source = kind.open(&request(wanted))?;
+    let schema = source.schema();
+    let mut samples: Vec<ColumnSample> = schema
+        .fields()
+        .iter()
+        .map(|field| ColumnSample::new(field.name(), rtlola_type(field.data_type())))
+        .collect();
+    let mut seen = 0;
+    while seen < rows
+        && let Some(batch) = source.next_batch()?
+    {
+        seen += batch.len();
+        for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
+            let Some(texts) = column.as_string_opt::<i32>() else { continue };
+            texts.iter().for_each(|value| sample.add(value));
+        }
+    }
+    Ok(samples)
+}
+
+/// The type that a source itself has for a column; text says nothing.
+fn rtlola_type(data_type: &DataType) -> Option<String> {
+    let name = match data_type {
+        DataType::Boolean => "Bool",
+        DataType::Int8 => "Int8",
+        DataType::Int16 => "Int16",
+        DataType::Int32 => "Int32",
+        DataType::Int64 => "Int64",
+        DataType::UInt8 => "UInt8",
+        DataType::UInt16 => "UInt16",
+        DataType::UInt32 => "UInt32",
+        DataType::UInt64 => "UInt64",
+        DataType::Float32 | DataType::Float64 => "Float64",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}

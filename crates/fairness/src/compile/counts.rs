@@ -1,0 +1,53 @@
+//! The count layer: resolved trials → counts for each group and stratum.
+
+use crate::unit::in_words;
+
+use super::facts::Amount;
+use super::names::Names;
+use super::scope::{Pace, Scope};
+use super::text::Text;
+
+pub(super) struct CountLayer<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) names: &'a mut Names,
+    pub(super) text: &'a mut Text,
+}
+
+impl CountLayer<'_> {
+    /// How many trials still wait for their horizon; only if there is one.
+    pub(super) fn pending(&mut self) -> Option<String> {
+        let (horizon, pace) = (self.scope.horizon?, self.scope.counted.as_ref()?);
+        let name = self.names.new_name("pending");
+        self.text.line(&format!("// Trials whose {} are not over.", in_words(horizon)));
+        let open = self.scope.over_trials(&self.scope.trial, "count");
+        let resolved = self.scope.over_trials(&self.scope.resolved, "count");
+        self.stream(&name, "UInt64", pace, &format!("{open}\n       - {resolved}"));
+        Some(name)
+    }
+
+    /// An amount, added up over the trials of each group. With a horizon, trials are added when they are
+    /// resolved, and then forgotten.
+    pub(super) fn count(&mut self, amount: &Amount, of_trial: &str, pace: &Pace) -> String {
+        let together = amount.together();
+        let (name, using, zero) = match amount {
+            Amount::Trials(together) => (format!("n_{together}"), "sum", "0"),
+            Amount::Sum(quantity, _) => (format!("sum_{quantity}"), "sum", "0.0"),
+        };
+        let name = self.names.new_name(&name);
+        let counts = matches!(amount, Amount::Trials(_)) && together.is_everybody();
+        let new = self.scope.over_trials(of_trial, if counts { "count" } else { using });
+        let expression = match self.scope.horizon {
+            None => new,
+            Some(_) => format!("{name}({}).last(or: {zero})\n       + {new}", self.scope.count_params()),
+        };
+        self.stream(&name, amount.data_type(), pace, &expression);
+        name
+    }
+
+    fn stream(&mut self, name: &str, data_type: &str, pace: &Pace, expression: &str) {
+        let params = self.scope.count_params();
+        self.text.line(&format!("output {name}({params}) : {data_type}"));
+        self.text.line(&self.scope.spawn_of_count());
+        self.text.line(&format!("  eval @{}\n    with {expression}\n", pace.text()));
+    }
+}

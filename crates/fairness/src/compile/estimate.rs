@@ -1,0 +1,231 @@
+//! The end of the count layer: counts → MAP estimates, the gap between groups, the trigger.
+
+use crate::Comparison;
+use crate::file::{Metric, Prior};
+
+use super::names::Names;
+use super::scope::{Pace, Scope};
+use super::text::Text;
+
+pub(super) struct EstimateLayer<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) names: &'a mut Names,
+    pub(super) text: &'a mut Text,
+    pub(super) metric: &'a Metric,
+    pub(super) pace: Pace,
+    /// A constant further than any number that is compared: what takes a group out of a comparison.
+    pub(super) far: &'a str,
+}
+
+/// The count streams of a rate.
+pub(super) struct RateCounts<'a> {
+    pub(super) numerator: &'a str,
+    pub(super) denominator: &'a str,
+    /// Whether the numerator is a Float64.
+    pub(super) is_sum: bool,
+    /// When they are evaluated.
+    pub(super) pace: &'a Pace,
+}
+
+/// The names of a rate's streams.
+pub(super) struct Estimated {
+    pub(super) prior: Option<String>,
+    pub(super) estimate: String,
+    pub(super) gap_in: Option<String>,
+    /// Evaluated at every check, after all the rest.
+    pub(super) gap: String,
+}
+
+impl EstimateLayer<'_> {
+    pub(super) fn rate(&mut self, base: &str, title: &str, counts: &RateCounts<'_>) -> Estimated {
+        let prior = self.prior(base);
+        let estimate = self.estimate(base, counts, prior.as_deref());
+        let required = self.metric.required_trials();
+        let denominator = self.read(counts.denominator, counts, "0");
+        let [highest, lowest] = match required {
+            0 => [estimate.clone(), estimate.clone()],
+            _ => self.with_evidence(base, &estimate, &denominator, required),
+        };
+        let gap = self.gap(base, &highest, &lowest, required > 0);
+        self.trigger(&gap, title);
+        let overall = self.overall(base, &gap);
+        let gap_in = (!self.scope.strata.is_empty()).then_some(gap);
+        Estimated { prior, estimate, gap_in, gap: overall }
+    }
+
+    /// A count stream, from the pace of this metric.
+    fn read(&self, stream: &str, counts: &RateCounts<'_>, zero: &str) -> String {
+        let params = self.scope.count_params();
+        if *counts.pace == self.pace {
+            format!("{stream}({params})")
+        } else {
+            format!("{stream}({params}).hold(or: {zero})")
+        }
+    }
+
+    fn of_groups(&mut self, name: &str, pacing: &str, expression: &str) {
+        self.text.line(&format!("output {name}({}) : Float64", self.scope.count_params()));
+        self.text.line(&self.scope.spawn_of_count());
+        self.text.line(&format!("  eval @{pacing}\n    with {expression}\n"));
+    }
+
+    fn prior(&mut self, base: &str) -> Option<String> {
+        let Prior::Expression(expression) = &self.metric.prior else { return None };
+        let name = self.names.new_name(&format!("{base}_prior"));
+        let mark = self.text.mark(expression);
+        self.text.line("// The prior belief γ, anew at every check.");
+        self.of_groups(&name, &self.pace.text(), &mark);
+        Some(name)
+    }
+
+    fn estimate(&mut self, base: &str, counts: &RateCounts<'_>, prior: Option<&str>) -> String {
+        let name = self.names.new_name(&format!("{base}_estimate"));
+        let denominator = self.read(counts.denominator, counts, "0");
+        let of = format!("cast<UInt64, Float64>({denominator})");
+        let positive = match counts.is_sum {
+            true => self.read(counts.numerator, counts, "0.0"),
+            false => format!("cast<UInt64, Float64>({})", self.read(counts.numerator, counts, "0")),
+        };
+        let (kappa, pace) = (float(self.metric.confidence), self.pace.text());
+        let gamma = match (prior, &self.metric.prior) {
+            (Some(stream), _) => format!("{stream}({})", self.scope.count_params()),
+            (None, Prior::Number(number)) => float(*number),
+            (None, Prior::Expression(_)) => String::new(),
+        };
+        if self.metric.confidence == 0.0 {
+            self.text.line("// Estimates: numerator / denominator, where there is a trial to divide by.");
+            self.of_groups(&name, &format!("{pace} when {denominator} > 0"), &format!("{positive} / {of}"));
+        } else {
+            self.text.line(&format!("// Estimates: (numerator + γκ) / (denominator + κ), with κ = {kappa}."));
+            self.of_groups(
+                &name,
+                &pace,
+                &format!("({positive} + {gamma} * {kappa})\n       / ({of} + {kappa})"),
+            );
+        }
+        name
+    }
+
+    /// Estimates of groups with enough trials; the others stay out of the comparison.
+    fn with_evidence(&mut self, base: &str, estimate: &str, denominator: &str, required: u64) -> [String; 2] {
+        let what = if required == 1 { "a trial" } else { &format!("at least {required} trials") };
+        self.text.line(&format!("// Only groups with {what} are compared."));
+        let pace = self.pace.text();
+        let params = self.scope.count_params();
+        [("most", format!("-{}", self.far)), ("least", self.far.to_owned())].map(|(word, far)| {
+            let name = self.names.new_name(&format!("{base}_{word}"));
+            let value =
+                format!("if {denominator} < {required} then {far} else {estimate}({params}).hold(or: {far})");
+            self.of_groups(&name, &pace, &value);
+            name
+        })
+    }
+
+    /// A value of all groups; of each stratum, if there are strata.
+    fn over_groups(&mut self, name: &str, expression: &str) {
+        let pace = self.pace.text();
+        if self.scope.strata.is_empty() {
+            self.text.line(&format!("output {name} : Float64 @{pace}\n  := {expression}\n"));
+        } else {
+            self.text.line(&format!("output {name}({}) : Float64", self.scope.strata_params()));
+            self.text.line(&self.scope.spawn_of_strata());
+            self.text.line(&format!("  eval @{pace}\n    with {expression}\n"));
+        }
+    }
+
+    fn gap(&mut self, base: &str, highest: &str, lowest: &str, guarded: bool) -> String {
+        let comparison = self.metric.kind.comparison();
+        let word = if comparison == Comparison::Ratio { "ratio" } else { "gap" };
+        let within = if self.scope.strata.is_empty() { "" } else { "_in" };
+        let name = self.names.new_name(&format!("{base}_{word}{within}"));
+        let (far_up, far_down) = (self.far.to_owned(), format!("-{}", self.far));
+        let most =
+            |default: &str| format!("{}.defaults(to: {default})", self.scope.over_groups(highest, "max"));
+        let least =
+            |default: &str| format!("{}.defaults(to: {default})", self.scope.over_groups(lowest, "min"));
+        if comparison == Comparison::Difference && !guarded {
+            let expression = format!("{}\n   - {}", most("0.0"), least("0.0"));
+            self.text.line("// The largest difference between any two groups.");
+            self.over_groups(&name, &expression);
+            return name;
+        }
+        let [most, least] = [most(&far_down), least(&far_up)];
+        let [high, low] = ["highest", "lowest"].map(|word| self.names.new_name(&format!("{base}_{word}")));
+        let params = self.scope.strata_params();
+        let of =
+            |stream: &str| if params.is_empty() { stream.to_owned() } else { format!("{stream}({params})") };
+        let (h, l) = (of(&high), of(&low));
+        self.text.line("// The highest and the lowest estimate.");
+        self.over_groups(&high, &most);
+        let (about, expression) = match comparison {
+            Comparison::Difference => {
+                self.over_groups(&low, &least);
+                (
+                    "The largest difference between any two groups.",
+                    format!("if {h} < {l} then 0.0 else {h} - {l}"),
+                )
+            }
+            Comparison::Ratio => {
+                self.over_groups(&low, &least);
+                (
+                    "The lowest through the highest; 1 where nobody has anything.",
+                    format!("if {h} <= 0.0 ∨ {h} < {l} then 1.0 else {l} / (if {h} > 0.0 then {h} else 1.0)"),
+                )
+            }
+            Comparison::Highest => ("The highest of all groups.", format!("if {h} < 0.0 then 0.0 else {h}")),
+        };
+        self.text.line(&format!("// {about}"));
+        self.over_groups(&name, &expression);
+        name
+    }
+
+    fn trigger(&mut self, gap: &str, title: &str) {
+        let tolerance = float(self.metric.tolerance);
+        let (sign, words) = match self.metric.kind.comparison() {
+            Comparison::Difference => (">", format!("groups differ by more than {}", self.metric.tolerance)),
+            Comparison::Ratio => {
+                ("<", format!("the lowest is less than {} of the highest", self.metric.tolerance))
+            }
+            Comparison::Highest => (">", format!("more than {} in a group", self.metric.tolerance)),
+        };
+        let title: String = title.chars().map(|c| if "\"{}\\".contains(c) { '\'' } else { c }).collect();
+        if self.scope.strata.is_empty() {
+            self.text.line(&format!("trigger {gap} {sign} {tolerance}\n  \"{title} violated: {words}\"\n"));
+            return;
+        }
+        let params = self.scope.strata_params();
+        let places: Vec<String> =
+            self.scope.strata.iter().map(|facet| format!("{{{{{}}}}}", facet.param)).collect();
+        self.text.line(&format!("trigger({params})"));
+        self.text.line(&self.scope.spawn_of_strata());
+        self.text.line(&format!(
+            "  eval @{} when {gap}({params}) {sign} {tolerance}\n    with \"{title} violated in {}: {words}\".format({params})\n",
+            self.pace.text(),
+            places.join(", ")
+        ));
+    }
+
+    /// The worst over all strata.
+    fn overall(&mut self, base: &str, gap: &str) -> String {
+        if self.scope.strata.is_empty() {
+            return gap.to_owned();
+        }
+        let (word, using, default) = match self.metric.kind.comparison() {
+            Comparison::Ratio => ("ratio", "min", "1.0"),
+            _ => ("gap", "max", "0.0"),
+        };
+        let name = self.names.new_name(&format!("{base}_{word}"));
+        self.text.line("// The worst of all strata.");
+        self.text.line(&format!(
+            "output {name} : Float64 @{}\n  := {gap}.aggregate(over_instances: all, using: {using}).defaults(to: {default})\n",
+            self.pace.text()
+        ));
+        name
+    }
+}
+
+/// A number as RTLola reads a Float64.
+fn float(number: f64) -> String {
+    let text = format!("{number}");
+    if text.contains('.') { text } else { format!("{text}.0") }
+}

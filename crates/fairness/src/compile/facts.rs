@@ -1,0 +1,148 @@
+//! What is known of a trial, as the metrics ask for it: yes-or-no facts, sets of them that have to
+//! hold together, and amounts that are added up over trials.
+
+use std::fmt;
+
+use crate::Unit;
+use crate::expression::Expression;
+use crate::metric::{Literal, Measure, Rate};
+
+/// A yes-or-no fact of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fact {
+    /// There is an event such that …
+    Indicator(String),
+    /// A number has a value.
+    Known(Expression),
+    /// The case was asked again with another group, and decided.
+    AskedAgain(Expression),
+    /// … and decided otherwise.
+    Changed(Expression),
+}
+
+/// How streams call it.
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fact::Indicator(name) => f.write_str(name),
+            Fact::Known(number) => write!(f, "{}_known", label(number)),
+            Fact::AskedAgain(_) => f.write_str("asked_again"),
+            Fact::Changed(_) => f.write_str("changed"),
+        }
+    }
+}
+
+/// Facts that hold together, or do not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Together(pub(super) Vec<(Fact, bool)>);
+
+impl Together {
+    fn new(facts: impl IntoIterator<Item = (Fact, bool)>) -> Together {
+        let mut together: Vec<(Fact, bool)> = Vec::new();
+        for fact in facts {
+            if !together.contains(&fact) {
+                together.push(fact);
+            }
+        }
+        Together(together)
+    }
+
+    fn of(literals: &[Literal]) -> Together {
+        Together::new(literals.iter().map(literal))
+    }
+
+    fn and(&self, more: impl IntoIterator<Item = (Fact, bool)>) -> Together {
+        // What is asked for first, in the order in which people say it: high risk and re-offended.
+        Together::new(more.into_iter().chain(self.0.iter().cloned()))
+    }
+
+    /// All trials.
+    pub(super) fn is_everybody(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (fact, holds)) in self.0.iter().enumerate() {
+            let and = if index > 0 { "_and_" } else { "" };
+            write!(f, "{and}{}{fact}", if *holds { "" } else { "not_" })?;
+        }
+        if self.0.is_empty() { f.write_str("trials") } else { Ok(()) }
+    }
+}
+
+/// What is added up over trials.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Amount {
+    /// One for each trial of which this holds.
+    Trials(Together),
+    /// A number of each trial of which this holds.
+    Sum(Quantity, Together),
+}
+
+impl Amount {
+    pub(super) fn together(&self) -> &Together {
+        match self {
+            Amount::Trials(together) | Amount::Sum(_, together) => together,
+        }
+    }
+
+    pub(super) fn data_type(&self) -> &'static str {
+        match self {
+            Amount::Trials(_) => "UInt64",
+            Amount::Sum(..) => "Float64",
+        }
+    }
+}
+
+/// A number that a trial has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Quantity {
+    /// The first value of an expression.
+    Number(Expression),
+    /// Between the first events of two indicators; from the opening if there is but one.
+    Delay { from: Option<String>, to: String, unit: Unit },
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Number(number) => f.write_str(&label(number)),
+            Quantity::Delay { from: Some(from), to, .. } => write!(f, "delay_from_{from}_to_{to}"),
+            Quantity::Delay { from: None, to, .. } => write!(f, "delay_to_{to}"),
+        }
+    }
+}
+
+/// Numerator and denominator of a rate.
+pub(super) fn amounts(rate: &Rate) -> (Amount, Amount) {
+    let given = Together::of(&rate.given);
+    match &rate.measure {
+        Measure::Holds(of) => (Amount::Trials(given.and(of.iter().map(literal))), Amount::Trials(given)),
+        Measure::Number(number) => {
+            let known = given.and([(Fact::Known(number.clone()), true)]);
+            (Amount::Sum(Quantity::Number(number.clone()), known.clone()), Amount::Trials(known))
+        }
+        Measure::Delay { from, to, unit } => {
+            let both = std::iter::once(to).chain(from).map(|name| (Fact::Indicator(name.clone()), true));
+            let known = given.and(both);
+            let delay = Quantity::Delay { from: from.clone(), to: to.clone(), unit: *unit };
+            (Amount::Sum(delay, known.clone()), Amount::Trials(known))
+        }
+        Measure::Flips(decision) => {
+            let again = given.and([(Fact::AskedAgain(decision.clone()), true)]);
+            let changed = given.and([(Fact::Changed(decision.clone()), true)]);
+            (Amount::Trials(changed), Amount::Trials(again))
+        }
+    }
+}
+
+fn literal(literal: &Literal) -> (Fact, bool) {
+    (Fact::Indicator(literal.indicator.clone()), literal.holds)
+}
+
+/// A number's name: its column, if it is one.
+pub(super) fn label(number: &Expression) -> String {
+    number.as_name().unwrap_or("number").to_owned()
+}

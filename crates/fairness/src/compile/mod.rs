@@ -1,0 +1,457 @@
+//! A fairness file → RTLola text, in the shape of the paper: trials, counts, estimates, triggers.
+//!
+//! Two layers that never mix. `trials` is keyed by the trial and turns events into resolved trials;
+//! `counts` and `estimate` add them up for each group and stratum. `scope` holds what the streams over
+//! the same trials have in common, `facts` what the metrics ask of a trial.
+
+mod bind;
+mod counts;
+mod estimate;
+mod facts;
+mod names;
+mod scope;
+mod text;
+mod trials;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use self::counts::CountLayer;
+use self::estimate::{EstimateLayer, Estimated, RateCounts};
+use self::facts::{Amount, Fact, Quantity, amounts};
+use self::names::Names;
+use self::scope::{Pace, Params, Scope};
+use self::text::{Piece, Text};
+use self::trials::TrialLayer;
+use crate::explain::Explanation;
+use crate::file::{Column, FairnessFile, Metric, Prior};
+use crate::judge::{Rule, RuleRate};
+use crate::{FileError, Problem};
+
+/// What a fairness file comes to.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    file: FairnessFile,
+    rtlola: String,
+    pieces: Vec<Piece>,
+    clock: Option<String>,
+    routes: Vec<Route>,
+    rules: Vec<Rule>,
+    streams: Vec<RateStreams>,
+}
+
+/// What a stream tells the judge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) stream: String,
+    pub(crate) metric: usize,
+    pub(crate) rate: usize,
+    pub(crate) tells: Tells,
+    /// How many of its parameters are the group; the rest is the stratum.
+    pub(crate) groups: usize,
+}
+
+/// The streams of one rate, for whoever reads verdicts. Their parameters are the group and then the stratum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateStreams {
+    /// The metric's index in the file.
+    pub metric: usize,
+    /// The rate's index in the metric.
+    pub rate: usize,
+    /// What is counted or added up.
+    pub numerator: String,
+    /// The trials that count.
+    pub denominator: String,
+    /// The trials that still wait, if there is a horizon.
+    pub pending: Option<String>,
+    /// γ, if it is an expression.
+    pub prior: Option<String>,
+    /// The MAP estimate.
+    pub estimate: String,
+    /// The gap, ratio or highest rate in each stratum, if there are strata.
+    pub gap_in: Option<String>,
+    /// The same of all groups, or the worst of all strata.
+    pub gap: String,
+}
+
+impl RateStreams {
+    /// What they tell the judge.
+    fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
+        let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
+        let told = [
+            (Some(numerator), Tells::Numerator),
+            (Some(denominator), Tells::Denominator),
+            (pending.as_ref(), Tells::Pending),
+            (prior.as_ref(), Tells::Prior),
+            (Some(gap), Tells::Check),
+        ];
+        let route = |(stream, tells): (Option<&String>, Tells)| {
+            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, tells, groups })
+        };
+        told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// What the value of a stream means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tells {
+    Numerator,
+    Denominator,
+    Pending,
+    Prior,
+    /// That the rate is to be judged now.
+    Check,
+}
+
+impl Compiled {
+    /// The RTLola text.
+    pub fn rtlola(&self) -> &str {
+        &self.rtlola
+    }
+
+    /// The file that it was compiled from.
+    pub fn file(&self) -> &FairnessFile {
+        &self.file
+    }
+
+    /// The input that holds the time of each event, in nanoseconds since 1970, if a metric needs it.
+    /// No source has it: [`JudgedEngine`](crate::JudgedEngine) supplies it.
+    pub fn clock(&self) -> Option<&str> {
+        self.clock.as_deref()
+    }
+
+    /// What is judged, and how.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The streams of every rate, in the order of the metrics in the file.
+    pub fn streams(&self) -> &[RateStreams] {
+        &self.streams
+    }
+
+    pub(crate) fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
+    /// stands in the fairness file.
+    pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
+        let problem = |(there, message): &(Range<usize>, String)| {
+            // The frontend lists everything that it could have read instead.
+            if !message.starts_with("expected ") {
+                return Some(said(text::locate(&self.pieces, there)?, message));
+            }
+            let at = text::locate(&self.pieces, there).or_else(|| text::before(&self.pieces, there.start))?;
+            let help = "write a condition as RTLola does, such as 'event == \"SCREEN\" and score > 6'";
+            Some(Problem::new(at, "this is not RTLola, or the end of it is missing").help(help))
+        };
+        let mut problems: Vec<Problem> = errors.iter().filter_map(problem).collect();
+        if problems.is_empty() {
+            // A whole stream is at fault: what the user wrote of it must be.
+            let around = errors.iter().filter_map(|(there, message)| {
+                Some((there.len(), said(text::within(&self.pieces, there)?, message)))
+            });
+            problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
+        }
+        (!problems.is_empty()).then(|| self.file.refused(problems))
+    }
+}
+
+/// What the frontend says of an expression, without the name of the part of the frontend that says it.
+fn said(at: Range<usize>, message: &str) -> Problem {
+    if message.starts_with("In pacing type analysis") {
+        let help = "`.hold(or: …)` behind a column is its last value: `score.hold(or: 0)`";
+        return Problem::new(at, "this does not have a value at every check").help(help);
+    }
+    let message = message.strip_prefix("In value type analysis:").unwrap_or(message).trim();
+    Problem::new(at, message)
+}
+
+impl FairnessFile {
+    /// Compiles the file to RTLola. `of_source` are columns that the file does not give a type, if the
+    /// source knows them.
+    ///
+    /// # Errors
+    /// A column that there is not, and whatever else only shows when columns are known.
+    pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
+        let columns = bind::bind(self, of_source)?;
+        let mut names = Names::default();
+        columns.iter().for_each(|column| names.take(&column.name));
+        let params = Params::new(self, &mut names);
+        let clock = needs_clock(self).then(|| names.new_name("now"));
+        let mut compilation = Compilation {
+            file: self,
+            columns: &columns,
+            params,
+            clock,
+            far: names.new_name("far"),
+            names,
+            text: Text::default(),
+            routes: Vec::new(),
+            streams: Vec::new(),
+        };
+        compilation.header();
+        let mut populations: Vec<Vec<String>> = Vec::new();
+        for metric in &self.metrics {
+            let strata = strata_of(metric);
+            if !populations.contains(&strata) {
+                populations.push(strata);
+            }
+        }
+        for strata in &populations {
+            compilation.population(strata);
+        }
+        let Compilation { text, routes, clock, mut streams, .. } = compilation;
+        streams.sort_by_key(|streams| (streams.metric, streams.rate));
+        let (rtlola, pieces) = text.finish();
+        let rtlola = format!("{}\n", rtlola.trim_end());
+        let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
+        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules, streams })
+    }
+}
+
+fn strata_of(metric: &Metric) -> Vec<String> {
+    metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
+}
+
+struct Compilation<'a> {
+    file: &'a FairnessFile,
+    columns: &'a [Column],
+    params: Params,
+    clock: Option<String>,
+    /// A constant.
+    far: String,
+    names: Names,
+    text: Text,
+    routes: Vec<Route>,
+    streams: Vec<RateStreams>,
+}
+
+impl Compilation<'_> {
+    fn header(&mut self) {
+        self.text.line(&format!("// {}", one_line(self.file.title())));
+        self.text.line("//");
+        for paragraph in Explanation::of(self.file).paragraphs() {
+            for line in wrapped(&paragraph, 96) {
+                self.text.line(&format!("// {line}"));
+            }
+        }
+        self.text.push("\n");
+        for Column { name, data_type } in self.columns {
+            self.text.line(&format!("input {name} : {data_type}"));
+        }
+        if let Some(clock) = &self.clock {
+            self.text.line(&format!(
+                "// When an event happened, in nanoseconds since 1970. fairstream supplies it; other tools need the column.\n\
+                 input {clock} : Int64"
+            ));
+        }
+        if self.file.metrics.iter().any(Metric::is_guarded) {
+            self.text.line(&format!(
+                "// Further than any estimate: what takes a group out of a comparison.\n\
+                 constant {} : Float64 := 1000000000000000000000000000.0",
+                self.far
+            ));
+        }
+        self.text.push("\n");
+    }
+
+    /// The streams over the trials with these strata, and the metrics that they are for.
+    fn population(&mut self, strata: &[String]) {
+        let file = self.file;
+        let metrics: Vec<(usize, &Metric)> =
+            file.metrics.iter().enumerate().filter(|(_, metric)| strata_of(metric) == strata).collect();
+        let counted = self.counting_pace(&metrics);
+        let scope = Scope::new(file, strata, counted, &self.params, &mut self.names, &mut self.text);
+        let mut wanted: Vec<Amount> = Vec::new();
+        for rate in metrics.iter().flat_map(|(_, metric)| &metric.rates) {
+            let (numerator, denominator) = amounts(rate);
+            for amount in [denominator, numerator] {
+                if !wanted.contains(&amount) {
+                    wanted.push(amount);
+                }
+            }
+        }
+        let among = if strata.is_empty() { String::new() } else { format!(", by {}", strata.join(" and ")) };
+        self.text.line(&format!(
+            "// ---- Trials{among}: one for each `{}`. Nothing here reads anything of another trial. ----\n",
+            file.trial.key.value
+        ));
+        let clock = self.clock.clone();
+        let layer =
+            TrialLayer::new(file, self.columns, &scope, &mut self.names, &mut self.text, clock.as_deref());
+        let of_trials = layer.write(&wanted);
+
+        self.text.line(&format!("// ---- Counts{among}: trials added up for each group. ----\n"));
+        let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
+        let mut counts: Vec<(Amount, Pace, String)> = Vec::new();
+        for (index, metric) in metrics {
+            let own = Self::pace(metric);
+            let pace = scope.counted.clone().unwrap_or_else(|| own.clone());
+            for rate in &metric.rates {
+                let (numerator, denominator) = amounts(rate);
+                for amount in [denominator, numerator] {
+                    if !counts.iter().any(|(known, at, _)| *known == amount && *at == pace) {
+                        let of_trial = of_trials.iter().find(|(known, _)| *known == amount);
+                        let of_trial = of_trial.map(|(_, name)| name.as_str()).unwrap_or_default();
+                        let mut layer =
+                            CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text };
+                        let name = layer.count(&amount, of_trial, &pace);
+                        counts.push((amount, pace.clone(), name));
+                    }
+                }
+            }
+            self.estimates(&scope, index, metric, own, &pace, &counts, pending.as_deref());
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one caller, and each is another thing")]
+    fn estimates(
+        &mut self,
+        scope: &Scope,
+        index: usize,
+        metric: &Metric,
+        own: Pace,
+        counted: &Pace,
+        counts: &[(Amount, Pace, String)],
+        pending: Option<&str>,
+    ) {
+        self.text.line(&format!("// ---- {} ----\n", one_line(&metric.title)));
+        for (number, rate) in metric.rates.iter().enumerate() {
+            let (numerator, denominator) = amounts(rate);
+            let stream = |amount: &Amount| {
+                let found = counts.iter().find(|(known, at, _)| known == amount && at == counted);
+                found.map(|(_, _, name)| name.as_str()).unwrap_or_default()
+            };
+            let rate_counts = RateCounts {
+                numerator: stream(&numerator),
+                denominator: stream(&denominator),
+                is_sum: matches!(numerator, Amount::Sum(..)),
+                pace: counted,
+            };
+            let base = if rate.label.is_empty() {
+                metric.name.clone()
+            } else {
+                format!("{}_{}", metric.name, rate.label)
+            };
+            let title = rate_title(metric, rate.label);
+            let mut layer = EstimateLayer {
+                scope,
+                names: &mut self.names,
+                text: &mut self.text,
+                metric,
+                pace: own.clone(),
+                far: &self.far,
+            };
+            let Estimated { prior, estimate, gap, gap_in } = layer.rate(&base, &title, &rate_counts);
+            let streams = RateStreams {
+                metric: index,
+                rate: number,
+                numerator: rate_counts.numerator.to_owned(),
+                denominator: rate_counts.denominator.to_owned(),
+                pending: pending.map(str::to_owned),
+                prior,
+                estimate,
+                gap_in,
+                gap,
+            };
+            self.routes.extend(streams.routes(scope.groups.len()));
+            self.streams.push(streams);
+        }
+    }
+
+    fn pace(metric: &Metric) -> Pace {
+        metric.check.map_or(Pace::Events, Pace::Every)
+    }
+
+    /// When resolved trials are counted: often enough for every metric.
+    fn counting_pace(&self, metrics: &[(usize, &Metric)]) -> Option<Pace> {
+        self.file.trial.horizon?;
+        let periods: Option<Vec<Duration>> = metrics.iter().map(|(_, metric)| metric.check).collect();
+        let Some(periods) = periods else { return Some(Pace::Events) };
+        let nanos = periods.iter().map(Duration::as_nanos).reduce(common_divisor)?;
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Some(Pace::Every(Duration::from_nanos(nanos)))
+    }
+}
+
+fn common_divisor(one: u128, other: u128) -> u128 {
+    if other == 0 { one } else { common_divisor(other, one % other) }
+}
+
+/// Whether a metric asks for time as a number, which RTLola cannot say.
+fn needs_clock(file: &FairnessFile) -> bool {
+    let rates = file.metrics.iter().flat_map(|metric| &metric.rates);
+    rates.map(amounts).any(|(numerator, denominator)| {
+        let facts = || numerator.together().0.iter().chain(&denominator.together().0);
+        let bounded = |fact: &Fact| match fact {
+            Fact::Indicator(name) => file.indicator(name).is_some_and(|indicator| indicator.within.is_some()),
+            _ => false,
+        };
+        matches!(numerator, Amount::Sum(Quantity::Delay { .. }, _)) || facts().any(|(fact, _)| bounded(fact))
+    })
+}
+
+/// What people call one rate of a metric.
+pub(crate) fn rate_title(metric: &Metric, label: &str) -> String {
+    match label {
+        "" => metric.title.clone(),
+        label => format!("{}, {} rate", metric.title, label.replace('_', "-")),
+    }
+}
+
+fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
+    let rates = metric.rates.iter().map(|rate| RuleRate {
+        stream: if rate.label.is_empty() {
+            metric.name.clone()
+        } else {
+            format!("{}_{}", metric.name, rate.label)
+        },
+        title: rate_title(metric, rate.label),
+        question: crate::explain::question(file, rate),
+        unit: match rate.measure {
+            crate::metric::Measure::Delay { unit, .. } => Some(unit),
+            _ => None,
+        },
+        is_mean: matches!(
+            rate.measure,
+            crate::metric::Measure::Number(_) | crate::metric::Measure::Delay { .. }
+        ),
+    });
+    Rule {
+        comparison: metric.kind.comparison(),
+        tolerance: metric.tolerance,
+        clear: metric.clear,
+        min_trials: metric.min_trials,
+        prior: match metric.prior {
+            Prior::Number(number) => number,
+            Prior::Expression(_) => 0.0,
+        },
+        confidence: metric.confidence,
+        groups: file.trial.groups.iter().map(|group| group.value.clone()).collect(),
+        strata: strata_of(metric),
+        has_horizon: file.trial.horizon.is_some(),
+        rates: rates.collect(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of at most so many characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,243 @@
+//! What the streams over the same trials have in common: who they are of, when they open, when
+//! they are counted, when they end.
+
+use std::time::Duration;
+
+use crate::file::FairnessFile;
+use crate::unit::rtlola_duration;
+
+use super::names::Names;
+use super::text::Text;
+
+/// When something is evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// At every event. A disjunction of all columns would say the same, but the RTLola frontend needs
+    /// time exponential in their number for it.
+    Events,
+    /// So often.
+    Every(Duration),
+}
+
+impl Pace {
+    /// As it stands behind `@`.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Pace::Events => "true".to_owned(),
+            Pace::Every(period) => format!("Global({})", rtlola_duration(*period)),
+        }
+    }
+}
+
+/// A column that trials are told apart by, and its names as a parameter.
+#[derive(Clone, Debug)]
+pub(super) struct Facet {
+    pub(super) column: String,
+    pub(super) param: String,
+    /// In a filter over instances.
+    pub(super) other: String,
+}
+
+/// Trials that open by the same rule and have the same strata.
+#[derive(Debug)]
+pub(super) struct Scope {
+    /// The column with the key, and its parameter.
+    pub(super) key: Facet,
+    pub(super) groups: Vec<Facet>,
+    pub(super) strata: Vec<Facet>,
+    pub(super) horizon: Option<Duration>,
+    /// When resolved trials are counted, if there is a horizon.
+    pub(super) counted: Option<Pace>,
+    /// The columns that the opening event has.
+    pub(super) opening: String,
+    /// The condition on it, marked.
+    condition: Option<String>,
+    /// Names of streams.
+    pub(super) openings: String,
+    pub(super) over: String,
+    pub(super) trial: String,
+    pub(super) resolved: String,
+}
+
+impl Scope {
+    pub(super) fn new(
+        file: &FairnessFile,
+        strata: &[String],
+        counted: Option<Pace>,
+        params: &Params,
+        names: &mut Names,
+        text: &mut Text,
+    ) -> Scope {
+        let trial = &file.trial;
+        let mut columns: Vec<&str> = vec![&trial.key.value];
+        let sync = trial.opens.iter().flat_map(|opens| &opens.names).filter(|name| name.is_sync);
+        columns.extend(sync.map(|name| name.text.as_str()));
+        columns.extend(trial.groups.iter().map(|group| group.value.as_str()));
+        columns.extend(strata.iter().map(String::as_str));
+        Scope {
+            key: params.key.clone(),
+            groups: params.groups.clone(),
+            strata: params.strata.iter().filter(|facet| strata.contains(&facet.column)).cloned().collect(),
+            horizon: trial.horizon,
+            counted,
+            opening: all_of(&columns),
+            condition: trial
+                .opens
+                .as_ref()
+                .filter(|opens| !opens.is_true())
+                .map(|opens| text.mark_joined(opens)),
+            openings: names.new_name("openings"),
+            over: names.new_name("over"),
+            trial: names.new_name("trial"),
+            resolved: names.new_name("resolved"),
+        }
+    }
+
+    /// Groups, then strata.
+    pub(super) fn facets(&self) -> impl Iterator<Item = &Facet> {
+        self.groups.iter().chain(&self.strata)
+    }
+
+    /// `(i, g, s)`.
+    pub(super) fn trial_params(&self) -> String {
+        let params: Vec<&str> =
+            std::iter::once(&self.key).chain(self.facets()).map(|facet| facet.param.as_str()).collect();
+        params.join(", ")
+    }
+
+    /// `g, s`.
+    pub(super) fn count_params(&self) -> String {
+        self.facets().map(|facet| facet.param.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn strata_params(&self) -> String {
+        self.strata.iter().map(|facet| facet.param.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Opens a trial of its key; again and again is no harm.
+    pub(super) fn spawn_of_key(&self) -> String {
+        let condition =
+            self.condition.as_ref().map(|condition| format!(" when {condition}")).unwrap_or_default();
+        format!("  spawn @{}{condition} with {}", self.opening, self.key.column)
+    }
+
+    /// At the first opening of a trial, and not at a repeated one, which may name another group.
+    pub(super) fn spawn_first(&self, columns: &[&str]) -> String {
+        let condition =
+            self.condition.as_ref().map(|condition| format!("{condition} ∧ ")).unwrap_or_default();
+        let with = match columns {
+            [one] => (*one).to_owned(),
+            several => format!("({})", several.join(", ")),
+        };
+        format!(
+            "  spawn @{} when {condition}{}({}).hold(or: 0) = 1 with {with}",
+            self.opening, self.openings, self.key.column
+        )
+    }
+
+    pub(super) fn spawn_of_trial(&self) -> String {
+        let columns: Vec<&str> =
+            std::iter::once(&self.key).chain(self.facets()).map(|facet| facet.column.as_str()).collect();
+        self.spawn_first(&columns)
+    }
+
+    pub(super) fn spawn_of_count(&self) -> String {
+        self.spawn_first(&self.facets().map(|facet| facet.column.as_str()).collect::<Vec<_>>())
+    }
+
+    pub(super) fn spawn_of_strata(&self) -> String {
+        self.spawn_first(&self.strata.iter().map(|facet| facet.column.as_str()).collect::<Vec<_>>())
+    }
+
+    /// The condition of an opening event of the instance.
+    pub(super) fn opens_here(&self) -> String {
+        let condition =
+            self.condition.as_ref().map(|condition| format!(" ∧ {condition}")).unwrap_or_default();
+        format!("{} = {}{condition}", self.key.column, self.key.param)
+    }
+
+    /// Whether an event that has the key in this column is of the instance's trial, which is not over.
+    pub(super) fn is_own(&self, column: &str) -> String {
+        let Facet { param, .. } = &self.key;
+        match self.horizon {
+            None => format!("{column} = {param}"),
+            Some(_) => format!("{column} = {param} ∧ !{}({param}).hold(or: false)", self.over),
+        }
+    }
+
+    /// Ends a trial once it has been counted: a line, if there is a horizon.
+    pub(super) fn close(&self) -> Option<String> {
+        let counted = self.counted.as_ref()?.text();
+        Some(format!("  close @{counted} when {}({}).hold(or: false)", self.over, self.key.param))
+    }
+
+    /// An aggregate over the trials of the instance's group and stratum.
+    pub(super) fn over_trials(&self, stream: &str, using: &str) -> String {
+        let others: Vec<&str> =
+            std::iter::once(&self.key).chain(self.facets()).map(|facet| facet.other.as_str()).collect();
+        let same: Vec<String> =
+            self.facets().map(|facet| format!("{} = {}", facet.other, facet.param)).collect();
+        let (others, same) = (others.join(", "), same.join(" ∧ "));
+        format!("{stream}.aggregate(over_instances: All(where: ({others}) => {same}), using: {using})")
+    }
+
+    /// An aggregate over the groups: of the instance's stratum, if there are strata.
+    pub(super) fn over_groups(&self, stream: &str, using: &str) -> String {
+        if self.strata.is_empty() {
+            return format!("{stream}.aggregate(over_instances: all, using: {using})");
+        }
+        let others: Vec<&str> = self.facets().map(|facet| facet.other.as_str()).collect();
+        let same: Vec<String> =
+            self.strata.iter().map(|facet| format!("{} = {}", facet.other, facet.param)).collect();
+        let (others, same) = (others.join(", "), same.join(" ∧ "));
+        format!("{stream}.aggregate(over_instances: All(where: ({others}) => {same}), using: {using})")
+    }
+}
+
+/// Parameters, the same in every stream of a file.
+#[derive(Debug)]
+pub(super) struct Params {
+    key: Facet,
+    groups: Vec<Facet>,
+    strata: Vec<Facet>,
+}
+
+impl Params {
+    pub(super) fn new(file: &FairnessFile, names: &mut Names) -> Params {
+        let mut strata: Vec<&str> = Vec::new();
+        for stratum in file.metrics.iter().flat_map(|metric| &metric.strata) {
+            if !strata.contains(&stratum.value.as_str()) {
+                strata.push(&stratum.value);
+            }
+        }
+        let groups: Vec<&str> = file.trial.groups.iter().map(|group| group.value.as_str()).collect();
+        let mut facets = |columns: &[&str], param: &str, other: &str| -> Vec<Facet> {
+            let number =
+                |index: usize| if columns.len() > 1 { (index + 1).to_string() } else { String::new() };
+            let facet = |(index, column): (usize, &&str)| Facet {
+                column: (*column).to_owned(),
+                param: names.new_letter(&format!("{param}{}", number(index))),
+                other: names.new_letter(&format!("{other}{}", number(index))),
+            };
+            columns.iter().enumerate().map(facet).collect()
+        };
+        let key = facets(&[&file.trial.key.value], "i", "j");
+        let groups = facets(&groups, "g", "h");
+        let strata = facets(&strata, "s", "t");
+        let [key] = <[Facet; 1]>::try_from(key).unwrap_or_else(|_| {
+            [Facet { column: file.trial.key.value.clone(), param: "i".to_owned(), other: "j".to_owned() }]
+        });
+        Params { key, groups, strata }
+    }
+}
+
+/// `a∧b`, each once.
+pub(super) fn all_of(columns: &[&str]) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for column in columns {
+        if !seen.contains(column) {
+            seen.push(column);
+        }
+    }
+    seen.join("∧")
+}

@@ -1,0 +1,95 @@
+//! RTLola text that remembers which of its parts stand in the fairness file, so that an error of
+//! the RTLola frontend can be shown where the user wrote it.
+
+use std::ops::Range;
+
+use crate::expression::Expression;
+
+/// Text under construction. Expressions are marked in it, and put in at the end.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    out: String,
+    expressions: Vec<Expression>,
+}
+
+/// A part of the RTLola text that stands in the fairness file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// In the RTLola text.
+    pub(super) there: Range<usize>,
+    /// In the fairness file.
+    pub(super) here: Range<usize>,
+    /// Whether the letters are the same, so that parts of it can be pointed at.
+    pub(super) letter_by_letter: bool,
+}
+
+/// No text has this in it.
+const MARK: char = '\u{1}';
+
+impl Text {
+    pub(super) fn push(&mut self, text: &str) {
+        self.out += text;
+    }
+
+    pub(super) fn line(&mut self, text: &str) {
+        self.out += text;
+        self.out.push('\n');
+    }
+
+    /// What stands for an expression until the end.
+    pub(super) fn mark(&mut self, expression: &Expression) -> String {
+        self.expressions.push(expression.clone());
+        format!("{MARK}{}{MARK}", self.expressions.len() - 1)
+    }
+
+    /// The same, in parentheses where `∧` beside it needs them.
+    pub(super) fn mark_joined(&mut self, expression: &Expression) -> String {
+        let mark = self.mark(expression);
+        if expression.is_loose() { format!("({mark})") } else { mark }
+    }
+
+    pub(super) fn finish(self) -> (String, Vec<Piece>) {
+        let (mut text, mut pieces) = (String::with_capacity(self.out.len()), Vec::new());
+        for (index, part) in self.out.split(MARK).enumerate() {
+            let marked = if index % 2 == 1 { part.parse::<usize>().ok() } else { None };
+            match marked.and_then(|marked| self.expressions.get(marked)) {
+                Some(expression) => {
+                    let start = text.len();
+                    text += &expression.text;
+                    pieces.push(Piece {
+                        there: start..text.len(),
+                        here: expression
+                            .begins
+                            .map_or(expression.at.range(), |begins| begins..begins + expression.text.len()),
+                        letter_by_letter: expression.begins.is_some(),
+                    });
+                }
+                None => text += part,
+            }
+        }
+        (text, pieces)
+    }
+}
+
+/// Where a place in the RTLola text stands in the fairness file.
+pub(super) fn locate(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
+    let piece =
+        pieces.iter().find(|piece| piece.there.start <= there.start && there.end <= piece.there.end)?;
+    if !piece.letter_by_letter {
+        return Some(piece.here.clone());
+    }
+    let shift = piece.here.start;
+    Some(there.start - piece.there.start + shift..there.end - piece.there.start + shift)
+}
+
+/// What the user wrote last before a place in the RTLola text: where it is incomplete, the frontend stumbles
+/// over what follows.
+pub(super) fn before(pieces: &[Piece], there: usize) -> Option<Range<usize>> {
+    pieces.iter().rev().find(|piece| piece.there.end <= there).map(|piece| piece.here.clone())
+}
+
+/// The last that the user wrote within a place in the RTLola text.
+pub(super) fn within(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
+    let inside = |piece: &&Piece| there.start <= piece.there.start && piece.there.end <= there.end;
+    pieces.iter().rev().find(inside).map(|piece| piece.here.clone())
+}

@@ -1,0 +1,234 @@
+//! What a fairness file monitors, in plain words.
+
+use std::time::Duration;
+
+use crate::Comparison;
+use crate::file::{FairnessFile, Indicator, Metric, Prior};
+use crate::metric::{Literal, Measure, Rate};
+use crate::table::list;
+use crate::unit::in_words;
+
+/// A fairness file in plain words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What a trial is.
+    pub trial: String,
+    /// For each metric its title, and what is asked, compared and estimated.
+    pub metrics: Vec<(String, Vec<String>)>,
+    /// What the user may not have meant.
+    pub warnings: Vec<String>,
+}
+
+impl Explanation {
+    /// Explains a file.
+    pub fn of(file: &FairnessFile) -> Explanation {
+        Explanation {
+            trial: trial(file),
+            metrics: file
+                .metrics
+                .iter()
+                .map(|metric| (metric.title.clone(), sentences(file, metric)))
+                .collect(),
+            warnings: warnings(file),
+        }
+    }
+
+    /// A paragraph for the trials, and one for each metric.
+    pub(crate) fn paragraphs(&self) -> Vec<String> {
+        let metrics =
+            self.metrics.iter().map(|(title, sentences)| format!("{title}: {}", sentences.join(" ")));
+        std::iter::once(self.trial.clone()).chain(metrics).collect()
+    }
+}
+
+fn trials(file: &FairnessFile) -> String {
+    file.trial.called.clone().unwrap_or_else(|| "trials".to_owned())
+}
+
+fn trial(file: &FairnessFile) -> String {
+    let key = &file.trial.key.value;
+    let groups = list(file.trial.groups.iter().map(|group| group.value.as_str()));
+    let with = match &file.trial.opens {
+        Some(opens) => format!("with {} that has `{key}` and {groups}", opens.text),
+        None => format!("that has `{key}` and {groups}"),
+    };
+    let others: Vec<String> = file
+        .indicators
+        .iter()
+        .filter_map(|indicator| indicator.key.as_ref().map(|other| format!(", or in `{}`", other.value)))
+        .collect();
+    let counted = match file.trial.horizon {
+        Some(horizon) => {
+            format!("It counts {} after its opening; until then it is pending.", in_words(horizon))
+        }
+        None => "It counts at once, with what is known of it so far.".to_owned(),
+    };
+    let mut others_once: Vec<&String> = Vec::new();
+    for other in &others {
+        if !others_once.contains(&other) {
+            others_once.push(other);
+        }
+    }
+    let others: String = others_once.into_iter().map(String::as_str).collect();
+    let opened = match &file.trial.called {
+        Some(called) => format!("The {called} are trials: one is opened"),
+        None => "A trial is opened".to_owned(),
+    };
+    format!(
+        "{opened} by the first event {with}; later events with the same `{key}`{others} belong to it. {counted}"
+    )
+}
+
+fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
+    let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, rate)).collect();
+    sentences.push(compared(file, metric));
+    sentences.push(estimated(metric));
+    sentences
+}
+
+/// What is asked of each group.
+pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
+    let mut among = format!("Of the {}", trials(file));
+    for literal in &rate.given {
+        among += &match literal.holds {
+            true => format!(", those who {}", words(file, literal)),
+            false => format!(", all but those who {}", words(file, literal)),
+        };
+    }
+    match &rate.measure {
+        Measure::Holds(of) => {
+            let wanted: Vec<String> = of
+                .iter()
+                .map(|literal| {
+                    let not = if literal.holds { "" } else { "not " };
+                    format!("{not}{}", words(file, literal))
+                })
+                .collect();
+            // The horizon has been named where it can be, beside what was given.
+            format!("{among}: how many {}?", wanted.join(" and "))
+        }
+        Measure::Number(number) => format!("{among}: how much is `{}` on average?", number.text),
+        Measure::Delay { from, to, unit } => {
+            let named = |name: &str| file.indicator(name).map_or_else(|| name.to_owned(), plain);
+            let from = from
+                .as_ref()
+                .map_or_else(|| "they were opened".to_owned(), |from| format!("they {}", named(from)));
+            format!(
+                "{among}: how long is it from when {from} to when they {}, on average, in {}?",
+                named(to),
+                unit.name()
+            )
+        }
+        Measure::Flips(decision) => {
+            let groups = list(file.trial.groups.iter().map(|group| group.value.as_str()));
+            format!(
+                "{among}, those asked again with another value of {groups}: how often was `{}` another?",
+                decision.text
+            )
+        }
+    }
+}
+
+/// An indicator as a person would say it of somebody.
+fn words(file: &FairnessFile, literal: &Literal) -> String {
+    let Some(indicator) = file.indicator(&literal.indicator) else { return literal.indicator.clone() };
+    let within = |bound: Option<Duration>| {
+        bound.map(|bound| format!(" within {}", in_words(bound))).unwrap_or_default()
+    };
+    // What can happen after the opening only is bound by the horizon.
+    let is_later = indicator.key.is_some()
+        || file.trial.opens.as_ref().is_some_and(|opens| !indicator.when.text.contains(&opens.text));
+    let bound = indicator.within.or(if is_later { file.trial.horizon } else { None });
+    format!("{}{}", plain(indicator), within(bound))
+}
+
+fn plain(indicator: &Indicator) -> String {
+    indicator.called.clone().unwrap_or_else(|| format!("are `{}`", indicator.name.value))
+}
+
+fn compared(file: &FairnessFile, metric: &Metric) -> String {
+    let columns = |columns: Vec<&str>| {
+        let what = if columns.len() == 1 { "the values" } else { "the combinations" };
+        format!("{what} of {}", list(columns))
+    };
+    let groups = columns(file.trial.groups.iter().map(|group| group.value.as_str()).collect());
+    let within = match metric.strata.as_slice() {
+        [] => String::new(),
+        strata => format!(
+            ", within each of {}",
+            columns(strata.iter().map(|stratum| stratum.value.as_str()).collect())
+        ),
+    };
+    let tolerance = metric.tolerance;
+    let (alarm, cleared) = match metric.kind.comparison() {
+        Comparison::Difference => {
+            (format!("two groups differ by more than {tolerance}"), format!("at {} or less", metric.clear))
+        }
+        Comparison::Ratio => (
+            format!("the lowest is less than {tolerance} of the highest"),
+            format!("at {} or more", metric.clear),
+        ),
+        Comparison::Highest => {
+            (format!("it is more than {tolerance} for a group"), format!("at {} or less", metric.clear))
+        }
+    };
+    format!("Compared between {groups}{within}; alarm when {alarm}, cleared {cleared}.")
+}
+
+fn estimated(metric: &Metric) -> String {
+    let check = match metric.check {
+        Some(period) => format!("Checked every {}", in_words(period).trim_start_matches("1 ")),
+        None => "Checked at every event".to_owned(),
+    };
+    let prior = match &metric.prior {
+        _ if metric.confidence == 0.0 => ", without a prior".to_owned(),
+        Prior::Number(number) => {
+            format!(", with a prior of {number} that is worth {} trials", metric.confidence)
+        }
+        Prior::Expression(expression) => {
+            format!(", with a prior of `{}` that is worth {} trials", expression.text, metric.confidence)
+        }
+    };
+    let evidence = match metric.min_trials {
+        0 => String::new(),
+        least => {
+            format!(" A group with fewer than {least} trials is not compared: there is not enough evidence.")
+        }
+    };
+    format!("{check}{prior}.{evidence}")
+}
+
+fn warnings(file: &FairnessFile) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let used = |name: &str| {
+        file.metrics.iter().flat_map(|metric| &metric.rates).any(|rate| {
+            let of: Vec<&str> = match &rate.measure {
+                Measure::Holds(of) => of.iter().map(|literal| literal.indicator.as_str()).collect(),
+                Measure::Delay { from, to, .. } => from.iter().chain([to]).map(String::as_str).collect(),
+                Measure::Number(_) | Measure::Flips(_) => Vec::new(),
+            };
+            of.contains(&name) || rate.given.iter().any(|literal| literal.indicator == name)
+        })
+    };
+    for indicator in file.indicators.iter().filter(|indicator| !used(&indicator.name.value)) {
+        warnings.push(format!("no metric uses the indicator `{}`", indicator.name.value));
+    }
+    if file.trial.horizon.is_some() && file.metrics.iter().any(|metric| metric.check.is_none()) {
+        warnings.push(
+            "with a horizon and no `check`, a trial is counted at the first event after its end, and never if none follows: \
+             `check = \"1d\"` counts it in any case"
+                .to_owned(),
+        );
+    }
+    let longest = file.metrics.iter().filter_map(|metric| metric.check).max();
+    if let (Some(horizon), Some(check)) = (file.trial.horizon, longest)
+        && check > horizon
+    {
+        warnings.push(format!(
+            "trials end after {0} but are counted every {1} only: until then each costs something every {0}",
+            in_words(horizon),
+            in_words(check)
+        ));
+    }
+    warnings
+}

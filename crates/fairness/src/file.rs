@@ -1,0 +1,445 @@
+//! The fairness file: TOML text → what it says. Whether columns exist is asked later, when it is
+//! compiled: they may be the source's to know.
+
+use std::time::Duration;
+
+use fairstream_core::{TimeFormat, nearest};
+use toml::de::DeTable;
+
+use crate::expression::Expression;
+use crate::metric::{self, Rate, RateReader};
+use crate::table::{Located, Place, Problems, Table, list};
+use crate::{FileError, MetricKind, Problem};
+
+/// A fairness file that has been read.
+#[derive(Clone, Debug)]
+pub struct FairnessFile {
+    /// What errors call it.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    pub(crate) title: Option<String>,
+    pub(crate) events: Events,
+    pub(crate) trial: Trial,
+    pub(crate) indicators: Vec<Indicator>,
+    pub(crate) metrics: Vec<Metric>,
+    sources: Vec<Endpoint>,
+    sinks: Vec<Endpoint>,
+}
+
+/// What an event has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events {
+    pub(crate) time: Option<String>,
+    pub(crate) time_format: Option<String>,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// A column of the events, and its type as RTLola calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Such as `String` or `UInt64`.
+    pub data_type: String,
+}
+
+/// Which events belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) key: Located<String>,
+    pub(crate) opens: Option<Expression>,
+    pub(crate) groups: Vec<Located<String>>,
+    pub(crate) horizon: Option<Duration>,
+    /// What explanations call trials.
+    pub(crate) called: Option<String>,
+}
+
+/// A yes-or-no fact of a trial: there is an event such that …
+#[derive(Clone, Debug)]
+pub(crate) struct Indicator {
+    pub(crate) name: Located<String>,
+    pub(crate) when: Expression,
+    /// The column that says whose event it is, if it is not the trial's key.
+    pub(crate) key: Option<Located<String>>,
+    /// Counted from the opening.
+    pub(crate) within: Option<Duration>,
+    pub(crate) called: Option<String>,
+}
+
+/// One `[[fairness]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Metric {
+    pub(crate) kind: MetricKind,
+    /// What its streams are called.
+    pub(crate) name: String,
+    /// What people call it.
+    pub(crate) title: String,
+    pub(crate) at: Place,
+    pub(crate) rates: Vec<Rate>,
+    pub(crate) strata: Vec<Located<String>>,
+    pub(crate) tolerance: f64,
+    pub(crate) clear: f64,
+    pub(crate) min_trials: u64,
+    pub(crate) prior: Prior,
+    pub(crate) confidence: f64,
+    /// `None`: at every event.
+    pub(crate) check: Option<Duration>,
+}
+
+impl Metric {
+    /// The trials without which a group is not compared. Without confidence in a prior, a group without
+    /// trials has no estimate at all.
+    pub(crate) fn required_trials(&self) -> u64 {
+        self.min_trials.max(u64::from(self.confidence == 0.0))
+    }
+
+    /// Whether the comparison needs bounds that are no estimates.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.required_trials() > 0 || self.kind.comparison() != crate::Comparison::Difference
+    }
+}
+
+/// γ.
+#[derive(Clone, Debug)]
+pub(crate) enum Prior {
+    Number(f64),
+    Expression(Expression),
+}
+
+/// A `[[source]]` or `[[sink]]`: where events come from or verdicts go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its kind, where the path does not tell.
+    pub kind: Option<String>,
+    /// A path, relative to the fairness file unless it is absolute; `-` for standard input or output;
+    /// `console`.
+    pub path: String,
+    /// The options of its kind.
+    pub options: Vec<(String, String)>,
+}
+
+impl FairnessFile {
+    /// Reads a fairness file; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it and can be told without its columns.
+    pub fn parse(path: &str, text: &str) -> Result<FairnessFile, FileError> {
+        let refused = |problems| FileError::new(path, text, problems);
+        let document = DeTable::parse(text)
+            .map_err(|error| refused(vec![Problem::new(error.span().unwrap_or(0..0), error.message())]))?;
+        let problems = Problems::default();
+        let root = Table::new("", Place::default(), document.get_ref(), &problems);
+        let file = read(&root, path, text);
+        root.finish();
+        let problems = problems.into_inner();
+        file.filter(|_| problems.is_empty()).ok_or_else(|| refused(problems))
+    }
+
+    /// The column that says when an event happened, if the file names one.
+    pub fn time(&self) -> Option<&str> {
+        self.events.time.as_deref()
+    }
+
+    /// How that is written, if the file says so.
+    pub fn time_format(&self) -> Option<&str> {
+        self.events.time_format.as_deref()
+    }
+
+    /// The columns whose types the file states.
+    pub fn columns(&self) -> &[Column] {
+        &self.events.columns
+    }
+
+    /// Where events come from, if the file says so.
+    pub fn sources(&self) -> &[Endpoint] {
+        &self.sources
+    }
+
+    /// Where verdicts go, if the file says so.
+    pub fn sinks(&self) -> &[Endpoint] {
+        &self.sinks
+    }
+
+    /// The file's name for itself, or its path.
+    pub fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.path)
+    }
+
+    pub(crate) fn refused(&self, problems: Vec<Problem>) -> FileError {
+        FileError::new(&self.path, &self.text, problems)
+    }
+
+    pub(crate) fn indicator(&self, name: &str) -> Option<&Indicator> {
+        self.indicators.iter().find(|indicator| indicator.name.value == name)
+    }
+}
+
+fn read(root: &Table<'_>, path: &str, text: &str) -> Option<FairnessFile> {
+    let title = root.text("name").map(|name| name.value);
+    let events = root.table("events").map(events).unwrap_or_default();
+    let trial = match root.table("trial") {
+        Some(table) => trial(table, text),
+        None => {
+            if !root.has("trial") {
+                let help = "say what belongs together: [trial] with `key` and `group`";
+                root.problem(Problem::new(0..0, "there is no [trial]").help(help));
+            }
+            None
+        }
+    };
+    let indicators = root.table("indicators").map(|table| indicators(&table, text)).unwrap_or_default();
+    let tables = root.tables("fairness");
+    if tables.is_empty() && !root.has("fairness") {
+        let help = "say what is compared: [[fairness]] with `metric` and `tolerance`";
+        root.problem(Problem::new(text.len()..text.len(), "there is no [[fairness]]").help(help));
+    }
+    let mut metrics: Vec<Metric> = Vec::new();
+    for table in tables {
+        if let Some(mut metric) = metric(table, &indicators, text) {
+            let base = metric.name.clone();
+            let mut number = 2;
+            while metrics.iter().any(|other| other.name == metric.name) {
+                metric.name = format!("{base}_{number}");
+                number += 1;
+            }
+            metrics.push(metric);
+        }
+    }
+    let sources = root.tables("source").iter().filter_map(endpoint).collect();
+    let sinks = root.tables("sink").iter().filter_map(endpoint).collect();
+    Some(FairnessFile {
+        path: path.to_owned(),
+        text: text.to_owned(),
+        title,
+        events,
+        trial: trial?,
+        indicators,
+        metrics,
+        sources,
+        sinks,
+    })
+}
+
+/// The types that a column can have.
+const TYPES: [&str; 12] = [
+    "Bool", "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64",
+    "String",
+];
+
+fn events(table: Table<'_>) -> Events {
+    let time = table.text("time").map(|time| time.value);
+    let time_format = table.text("time_format").and_then(|format| match format.value.parse::<TimeFormat>() {
+        Ok(known) => Some(known.name().to_owned()),
+        Err(error) => {
+            table.problem(Problem::new(format.at.range(), error));
+            None
+        }
+    });
+    let mut columns = Vec::new();
+    for entry in table.table("columns").map(|table| table.entries()).unwrap_or_default() {
+        let Some(data_type) = entry.text() else {
+            entry.wrong("a type such as \"String\"");
+            continue;
+        };
+        if !TYPES.contains(&data_type.value.as_str()) {
+            let help = match nearest(&data_type.value, TYPES) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", list(TYPES)),
+            };
+            let message = format!("there is no type `{}`", data_type.value);
+            table.problem(Problem::new(data_type.at.range(), message).help(help));
+        }
+        if let Some(problem) = bad_name(&entry.key, "a column") {
+            table.problem(problem);
+        }
+        columns.push(Column { name: entry.key.value, data_type: data_type.value });
+    }
+    table.finish();
+    Events { time, time_format, columns }
+}
+
+/// RTLola's own words, which cannot name anything.
+const RESERVED: [&str; 22] = [
+    "input", "output", "trigger", "constant", "import", "include", "type", "spawn", "eval", "close", "with",
+    "when", "if", "then", "else", "true", "false", "and", "or", "not", "implies", "mirrors",
+];
+
+/// Names become streams, so they have to be RTLola's.
+pub(crate) fn bad_name(name: &Located<String>, what: &str) -> Option<Problem> {
+    let text = &name.value;
+    let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+    let message = match plain {
+        false => format!("`{text}` cannot name {what}: only letters, digits and `_` can, and a letter first"),
+        true if RESERVED.contains(&text.as_str()) => {
+            format!("`{text}` cannot name {what}: it is a word of RTLola")
+        }
+        true => return None,
+    };
+    Some(Problem::new(name.at.range(), message))
+}
+
+fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
+    let key = table.text("key");
+    if key.is_none() && !table.has("key") {
+        table.missing("key", "it is the column that events of one trial have in common");
+    }
+    let groups = table.texts("group").unwrap_or_default();
+    if groups.is_empty() {
+        table.missing("group", "it is the column, or columns, whose values are compared");
+    }
+    let opens = table.text("opens").map(|opens| Expression::new(opens, text));
+    let horizon = table.duration("horizon").map(|horizon| horizon.value);
+    let called = table.text("called").map(|called| called.value);
+    table.finish();
+    Some(Trial { key: key?, opens, groups, horizon, called })
+}
+
+fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
+    let mut indicators = Vec::new();
+    for entry in table.entries() {
+        if let Some(problem) = bad_name(&entry.key, "an indicator") {
+            table.problem(problem);
+        }
+        let simple = entry.text().map(|when| Expression::new(when, text));
+        let name = entry.key.clone();
+        match (simple, entry.table()) {
+            (Some(when), _) => {
+                indicators.push(Indicator { name, when, key: None, within: None, called: None });
+            }
+            (None, Some(table)) => {
+                let when = table.text("when").map(|when| Expression::new(when, text));
+                let key = table.text("key");
+                let within = table.duration("within").map(|within| within.value);
+                let called = table.text("called").map(|called| called.value);
+                if when.is_none() && !table.has("when") {
+                    table.missing("when", "it is the condition on an event, such as 'score > 6'");
+                }
+                table.finish();
+                indicators.extend(when.map(|when| Indicator { name, when, key, within, called }));
+            }
+            (None, None) => entry.wrong("a condition, or { when = …, key = … }"),
+        }
+    }
+    indicators
+}
+
+fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
+    let Some(kind) = table.text("metric") else {
+        if !table.has("metric") {
+            let names = list(MetricKind::ALL.into_iter().map(MetricKind::name));
+            table.missing("metric", &format!("there are {names}"));
+        }
+        return None;
+    };
+    let kind = MetricKind::find(&kind).map_err(|problem| table.problem(problem)).ok()?;
+    table.name = format!("`{}`", kind.name());
+    let title = table.text("name");
+    let rates = RateReader { table: &table, indicators, file: text }.rates(kind);
+    let strata = metric::strata(&table, kind);
+    let (tolerance, clear) = thresholds(&table, kind);
+    let min_trials = table.count("min_trials").unwrap_or(0);
+    let confidence = table.number("confidence").map_or(kind.default_confidence(), |confidence| {
+        if confidence.value < 0.0 {
+            table.problem(Problem::new(confidence.at.range(), "`confidence` has to be 0 or more"));
+        }
+        confidence.value
+    });
+    let prior = match table.number_or_text("prior") {
+        None => Prior::Number(kind.default_prior()),
+        Some(Ok(number)) => {
+            if kind != MetricKind::MeanDifference && !(0.0..=1.0).contains(&number.value) {
+                table.problem(Problem::new(number.at.range(), "`prior` is a probability: 0 to 1"));
+            }
+            Prior::Number(number.value)
+        }
+        Some(Err(text_of)) => Prior::Expression(Expression::new(text_of, text)),
+    };
+    if table.has("prior") && confidence == 0.0 {
+        let message = "`prior` counts for nothing without `confidence`";
+        table.problem(
+            Problem::new(table.at.range(), message)
+                .help("say how many trials it is worth: `confidence = 24`"),
+        );
+    }
+    let check = table.duration("check").map(|check| check.value);
+    let at = table.at.clone();
+    table.finish();
+    let title = title.map_or_else(|| kind.name().replace('-', " "), |title| title.value);
+    Some(Metric {
+        kind,
+        name: identifier(&title),
+        title,
+        at,
+        rates: rates?,
+        strata,
+        tolerance,
+        clear,
+        min_trials,
+        prior,
+        confidence,
+        check,
+    })
+}
+
+/// When an alarm is raised, and when it is cleared.
+fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
+    let is_ratio = kind == MetricKind::DisparateImpact;
+    let clear = table.number("clear");
+    let tolerance = match (table.number("tolerance"), kind.default_tolerance()) {
+        (Some(tolerance), _) => {
+            let bounded = kind != MetricKind::MeanDifference;
+            if tolerance.value < 0.0 || bounded && tolerance.value > 1.0 {
+                let range = if bounded { "between 0 and 1" } else { "0 or more" };
+                table.problem(Problem::new(tolerance.at.range(), format!("`tolerance` has to be {range}")));
+            }
+            tolerance.value
+        }
+        (None, Some(default)) => default,
+        (None, None) => {
+            if !table.has("tolerance") {
+                table.missing("tolerance", "it is how far groups may differ, such as 0.1");
+            }
+            0.0
+        }
+    };
+    let Some(clear) = clear else { return (tolerance, tolerance) };
+    let wrong = if is_ratio { clear.value < tolerance } else { clear.value > tolerance };
+    if wrong || clear.value < 0.0 {
+        let side = if is_ratio { "at least" } else { "at most" };
+        let message = format!(
+            "an alarm is cleared on the fair side: `clear` has to be {side} {tolerance}, the tolerance"
+        );
+        table.problem(Problem::new(clear.at.range(), message));
+    }
+    (tolerance, clear.value)
+}
+
+/// A title as a name of streams.
+fn identifier(title: &str) -> String {
+    let lower = title.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let name = words.join("_");
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("metric_{name}") }
+}
+
+fn endpoint(table: &Table<'_>) -> Option<Endpoint> {
+    let mut options = Vec::new();
+    let (mut kind, mut path) = (None, None);
+    for entry in table.entries() {
+        let Some(value) = entry.plain() else {
+            entry.wrong("a string, a number, true or false");
+            continue;
+        };
+        match entry.key.value.as_str() {
+            "kind" => kind = Some(value),
+            "path" => path = Some(value),
+            _ => options.push((entry.key.value, value)),
+        }
+    }
+    if path.is_none() {
+        table.missing("path", "it is a file, or `-` for standard input or output");
+    }
+    Some(Endpoint { kind, path: path?, options })
+}

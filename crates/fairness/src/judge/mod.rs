@@ -1,0 +1,284 @@
+//! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams; its whole state can
+//! be written down.
+
+mod standing;
+mod words;
+
+use std::collections::BTreeMap;
+
+use fairstream_core::Time;
+use serde::{Deserialize, Serialize};
+
+pub use standing::{GroupStanding, Standing};
+
+use crate::{Comparison, Unit};
+
+/// What is judged, and how: a metric without its streams.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// How groups are held against each other.
+    pub comparison: Comparison,
+    /// Beyond this an alarm is raised.
+    pub tolerance: f64,
+    /// At this it is cleared.
+    pub clear: f64,
+    /// A group with fewer trials is not compared.
+    pub min_trials: u64,
+    /// γ, unless it is told with the counts.
+    pub prior: f64,
+    /// κ.
+    pub confidence: f64,
+    /// The columns whose values are groups.
+    pub groups: Vec<String>,
+    /// The columns whose values are strata.
+    pub strata: Vec<String>,
+    /// Whether trials wait before they count.
+    pub has_horizon: bool,
+    /// What is estimated; equalized odds estimates two rates.
+    pub rates: Vec<RuleRate>,
+}
+
+/// One estimate for each group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleRate {
+    /// The name of its alarms.
+    pub stream: String,
+    /// What people call it.
+    pub title: String,
+    /// What is asked.
+    pub question: String,
+    /// What it is measured in, if it is a delay.
+    pub unit: Option<Unit>,
+    /// Whether it is a mean of numbers and not a share of trials.
+    pub is_mean: bool,
+}
+
+/// What is known of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// S of A and B, or the sum of a number.
+    pub numerator: f64,
+    /// S of B: the trials that count.
+    pub denominator: u64,
+    /// Trials that still wait.
+    pub pending: u64,
+    /// γ, if it is not the rule's.
+    pub prior: Option<f64>,
+}
+
+impl Counts {
+    /// The MAP estimate; `None` if there is neither a trial nor a prior.
+    pub fn estimate(&self, rule: &Rule) -> Option<f64> {
+        let (gamma, kappa) = (self.prior.unwrap_or(rule.prior), rule.confidence);
+        if self.denominator == 0 && kappa == 0.0 {
+            return None;
+        }
+        // As the compiled text has it, so that both round alike.
+        let denominator = self.denominator as f64;
+        Some(if kappa == 0.0 {
+            self.numerator / denominator
+        } else {
+            (self.numerator + gamma * kappa) / (denominator + kappa)
+        })
+    }
+
+    fn has_evidence(&self, rule: &Rule) -> bool {
+        self.denominator >= rule.min_trials
+    }
+}
+
+/// What changed at a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The rate's index, of the rule that was checked.
+    pub rate: usize,
+    /// In which stratum, as a JSON array; empty if there are none.
+    pub stratum: String,
+    /// Whether an alarm was raised, or cleared.
+    pub raised: bool,
+    /// The gap, ratio or highest rate.
+    pub gap: f64,
+    /// The whole in a sentence.
+    pub message: String,
+}
+
+/// Decides from counts alone whether groups are treated differently.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    rules: Vec<Rule>,
+    /// For each rule, for each rate: the strata.
+    state: Vec<Vec<BTreeMap<String, Stratum>>>,
+    raised: u64,
+}
+
+/// The groups of a stratum, and the alarm that stands there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Stratum {
+    /// By their values, as a JSON array.
+    groups: BTreeMap<String, Counts>,
+    /// Whether counts have come since the last check.
+    is_new: bool,
+    alarm: Option<Alarm>,
+    /// How often an alarm was raised here.
+    raised: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Alarm {
+    /// Nanoseconds since 1970.
+    since: i64,
+}
+
+/// What can be written down and read back.
+#[derive(Serialize, Deserialize)]
+struct State {
+    state: Vec<Vec<BTreeMap<String, Stratum>>>,
+    raised: u64,
+}
+
+/// A judge's state does not belong to these rules, or is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the judge's state is of other rules, or damaged")]
+pub struct BadState;
+
+impl Judge {
+    /// A judge who has seen nothing.
+    pub fn new(rules: Vec<Rule>) -> Judge {
+        let state = rules.iter().map(|rule| vec![BTreeMap::new(); rule.rates.len()]).collect();
+        Judge { rules, state, raised: 0 }
+    }
+
+    /// What is judged.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// How many alarms have been raised.
+    pub fn raised(&self) -> u64 {
+        self.raised
+    }
+
+    /// The counts of a group, to be changed. They are looked at when the rule is checked next. Groups and
+    /// strata are JSON arrays of their values.
+    pub fn counts(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<&mut Counts> {
+        let strata = self.state.get_mut(rule)?.get_mut(rate)?;
+        if !strata.contains_key(stratum) {
+            strata.insert(stratum.to_owned(), Stratum::default());
+        }
+        let stratum = strata.get_mut(stratum)?;
+        stratum.is_new = true;
+        if !stratum.groups.contains_key(group) {
+            stratum.groups.insert(group.to_owned(), Counts::default());
+        }
+        stratum.groups.get_mut(group)
+    }
+
+    /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
+    pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
+        let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
+            return Vec::new();
+        };
+        let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::new();
+        for (name, stratum) in strata.iter_mut().filter(|(_, stratum)| stratum.is_new) {
+            stratum.is_new = false;
+            let finding = Finding::of(rule, &stratum.groups);
+            let raised = match &stratum.alarm {
+                None if rule.is_violated(finding.gap) => {
+                    stratum.alarm = Some(Alarm { since: time.0 });
+                    stratum.raised += 1;
+                    self.raised += 1;
+                    true
+                }
+                Some(_) if rule.is_cleared(finding.gap) => false,
+                _ => continue,
+            };
+            let since = if raised { None } else { stratum.alarm.take().map(|alarm| Time(alarm.since)) };
+            let message = words::change(rule, of_rate, name, &finding, since);
+            changes.push(Change { rate, stratum: name.clone(), raised, gap: finding.gap, message });
+        }
+        changes
+    }
+
+    /// Everything that the judge knows, as bytes.
+    ///
+    /// # Errors
+    /// Only if there is no memory left for them.
+    pub fn save(&self) -> Result<Vec<u8>, BadState> {
+        let state = State { state: self.state.clone(), raised: self.raised };
+        postcard::to_stdvec(&state).map_err(|_| BadState)
+    }
+
+    /// Goes on from what was saved.
+    ///
+    /// # Errors
+    /// It is of other rules, or damaged; the judge is as before.
+    pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
+        let State { state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let shape = |state: &[Vec<BTreeMap<String, Stratum>>]| state.iter().map(Vec::len).collect::<Vec<_>>();
+        if shape(&state) != shape(&self.state) {
+            return Err(BadState);
+        }
+        (self.state, self.raised) = (state, raised);
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn is_violated(&self, gap: f64) -> bool {
+        match self.comparison {
+            Comparison::Ratio => gap < self.tolerance,
+            Comparison::Difference | Comparison::Highest => gap > self.tolerance,
+        }
+    }
+
+    fn is_cleared(&self, gap: f64) -> bool {
+        match self.comparison {
+            Comparison::Ratio => gap >= self.clear,
+            Comparison::Difference | Comparison::Highest => gap <= self.clear,
+        }
+    }
+}
+
+/// The groups that are furthest apart, and how far.
+#[derive(Clone, Debug, PartialEq)]
+struct Finding<'a> {
+    gap: f64,
+    highest: Option<Found<'a>>,
+    lowest: Option<Found<'a>>,
+}
+
+/// A group, its counts and its estimate.
+type Found<'a> = (&'a str, Counts, f64);
+
+impl<'a> Finding<'a> {
+    fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
+        let compared = groups
+            .iter()
+            .filter(|(_, counts)| counts.has_evidence(rule))
+            .filter_map(|(group, counts)| Some((group.as_str(), *counts, counts.estimate(rule)?)));
+        let (mut highest, mut lowest): (Option<Found<'_>>, Option<Found<'_>>) = (None, None);
+        for one in compared {
+            if highest.is_none_or(|(_, _, most)| one.2 > most) {
+                highest = Some(one);
+            }
+            if lowest.is_none_or(|(_, _, least)| one.2 < least) {
+                lowest = Some(one);
+            }
+        }
+        let (most, least) = (highest.map(|(_, _, most)| most), lowest.map(|(_, _, least)| least));
+        let gap = match (rule.comparison, most, least) {
+            (Comparison::Ratio, Some(most), Some(least)) if most > 0.0 => least / most,
+            (Comparison::Ratio, ..) => 1.0,
+            (Comparison::Difference, Some(most), Some(least)) => most - least,
+            (Comparison::Highest, Some(most), _) => most,
+            (Comparison::Difference | Comparison::Highest, ..) => 0.0,
+        };
+        Finding { gap, highest, lowest }
+    }
+}
+
+#[cfg(test)]
+mod tests;

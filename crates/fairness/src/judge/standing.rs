@@ -1,0 +1,89 @@
+//! How things stand: what a summary shows of each rate.
+
+use fairstream_core::Time;
+
+use super::words::{label, number, place};
+use super::{Finding, Judge};
+
+/// How a rate stands in one stratum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// What people call the rate, and the stratum.
+    pub title: String,
+    /// What is asked.
+    pub question: String,
+    /// The name of its alarms.
+    pub stream: String,
+    /// Whether numerators are sums of numbers and not counts of trials.
+    pub is_mean: bool,
+    /// The stratum, as a JSON array; `None` if there are none.
+    pub stratum: Option<String>,
+    /// Since when an alarm stands, if one does.
+    pub alarm: Option<Time>,
+    /// How often one was raised.
+    pub raised: u64,
+    /// The gap, ratio or highest rate; `None` if no group has enough evidence.
+    pub gap: Option<f64>,
+    /// Every group, also those that are not compared.
+    pub groups: Vec<GroupStanding>,
+}
+
+/// How a group stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupStanding {
+    /// Its values, as people read them.
+    pub group: String,
+    /// Its values, as a JSON array.
+    pub values: String,
+    /// What was counted or added up.
+    pub numerator: f64,
+    /// The trials that count.
+    pub denominator: u64,
+    /// The trials that still wait.
+    pub pending: u64,
+    /// The MAP estimate, if there is one.
+    pub estimate: Option<f64>,
+    /// Whether it is compared with others.
+    pub has_evidence: bool,
+    /// The estimate as people read it.
+    pub shown: String,
+}
+
+impl Judge {
+    /// How every rate stands, in every stratum.
+    pub fn standings(&self) -> Vec<Standing> {
+        let mut standings = Vec::new();
+        for (rule, rates) in self.rules.iter().zip(&self.state) {
+            for (rate, strata) in rule.rates.iter().zip(rates) {
+                for (name, stratum) in strata {
+                    let finding = Finding::of(rule, &stratum.groups);
+                    let groups = stratum.groups.iter().map(|(values, counts)| {
+                        let estimate = counts.estimate(rule);
+                        GroupStanding {
+                            group: label(values),
+                            values: values.clone(),
+                            numerator: counts.numerator,
+                            denominator: counts.denominator,
+                            pending: counts.pending,
+                            estimate,
+                            has_evidence: counts.has_evidence(rule) && estimate.is_some(),
+                            shown: estimate.map_or_else(|| "-".to_owned(), |estimate| number(estimate, rate)),
+                        }
+                    });
+                    standings.push(Standing {
+                        title: format!("{}{}", rate.title, place(&rule.strata, name)),
+                        question: rate.question.clone(),
+                        stream: rate.stream.clone(),
+                        is_mean: rate.is_mean,
+                        stratum: (!rule.strata.is_empty()).then(|| name.clone()),
+                        alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
+                        raised: stratum.raised,
+                        gap: finding.highest.is_some().then_some(finding.gap),
+                        groups: groups.collect(),
+                    });
+                }
+            }
+        }
+        standings
+    }
+}

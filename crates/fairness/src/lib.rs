@@ -1,0 +1,53 @@
+//! The fairness file: what is fair, in a page of TOML. It is parsed and checked here, compiled to RTLola
+//! text, explained in plain words; and the judge turns the counts of each check into estimates and
+//! alarms. Does no input or output, and evaluates no stream: an engine does that.
+//!
+//! ```
+//! use fairstream_fairness::FairnessFile;
+//!
+//! let file = FairnessFile::parse("hiring.toml", r#"
+//!     [events.columns]
+//!     id = "UInt64"
+//!     gender = "String"
+//!     accepted = "UInt64"
+//!     [trial]
+//!     key = "id"
+//!     group = "gender"
+//!     [indicators]
+//!     accepted = { when = "true", key = "accepted" }
+//!     [[fairness]]
+//!     metric = "demographic-parity"
+//!     decision = "accepted"
+//!     tolerance = 0.1
+//! "#)?;
+//! let compiled = file.compile(&[])?;
+//! assert!(compiled.rtlola().contains("trigger demographic_parity_gap > 0.1"));
+//!
+//! let error = FairnessFile::parse("hiring.toml", "[trail]").unwrap_err().to_string();
+//! assert!(error.contains("did you mean `trial`?"), "{error}");
+//! # Ok::<(), fairstream_fairness::FileError>(())
+//! ```
+
+mod compile;
+mod explain;
+mod expression;
+mod file;
+mod judge;
+mod judged;
+mod metric;
+mod problem;
+mod propose;
+mod sample;
+mod table;
+mod unit;
+
+pub use compile::{Compiled, RateStreams};
+pub use explain::Explanation;
+pub use file::{Column, Endpoint, FairnessFile};
+pub use judge::{BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, Standing};
+pub use judged::JudgedEngine;
+pub use metric::{Comparison, MetricKind};
+pub use problem::{FileError, Problem};
+pub use propose::{NoProposal, Proposal};
+pub use sample::{ColumnSample, column_types};
+pub use unit::Unit;

@@ -1,0 +1,323 @@
+//! The metrics: what each compares between groups, and which keys it takes.
+
+use fairstream_core::nearest;
+use serde::{Deserialize, Serialize};
+
+use crate::expression::Expression;
+use crate::file::Indicator;
+use crate::table::{Located, Table, list};
+use crate::{Problem, Unit};
+
+/// What is compared between groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// P(decision | group).
+    DemographicParity,
+    /// P(decision | group) within each stratum.
+    ConditionalStatisticalParity,
+    /// P(prediction | group, outcome) and P(prediction | group, no outcome).
+    EqualizedOdds,
+    /// P(prediction | group, outcome).
+    EqualOpportunity,
+    /// P(prediction | group, no outcome).
+    PredictiveEquality,
+    /// P(outcome | group, prediction).
+    PredictiveParity,
+    /// The ratio of the lowest to the highest P(decision | group).
+    DisparateImpact,
+    /// P(of | group, given) for indicators of one's own.
+    Probability,
+    /// E[of | group, given] of a number or a delay.
+    MeanDifference,
+    /// P(decision changes | asked again with another group).
+    CounterfactualFairness,
+}
+
+impl MetricKind {
+    /// Every metric.
+    pub const ALL: [MetricKind; 10] = [
+        MetricKind::DemographicParity,
+        MetricKind::ConditionalStatisticalParity,
+        MetricKind::EqualizedOdds,
+        MetricKind::EqualOpportunity,
+        MetricKind::PredictiveEquality,
+        MetricKind::PredictiveParity,
+        MetricKind::DisparateImpact,
+        MetricKind::Probability,
+        MetricKind::MeanDifference,
+        MetricKind::CounterfactualFairness,
+    ];
+
+    /// How a fairness file calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MetricKind::DemographicParity => "demographic-parity",
+            MetricKind::ConditionalStatisticalParity => "conditional-statistical-parity",
+            MetricKind::EqualizedOdds => "equalized-odds",
+            MetricKind::EqualOpportunity => "equal-opportunity",
+            MetricKind::PredictiveEquality => "predictive-equality",
+            MetricKind::PredictiveParity => "predictive-parity",
+            MetricKind::DisparateImpact => "disparate-impact",
+            MetricKind::Probability => "probability",
+            MetricKind::MeanDifference => "mean-difference",
+            MetricKind::CounterfactualFairness => "counterfactual-fairness",
+        }
+    }
+
+    /// What makes it an alarm.
+    pub fn comparison(self) -> Comparison {
+        match self {
+            MetricKind::DisparateImpact => Comparison::Ratio,
+            MetricKind::CounterfactualFairness => Comparison::Highest,
+            _ => Comparison::Difference,
+        }
+    }
+
+    pub(crate) fn default_tolerance(self) -> Option<f64> {
+        (self == MetricKind::DisparateImpact).then_some(0.8)
+    }
+
+    /// γ, where the file does not say: half for a probability, never for a change that should not be.
+    pub(crate) fn default_prior(self) -> f64 {
+        match self {
+            MetricKind::MeanDifference | MetricKind::CounterfactualFairness => 0.0,
+            _ => 0.5,
+        }
+    }
+
+    /// κ, where the file does not say. Nothing is known beforehand of the size of a number.
+    pub(crate) fn default_confidence(self) -> f64 {
+        if self == MetricKind::MeanDifference { 0.0 } else { 24.0 }
+    }
+
+    pub(crate) fn find(name: &Located<String>) -> Result<MetricKind, Problem> {
+        let names = || MetricKind::ALL.into_iter().map(MetricKind::name);
+        let known = MetricKind::ALL.into_iter().find(|metric| metric.name() == name.value);
+        known.ok_or_else(|| {
+            let help = match nearest(&name.value, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", list(names())),
+            };
+            Problem::new(name.at.range(), format!("there is no metric `{}`", name.value)).help(help)
+        })
+    }
+}
+
+/// How the estimates of the groups are held against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Comparison {
+    /// The highest less the lowest; an alarm above the tolerance.
+    Difference,
+    /// The lowest through the highest; an alarm below the tolerance.
+    Ratio,
+    /// The highest; an alarm above the tolerance.
+    Highest,
+}
+
+/// One estimate for each group: how often, or how much, among which trials.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rate {
+    /// Tells the rates of one metric apart; empty if there is one.
+    pub(crate) label: &'static str,
+    pub(crate) measure: Measure,
+    /// The trials that count.
+    pub(crate) given: Vec<Literal>,
+}
+
+/// What is averaged over trials.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Measure {
+    /// Whether all of these hold.
+    Holds(Vec<Literal>),
+    /// The first value of a number in the trial.
+    Number(Expression),
+    /// From the first event of one indicator (none: from the opening) to that of another.
+    Delay { from: Option<String>, to: String, unit: Unit },
+    /// Whether this changes when the case is asked again with another group.
+    Flips(Expression),
+}
+
+/// An indicator, or that it does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Literal {
+    pub(crate) indicator: String,
+    pub(crate) holds: bool,
+}
+
+impl Literal {
+    fn not(&self) -> Literal {
+        Literal { indicator: self.indicator.clone(), holds: !self.holds }
+    }
+}
+
+/// Reads the keys that are a metric's own.
+pub(crate) struct RateReader<'a> {
+    pub(crate) table: &'a Table<'a>,
+    pub(crate) indicators: &'a [Indicator],
+    pub(crate) file: &'a str,
+}
+
+impl RateReader<'_> {
+    /// `None` if something is wrong; it has been said.
+    pub(crate) fn rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
+        let rate = |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given };
+        Some(match metric {
+            MetricKind::DemographicParity
+            | MetricKind::ConditionalStatisticalParity
+            | MetricKind::DisparateImpact => {
+                vec![rate("", vec![self.one("decision", "the indicator that is decided on")?], vec![])]
+            }
+            MetricKind::EqualizedOdds
+            | MetricKind::EqualOpportunity
+            | MetricKind::PredictiveEquality
+            | MetricKind::PredictiveParity => {
+                let prediction = self.one("prediction", "the indicator that says what was predicted");
+                let outcome = self.one("outcome", "the indicator that says what happened");
+                let (prediction, outcome) = (prediction?, outcome?);
+                let both = metric == MetricKind::EqualizedOdds;
+                let [positives, negatives] =
+                    if both { ["true_positive", "false_positive"] } else { ["", ""] };
+                let without = outcome.not();
+                match metric {
+                    MetricKind::EqualOpportunity => vec![rate("", vec![prediction], vec![outcome])],
+                    MetricKind::PredictiveEquality => vec![rate("", vec![prediction], vec![without])],
+                    MetricKind::PredictiveParity => vec![rate("", vec![outcome], vec![prediction])],
+                    _ => vec![
+                        rate(positives, vec![prediction.clone()], vec![outcome]),
+                        rate(negatives, vec![prediction], vec![without]),
+                    ],
+                }
+            }
+            MetricKind::Probability => {
+                let of = self.several("of", Some("the indicators whose probability is estimated"));
+                let given = self.several("given", None);
+                vec![rate("", of?, given?)]
+            }
+            MetricKind::MeanDifference => {
+                let measure = self.amount();
+                let given = self.several("given", None);
+                vec![Rate { label: "", measure: measure?, given: given? }]
+            }
+            MetricKind::CounterfactualFairness => {
+                let Some(decision) = self.table.text("decision") else {
+                    self.missing("decision", "an expression of the event, such as `approved`");
+                    return None;
+                };
+                let measure = Measure::Flips(Expression::new(decision, self.file));
+                vec![Rate { label: "", measure, given: vec![] }]
+            }
+        })
+    }
+
+    fn amount(&self) -> Option<Measure> {
+        if self.table.is_text("of") {
+            return self.table.text("of").map(|text| Measure::Number(Expression::new(text, self.file)));
+        }
+        let why = "a number, such as \"score\", or a delay: { from = \"applied\", to = \"decided\" }";
+        if !self.table.has("of") {
+            // Asked for, so that it is known as a key.
+            self.table.text("of");
+            self.missing("of", why);
+            return None;
+        }
+        let delay = self.table.table("of")?;
+        let indicator = |name: Located<String>| self.literal(&name).map(|literal| (literal, name));
+        let from = delay.text("from").map(indicator);
+        let to = delay.text("to").map(indicator);
+        if to.is_none() {
+            delay.missing("to", "the indicator whose first event ends the delay");
+        }
+        let unit = match delay.text("unit") {
+            None => Some(Unit::Second),
+            Some(text) => Unit::find(&text).map_err(|problem| self.table.problem(problem)).ok(),
+        };
+        delay.finish();
+        let plain = |found: Option<(Literal, Located<String>)>| {
+            let (literal, name) = found?;
+            if !literal.holds {
+                let message = "an indicator that does not hold has no first event";
+                self.table.problem(Problem::new(name.at.range(), message));
+            }
+            literal.holds.then_some(literal.indicator)
+        };
+        let from = match from {
+            None => None,
+            Some(found) => Some(plain(found)?),
+        };
+        Some(Measure::Delay { from, to: plain(to?)?, unit: unit? })
+    }
+
+    fn missing(&self, key: &str, why: &str) {
+        self.table.missing(key, &format!("it is {why}"));
+    }
+
+    fn one(&self, key: &'static str, why: &str) -> Option<Literal> {
+        match self.table.text(key) {
+            Some(name) => self.literal(&name),
+            None => {
+                if !self.table.has(key) {
+                    self.missing(key, why);
+                }
+                None
+            }
+        }
+    }
+
+    fn several(&self, key: &'static str, why: Option<&str>) -> Option<Vec<Literal>> {
+        match (self.table.texts(key), why) {
+            (Some(names), _) if names.is_empty() && why.is_some() => {
+                self.missing(key, why.unwrap_or_default());
+                None
+            }
+            (Some(names), _) => {
+                let literals: Vec<Option<Literal>> = names.iter().map(|name| self.literal(name)).collect();
+                let mut literals: Vec<Literal> = literals.into_iter().collect::<Option<_>>()?;
+                let mut seen = Vec::new();
+                literals.retain(|literal| {
+                    let new = !seen.contains(literal);
+                    seen.push(literal.clone());
+                    new
+                });
+                Some(literals)
+            }
+            (None, _) if self.table.has(key) => None,
+            (None, None) => Some(Vec::new()),
+            (None, Some(why)) => {
+                self.missing(key, why);
+                None
+            }
+        }
+    }
+
+    /// `accepted`, or `not accepted`.
+    fn literal(&self, name: &Located<String>) -> Option<Literal> {
+        let (indicator, holds) = match name.value.trim().strip_prefix("not ") {
+            Some(rest) => (rest.trim(), false),
+            None => (name.value.trim(), true),
+        };
+        let names = || self.indicators.iter().map(|indicator| indicator.name.value.as_str());
+        if names().any(|known| known == indicator) {
+            return Some(Literal { indicator: indicator.to_owned(), holds });
+        }
+        let help = match nearest(indicator, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if self.indicators.is_empty() => {
+                format!("say when it holds: [indicators] {indicator} = '…'")
+            }
+            None => format!("there are {}; say when it holds in [indicators]", list(names())),
+        };
+        let problem =
+            Problem::new(name.at.range(), format!("there is no indicator `{indicator}`")).help(help);
+        self.table.problem(problem);
+        None
+    }
+}
+
+/// Columns of a metric's own: its strata.
+pub(crate) fn strata(table: &Table<'_>, metric: MetricKind) -> Vec<Located<String>> {
+    let strata = table.texts("strata").unwrap_or_default();
+    if strata.is_empty() && metric == MetricKind::ConditionalStatisticalParity && !table.has("strata") {
+        table.missing("strata", "it is the column, or columns, within whose values groups are compared");
+    }
+    strata
+}

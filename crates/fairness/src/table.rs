@@ -1,0 +1,289 @@
+//! Reads TOML tables strictly: a key of the wrong type, a missing key and a key that nobody asked
+//! for are problems with a place. Knows nothing of fairness.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::time::Duration;
+
+use fairstream_core::{nearest, parse_duration};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::Problem;
+
+/// A value, and where it stands in the file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) at: Place,
+}
+
+/// Where something stands: the bytes of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Place {
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+impl From<Range<usize>> for Place {
+    fn from(range: Range<usize>) -> Place {
+        Place { start: range.start, end: range.end }
+    }
+}
+
+/// Where problems are collected.
+pub(crate) type Problems = RefCell<Vec<Problem>>;
+
+/// A table that is being read.
+pub(crate) struct Table<'a> {
+    /// How errors call it: `[trial]`.
+    pub(crate) name: String,
+    pub(crate) at: Place,
+    entries: &'a DeTable<'a>,
+    asked: RefCell<Vec<&'static str>>,
+    problems: &'a Problems,
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn new(name: &str, at: Place, entries: &'a DeTable<'a>, problems: &'a Problems) -> Table<'a> {
+        Table { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
+    }
+
+    pub(crate) fn problem(&self, problem: Problem) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.asked.borrow_mut().push(key);
+        self.entries.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(name, _)| name.get_ref() == key)
+    }
+
+    /// Says that a key is missing.
+    pub(crate) fn missing(&self, key: &str, why: &str) {
+        let message = format!("{} has no `{key}`", self.name);
+        self.problem(Problem::new(self.at.range(), message).help(why));
+    }
+
+    fn wrong(&self, key: &str, value: &Spanned<DeValue<'_>>, wanted: &str) {
+        let message = format!("`{key}` is {}, and has to be {wanted}", kind(value.get_ref()));
+        self.problem(Problem::new(value.span(), message));
+    }
+
+    pub(crate) fn text(&self, key: &'static str) -> Option<Located<String>> {
+        let value = self.value(key)?;
+        let text = located_text(value);
+        if text.is_none() {
+            self.wrong(key, value, "a string");
+        }
+        text
+    }
+
+    /// One string, or several.
+    pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<Located<String>>> {
+        let value = self.value(key)?;
+        let texts = match value.get_ref() {
+            DeValue::Array(values) => values.iter().map(located_text).collect(),
+            _ => located_text(value).map(|text| vec![text]),
+        };
+        if texts.is_none() {
+            self.wrong(key, value, "a string or a list of strings");
+        }
+        texts
+    }
+
+    pub(crate) fn number(&self, key: &'static str) -> Option<Located<f64>> {
+        let value = self.value(key)?;
+        let number = number(value.get_ref());
+        if number.is_none() {
+            self.wrong(key, value, "a finite number");
+        }
+        number.map(|number| Located { value: number, at: value.span().into() })
+    }
+
+    pub(crate) fn count(&self, key: &'static str) -> Option<u64> {
+        let value = self.value(key)?;
+        let count = match value.get_ref() {
+            DeValue::Integer(digits) => u64::from_str_radix(digits.as_str(), digits.radix()).ok(),
+            _ => None,
+        };
+        if count.is_none() {
+            self.wrong(key, value, "a whole number from 0 on");
+        }
+        count
+    }
+
+    pub(crate) fn duration(&self, key: &'static str) -> Option<Located<Duration>> {
+        let text = self.text(key)?;
+        match parse_duration(&text.value) {
+            Ok(duration) if !duration.is_zero() => Some(Located { value: duration, at: text.at }),
+            Ok(_) => {
+                self.problem(Problem::new(text.at.range(), format!("`{key}` has to be longer than nothing")));
+                None
+            }
+            Err(error) => {
+                self.problem(Problem::new(text.at.range(), error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// A number, or a string that is something else.
+    pub(crate) fn number_or_text(&self, key: &'static str) -> Option<Result<Located<f64>, Located<String>>> {
+        let value = self.entries.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value);
+        match value.map(Spanned::get_ref) {
+            Some(DeValue::String(_)) => self.text(key).map(Err),
+            _ => self.number(key).map(Ok),
+        }
+    }
+
+    pub(crate) fn is_text(&self, key: &str) -> bool {
+        let value = self.entries.iter().find(|(name, _)| name.get_ref() == key);
+        value.is_some_and(|(_, value)| matches!(value.get_ref(), DeValue::String(_)))
+    }
+
+    pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+        let value = self.value(key)?;
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.wrong(key, value, "a table");
+            return None;
+        };
+        let name = if self.name.is_empty() { format!("[{key}]") } else { format!("`{key}`") };
+        Some(Table::new(&name, value.span().into(), entries, self.problems))
+    }
+
+    /// The tables of `[[key]]`.
+    pub(crate) fn tables(&self, key: &'static str) -> Vec<Table<'a>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let DeValue::Array(values) = value.get_ref() else {
+            self.wrong(key, value, &format!("a list of tables: write [[{key}]]"));
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for value in values.iter() {
+            match value.get_ref() {
+                DeValue::Table(entries) => {
+                    tables.push(Table::new(
+                        &format!("[[{key}]]"),
+                        value.span().into(),
+                        entries,
+                        self.problems,
+                    ));
+                }
+                _ => self.wrong(key, value, "a table"),
+            }
+        }
+        tables
+    }
+
+    /// Every entry, in the order of the file; no key is unknown in a table that is read like this.
+    pub(crate) fn entries(&self) -> Vec<Entry<'a>> {
+        let mut entries: Vec<Entry<'a>> = self
+            .entries
+            .iter()
+            .map(|(key, value)| Entry {
+                key: Located { value: key.get_ref().to_string(), at: key.span().into() },
+                value,
+                problems: self.problems,
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.key.at.start);
+        entries
+    }
+
+    /// Refuses keys that nobody asked for.
+    pub(crate) fn finish(self) {
+        let asked = self.asked.borrow();
+        for (key, _) in self.entries.iter().filter(|(key, _)| !asked.contains(&key.get_ref().as_ref())) {
+            let place = if self.name.is_empty() { "a fairness file".to_owned() } else { self.name.clone() };
+            let help = match nearest(key.get_ref(), asked.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", list(asked.iter().copied())),
+            };
+            self.problems
+                .borrow_mut()
+                .push(Problem::new(key.span(), format!("{place} has no key `{}`", key.get_ref())).help(help));
+        }
+    }
+}
+
+/// An entry of a table whose keys are the user's own.
+pub(crate) struct Entry<'a> {
+    pub(crate) key: Located<String>,
+    value: &'a Spanned<DeValue<'a>>,
+    problems: &'a Problems,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn text(&self) -> Option<Located<String>> {
+        located_text(self.value)
+    }
+
+    /// A string, a number or a Boolean, as text.
+    pub(crate) fn plain(&self) -> Option<String> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(digits) => Some(digits.to_string()),
+            DeValue::Float(digits) => Some(digits.to_string()),
+            DeValue::Boolean(value) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn table(&self) -> Option<Table<'a>> {
+        match self.value.get_ref() {
+            DeValue::Table(entries) => {
+                let name = format!("`{}`", self.key.value);
+                Some(Table::new(&name, self.value.span().into(), entries, self.problems))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn wrong(&self, wanted: &str) {
+        let message =
+            format!("`{}` is {}, and has to be {wanted}", self.key.value, kind(self.value.get_ref()));
+        self.problems.borrow_mut().push(Problem::new(self.value.span(), message));
+    }
+}
+
+/// `a`, `b`, `c`.
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn located_text(value: &Spanned<DeValue<'_>>) -> Option<Located<String>> {
+    match value.get_ref() {
+        DeValue::String(text) => Some(Located { value: text.to_string(), at: value.span().into() }),
+        _ => None,
+    }
+}
+
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(digits) if digits.radix() == 10 => digits.as_str().parse().ok(),
+        DeValue::Float(digits) => digits.as_str().parse().ok().filter(|number: &f64| number.is_finite()),
+        _ => None,
+    }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

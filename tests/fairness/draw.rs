@@ -1,0 +1,155 @@
+//! Random events and random fairness files.
+
+use proptest::prelude::*;
+
+use super::oracle::Row;
+
+/// What a fairness file says, drawn at random.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) metric: &'static str,
+    /// `gender`, or `gender` and `region`.
+    pub(crate) two_groups: bool,
+    /// The column `place`.
+    pub(crate) has_strata: bool,
+    pub(crate) horizon: Option<i64>,
+    pub(crate) period: Option<i64>,
+    pub(crate) opens: bool,
+    pub(crate) confidence: f64,
+    pub(crate) prior: DrawnPrior,
+    pub(crate) min_trials: u64,
+    pub(crate) within: Option<i64>,
+    /// For `probability` and means: only trials with, or without, this.
+    pub(crate) given: Option<bool>,
+    pub(crate) tolerance: f64,
+    pub(crate) clear: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum DrawnPrior {
+    Default,
+    Number(f64),
+    /// The last score of all, through ten.
+    OfScores,
+}
+
+pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
+    let shape =
+        (any::<bool>(), any::<bool>(), prop::option::of(1..6_i64), prop::option::of(1..4_i64), any::<bool>());
+    let numbers = (
+        prop::sample::select(vec![0.0, 4.0, 2.5]),
+        prop::sample::select(vec![DrawnPrior::Default, DrawnPrior::Number(0.25), DrawnPrior::OfScores]),
+        0..3_u64,
+        prop::option::of(0..5_i64),
+        prop::option::of(any::<bool>()),
+        prop::sample::select(vec![(0.1, 0.1), (0.2, 0.05), (0.0, 0.0)]),
+    );
+    (shape, numbers).prop_map(move |(shape, numbers)| {
+        let (two_groups, strata, horizon, period, opens) = shape;
+        let (confidence, prior, min_trials, within, given, (tolerance, clear)) = numbers;
+        let has_strata = strata || metric == "conditional-statistical-parity";
+        let (tolerance, clear) =
+            if metric == "disparate-impact" { (1.0 - tolerance, 1.0 - clear) } else { (tolerance, clear) };
+        // A time bound of nothing is refused.
+        let within = within.map(|within| within + 1);
+        Plan {
+            metric,
+            two_groups,
+            has_strata,
+            horizon,
+            period,
+            opens,
+            confidence,
+            prior: if confidence == 0.0 { DrawnPrior::Default } else { prior },
+            min_trials,
+            within,
+            given,
+            tolerance,
+            clear,
+        }
+    })
+}
+
+impl Plan {
+    pub(crate) fn toml(&self) -> String {
+        let within = self.within.map(|seconds| format!(", within = \"{seconds}s\"")).unwrap_or_default();
+        let mut text = format!(
+            "[events.columns]\nid = \"UInt64\"\nkind = \"String\"\ngender = \"String\"\nregion = \"Int64\"\n\
+             place = \"String\"\nscore = \"Int64\"\nother = \"UInt64\"\n\n[trial]\nkey = \"id\"\n{}{}{}\n\
+             [indicators]\nhigh = 'score > 5'\nlater = {{ when = 'true', key = \"other\"{within} }}\n\
+             ended = 'kind == \"end\" or kind == \"stop\"'\n\n",
+            if self.two_groups { "group = [\"gender\", \"region\"]\n" } else { "group = \"gender\"\n" },
+            if self.opens { "opens = 'kind == \"open\"'\n" } else { "" },
+            self.horizon.map(|seconds| format!("horizon = \"{seconds}s\"\n")).unwrap_or_default(),
+        );
+        let given = match self.given {
+            None => "",
+            Some(true) => "given = [\"ended\"]\n",
+            Some(false) => "given = [\"not ended\"]\n",
+        };
+        let metric = if self.metric == "delay" { "mean-difference" } else { self.metric };
+        text += &format!("[[fairness]]\nmetric = \"{metric}\"\n");
+        text += &match self.metric {
+            "equalized-odds" | "equal-opportunity" | "predictive-equality" | "predictive-parity" => {
+                "prediction = \"high\"\noutcome = \"later\"\n".to_owned()
+            }
+            "probability" => format!("of = [\"high\", \"not later\"]\n{given}"),
+            "mean-difference" => format!("of = \"score\"\n{given}"),
+            "delay" => match self.opens {
+                true => format!("of = {{ from = \"high\", to = \"later\" }}\n{given}"),
+                false => format!("of = {{ to = \"later\", unit = \"min\" }}\n{given}"),
+            },
+            "counterfactual-fairness" => "decision = 'score > 5'\n".to_owned(),
+            _ => "decision = \"later\"\n".to_owned(),
+        };
+        text += &format!(
+            "tolerance = {}\nclear = {}\nconfidence = {}\n",
+            self.tolerance, self.clear, self.confidence
+        );
+        match self.prior {
+            DrawnPrior::Default => {}
+            DrawnPrior::Number(number) => text += &format!("prior = {number}\n"),
+            DrawnPrior::OfScores => {
+                text += "prior = 'cast<Int64, Float64>(score.hold(or: 5)) / 10.0'\n";
+            }
+        }
+        if self.min_trials > 0 {
+            text += &format!("min_trials = {}\n", self.min_trials);
+        }
+        if self.has_strata {
+            text += "strata = \"place\"\n";
+        }
+        if let Some(seconds) = self.period {
+            text += &format!("check = \"{seconds}s\"\n");
+        }
+        text
+    }
+
+    /// How long the clock runs: beyond the last horizon.
+    pub(crate) fn until(&self, rows: &[Row]) -> i64 {
+        rows.last().map_or(0, |row| row.time) + self.horizon.unwrap_or(0) + 4
+    }
+}
+
+/// Rows in order of time, with ties, few keys and many holes.
+pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let row = (
+        0..3_i64,
+        prop::option::weighted(0.85, 0..6_u64),
+        prop::option::weighted(0.8, prop::sample::select(vec!["open", "open", "end", "stop", "x"])),
+        prop::option::weighted(0.85, prop::sample::select(vec!["F", "M", "X"])),
+        prop::option::weighted(0.9, -1..1_i64),
+        prop::option::weighted(0.85, prop::sample::select(vec!["north", "south"])),
+        prop::option::weighted(0.6, 0..11_i64),
+        prop::option::weighted(0.3, 0..6_u64),
+    );
+    prop::collection::vec(row, 1..40).prop_map(|drawn| {
+        let mut time = 0;
+        let mut rows = Vec::new();
+        for (step, id, kind, gender, region, place, score, other) in drawn {
+            time += if step == 2 { 1 } else { 0 };
+            rows.push(Row { time, id, kind, gender, region, place, score, other });
+        }
+        rows
+    })
+}

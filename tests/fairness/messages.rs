@@ -1,0 +1,244 @@
+//! Snapshots: the RTLola of the fairness files, and everything that can be wrong with one.
+
+use fairstream_core::{Engine, Selection, Time, VerdictBatch, Verdicts};
+use fairstream_fairness::{Column, FairnessFile, Judge, JudgedEngine};
+use insta::assert_snapshot;
+
+use super::run::compile;
+use crate::support::{compiled, root};
+
+#[test]
+fn the_rtlola_of_the_specifications() {
+    for name in ["hiring", "seminar", "compas", "admissions"] {
+        let toml = std::fs::read_to_string(root().join(format!("specs/{name}.toml"))).unwrap();
+        assert_snapshot!(format!("rtlola_{name}"), compile(&toml).0.rtlola());
+    }
+}
+
+const GOOD: &str = r#"name = "good"
+
+[events.columns]
+id       = "UInt64"
+gender   = "String"
+score    = "Int64"
+accepted = "UInt64"
+
+[trial]
+key   = "id"
+group = "gender"
+
+[indicators]
+high     = 'score > 6'
+accepted = { when = "true", key = "accepted" }
+
+[[fairness]]
+metric    = "demographic-parity"
+decision  = "accepted"
+tolerance = 0.1
+"#;
+
+/// What is said when one text of the good file is another.
+fn with(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replace(from, to);
+    let file = match FairnessFile::parse("bad.toml", &text) {
+        Ok(file) => file,
+        Err(error) => return error.to_string(),
+    };
+    let compiled = match file.compile(&[]) {
+        Ok(compiled) => compiled,
+        Err(error) => return error.to_string(),
+    };
+    match fairstream_engine::Specification::parse("bad.lola", compiled.rtlola()) {
+        Ok(_) => format!("nothing is wrong\n{}", compiled.rtlola()),
+        Err(error) => match compiled.blame(&error.places()) {
+            Some(blamed) => blamed.to_string(),
+            None => panic!("{to}: nobody to blame\n{error}"),
+        },
+    }
+}
+
+#[test]
+fn what_is_wrong_is_shown_where_it_stands() {
+    let metric = "metric    = \"demographic-parity\"\ndecision  = \"accepted\"\ntolerance = 0.1";
+    let cases: Vec<(&str, &str, &str)> = vec![
+        ("syntax", "key   = \"id\"", "key   = id"),
+        ("unknown table", "[trial]", "[trail]"),
+        ("unknown key", "group = \"gender\"", "groups = \"gender\""),
+        ("unknown key of a metric", "tolerance = 0.1", "tolerence = 0.1"),
+        ("key of another metric", "tolerance = 0.1", "tolerance = 0.1\nprediction = \"high\""),
+        ("no key", "key   = \"id\"\n", ""),
+        ("no metric", "metric    = \"demographic-parity\"\n", ""),
+        (
+            "no fairness",
+            "[[fairness]]\nmetric    = \"demographic-parity\"\ndecision  = \"accepted\"\ntolerance = 0.1\n",
+            "",
+        ),
+        ("unknown metric", "demographic-parity", "demografic-parity"),
+        ("quite unknown metric", "demographic-parity", "fair"),
+        ("unknown indicator", "decision  = \"accepted\"", "decision  = \"acepted\""),
+        ("unknown column", "group = \"gender\"", "group = \"gendre\""),
+        ("unknown column in a condition", "'score > 6'", "'scores > 6'"),
+        ("quite unknown column", "'score > 6'", "'weight > 6'"),
+        ("unknown type", "\"Int64\"", "\"Integer\""),
+        ("wrong kind of value", "tolerance = 0.1", "tolerance = \"0.1\""),
+        ("tolerance too large", "tolerance = 0.1", "tolerance = 10"),
+        ("clear above tolerance", "tolerance = 0.1", "tolerance = 0.1\nclear = 0.2"),
+        ("bad duration", "group = \"gender\"", "group = \"gender\"\nhorizon = \"730\""),
+        ("no strata", "demographic-parity", "conditional-statistical-parity"),
+        ("strata that are groups", "tolerance = 0.1", "tolerance = 0.1\nstrata = \"gender\""),
+        ("prior beyond one", "tolerance = 0.1", "tolerance = 0.1\nprior = 3"),
+        ("prior without confidence", "tolerance = 0.1", "tolerance = 0.1\nprior = 0.5\nconfidence = 0"),
+        ("keys of two types", "accepted = \"UInt64\"", "accepted = \"Int64\""),
+        ("name that RTLola has", "score    = \"Int64\"", "close    = \"Int64\""),
+        ("name that is none", "high     = ", "\"so high\" = "),
+        (
+            "condition that is no syntax",
+            "decision  = \"accepted\"",
+            "decision  = \"high\"\nprior = 'score.hold(or: '",
+        ),
+        (
+            "condition of the wrong type",
+            metric,
+            "metric = \"demographic-parity\"\ntolerance = 0.1\ndecision = \"high\"\nprior = 'score.hold(or: 0)'",
+        ),
+        (
+            "prior that waits for a column",
+            metric,
+            "metric = \"demographic-parity\"\ntolerance = 0.1\ndecision = \"high\"\nprior = 'cast<Int64, Float64>(score)'",
+        ),
+        (
+            "delay without an end",
+            metric,
+            "metric = \"mean-difference\"\nof = { from = \"high\" }\ntolerance = 1",
+        ),
+        (
+            "delay in an unknown unit",
+            metric,
+            "metric = \"mean-difference\"\nof = { to = \"high\", unit = \"days\" }\ntolerance = 1",
+        ),
+        ("mean of nothing", metric, "metric = \"mean-difference\"\ntolerance = 1"),
+        ("source without a path", "name = \"good\"", "[[source]]\nkind = \"csv\"\n"),
+        (
+            "several at once",
+            metric,
+            "metric = \"equalized-odds\"\nprediction = \"hi\"\noutcom = \"accepted\"",
+        ),
+    ];
+    let mut shown = String::new();
+    for (what, from, to) in cases {
+        let error = with(from, to);
+        assert!(!error.starts_with("nothing is wrong"), "{what}: {error}");
+        shown += &format!("== {what}\n{error}\n\n");
+    }
+    shown += &format!(
+        "== condition of a number\n{}\n",
+        with(
+            "'score > 6'\naccepted = { when = \"true\", key = \"accepted\" }\n\n[[fairness]]\nmetric    = \"demographic-parity\"\ndecision  = \"accepted\"",
+            "'score + 1'\naccepted = { when = \"true\", key = \"accepted\" }\n\n[[fairness]]\nmetric    = \"demographic-parity\"\ndecision  = \"high\""
+        )
+    );
+    assert_snapshot!("errors", shown);
+}
+
+#[test]
+fn columns_may_be_the_sources_to_know() {
+    let text = GOOD.replace(
+        "[events.columns]\nid       = \"UInt64\"\ngender   = \"String\"\nscore    = \"Int64\"\naccepted = \"UInt64\"\n",
+        "",
+    );
+    let file = FairnessFile::parse("no-types.toml", &text).unwrap();
+    assert_snapshot!("no_types", file.compile(&[]).unwrap_err());
+    let column = |(name, data_type): &(&str, &str)| Column {
+        name: (*name).to_owned(),
+        data_type: (*data_type).to_owned(),
+    };
+    let known = [
+        ("id", "UInt64"),
+        ("gender", "String"),
+        ("score", "Int64"),
+        ("accepted", "UInt64"),
+        ("more", "Bool"),
+    ];
+    let known: Vec<Column> = known.iter().map(column).collect();
+    assert!(file.compile(&known).unwrap().rtlola().contains("input gender : String"));
+}
+
+/// Time, id, gender, accepted.
+type HiringRow = (i64, Option<u64>, Option<&'static str>, Option<u64>);
+
+/// An engine that was restored says what the other would have said, alarms included.
+#[test]
+fn a_judged_engine_goes_on_from_a_snapshot() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
+
+    use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+    use arrow::datatypes::{Field, Schema};
+    use fairstream_core::{EventBatch, Position};
+
+    let toml = std::fs::read_to_string(root().join("specs/hiring.toml")).unwrap();
+    let (fairness, spec) = compile(&toml);
+    let names: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
+    let engine = || {
+        let judge = Arc::new(Mutex::new(Judge::new(fairness.rules().to_vec())));
+        JudgedEngine::new(compiled(&spec, Time(0)).unwrap(), &fairness, &names, judge).unwrap()
+    };
+    // Men are accepted at once, women never, until all of them are at the end.
+    let rows: Vec<HiringRow> = (0..60)
+        .flat_map(|id| {
+            let applied = (id, Some(id as u64), Some(if id % 2 == 0 { "M" } else { "F" }), None);
+            let accepted = (id, None, None, Some(id as u64));
+            std::iter::once(applied).chain((id % 2 == 0).then_some(accepted))
+        })
+        .chain((0..60).filter(|id| id % 2 == 1).map(|id| (60 + id, None, None, Some(id as u64))))
+        .collect();
+    let batch = |rows: &[HiringRow]| {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from_iter(rows.iter().map(|row| row.1))),
+            Arc::new(StringArray::from_iter(rows.iter().map(|row| row.2))),
+            Arc::new(UInt64Array::from_iter(rows.iter().map(|row| row.3))),
+        ];
+        let fields: Vec<Field> = spec
+            .wanted()
+            .iter()
+            .map(|column| Field::new(&column.name, column.data_type.clone(), true))
+            .collect();
+        let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let numbers: Vec<u64> = (0..rows.len() as u64).collect();
+        EventBatch::new(
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap(),
+            times,
+            numbers,
+            Position::default(),
+        )
+    };
+    let run = |engine: &mut JudgedEngine, rows: &[_]| {
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let taken = Rc::clone(&lines);
+        let mut out = Verdicts::new(engine.streams(), Selection::Alarms, 3, move |batch: VerdictBatch| {
+            taken
+                .borrow_mut()
+                .extend(batch.iter().map(|verdict| format!("{} {:?}", verdict.time.0, verdict.message)));
+            Ok(())
+        });
+        engine.feed(&batch(rows), &mut out).unwrap();
+        out.flush().unwrap();
+        lines.take()
+    };
+    let mut whole = engine();
+    let expected = run(&mut whole, &rows);
+    assert!(expected.len() >= 2, "{expected:?}");
+    for cut in [1, 20, 50, 70, 100] {
+        let mut first = engine();
+        let mut heard = run(&mut first, &rows[..cut]);
+        let snapshot = first.snapshot().unwrap();
+        let mut second = engine();
+        second.restore(&snapshot).unwrap();
+        heard.extend(run(&mut second, &rows[cut..]));
+        assert_eq!(heard, expected, "cut after {cut} rows");
+        assert!(second.restore(b"something else").is_err());
+        assert!(second.restore(&snapshot[..snapshot.len() - 1]).is_err());
+    }
+}

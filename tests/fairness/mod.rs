@@ -1,0 +1,182 @@
+//! Fairness files, against calculations that know nothing of streams: random events, random files, every
+//! value at every check, on every engine.
+
+mod draw;
+mod equivalence;
+mod messages;
+mod oracle;
+mod plans;
+mod run;
+
+use fairstream_core::{Selection, Time};
+use proptest::prelude::*;
+
+use self::draw::{Plan, plan, rows};
+use self::oracle::{Expected, Row, Series, expected};
+use self::run::{Heard, csv, listen};
+use crate::support::{ENGINES, compiled};
+
+/// Lets every engine judge the rows by the plan, and compares all that they say with the calculation.
+fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
+    let toml = plan.toml();
+    let csv = csv(rows);
+    let until = plan.until(rows);
+    let expected = expected(plan, rows, until);
+    let until = Time(until * 1_000_000_000);
+    let failed = |name: &str, difference: String, heard: &Heard| {
+        TestCaseError::fail(format!("{name}: {difference}\n{toml}\n{csv}\n{}", heard.rtlola))
+    };
+    for (name, build) in ENGINES {
+        let heard = listen(&toml, &csv, until, build, 8192, Selection::Changes);
+        compare(&expected, &heard).map_err(|difference| failed(name, difference, &heard))?;
+    }
+    // Whoever asks for less gets the same of it, though the engine then tells the judge less.
+    for select in [Selection::Triggers, Selection::Alarms] {
+        let heard = listen(&toml, &csv, until, compiled, 8192, select);
+        let compared = match select {
+            Selection::Alarms => Ok(()),
+            _ => compare_triggers(&expected, &heard),
+        };
+        compared
+            .and_then(|()| compare_alarms(&expected, &heard))
+            .map_err(|difference| failed(&format!("{select:?}"), difference, &heard))?;
+    }
+    Ok(())
+}
+
+fn compare(expected: &Expected, heard: &Heard) -> Result<(), String> {
+    for (index, rate) in expected.rates.iter().enumerate() {
+        let streams = &heard.streams[index];
+        let mut named = vec![
+            (&streams.numerator, &rate.numerator),
+            (&streams.denominator, &rate.denominator),
+            (&streams.estimate, &rate.estimate),
+            (&streams.gap, &rate.gap),
+        ];
+        named.extend(streams.pending.iter().map(|stream| (stream, &rate.pending)));
+        named.extend(streams.gap_in.iter().map(|stream| (stream, &rate.gap_in)));
+        for (stream, expected) in named {
+            let heard = heard.values.get(stream).cloned().unwrap_or_default();
+            let same = expected.len() == heard.len()
+                && expected.iter().zip(&heard).all(|((instance, values), (other, heard))| {
+                    let close = |one: &(i64, f64), other: &(i64, f64)| {
+                        one.0 == other.0 && (one.1 - other.1).abs() <= 1e-9 * one.1.abs().max(1.0)
+                    };
+                    instance == other
+                        && values.len() == heard.len()
+                        && values.iter().zip(heard).all(|(one, other)| close(one, other))
+                });
+            if !same {
+                return Err(format!("`{stream}`\n  expected {expected:?}\n  heard    {heard:?}"));
+            }
+        }
+    }
+    compare_triggers(expected, heard)?;
+    compare_alarms(expected, heard)
+}
+
+fn compare_triggers(expected: &Expected, heard: &Heard) -> Result<(), String> {
+    // Instances of one trigger come in the order of their strata's first trials: that is another test's.
+    let sorted = |triggers: &[Vec<String>]| {
+        let mut triggers = triggers.to_vec();
+        triggers.iter_mut().for_each(|of_rate| of_rate.sort());
+        triggers
+    };
+    if sorted(&expected.triggers) != sorted(&heard.triggers) {
+        return Err(format!("triggers\n  expected {:?}\n  heard    {:?}", expected.triggers, heard.triggers));
+    }
+    Ok(())
+}
+
+/// Alarms, and how every group stands at the end.
+fn compare_alarms(expected: &Expected, heard: &Heard) -> Result<(), String> {
+    if expected.alarms != heard.alarms {
+        return Err(format!("alarms\n  expected {:?}\n  heard    {:?}", expected.alarms, heard.alarms));
+    }
+    let last = |series: &Series| -> Vec<f64> {
+        series.values().filter_map(|values| values.last().map(|(_, value)| *value)).collect()
+    };
+    let sorted = |mut numbers: Vec<f64>| {
+        numbers.sort_by(f64::total_cmp);
+        numbers
+    };
+    let groups = || heard.standings.iter().flat_map(|standing| &standing.groups);
+    let stand = sorted(groups().map(|group| group.denominator as f64).collect());
+    let counted = sorted(expected.rates.iter().flat_map(|rate| last(&rate.denominator)).collect());
+    let wait = sorted(groups().map(|group| group.pending as f64).collect());
+    let pending = sorted(expected.rates.iter().flat_map(|rate| last(&rate.pending)).collect());
+    if stand != counted || wait != pending {
+        return Err(format!(
+            "standings\n  expected {counted:?}, {pending:?}\n  heard    {stand:?}, {wait:?}"
+        ));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn demographic_parity(plan in plan("demographic-parity"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn conditional_statistical_parity(plan in plan("conditional-statistical-parity"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn equalized_odds(plan in plan("equalized-odds"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn equal_opportunity(plan in plan("equal-opportunity"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn predictive_equality(plan in plan("predictive-equality"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn predictive_parity(plan in plan("predictive-parity"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn disparate_impact(plan in plan("disparate-impact"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn probability(plan in plan("probability"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn mean_difference_of_a_number(plan in plan("mean-difference"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn mean_difference_of_a_delay(plan in plan("delay"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    #[test]
+    fn counterfactual_fairness(plan in plan("counterfactual-fairness"), rows in rows()) {
+        check(&plan, &rows)?;
+    }
+
+    /// Where a batch ends changes nothing, alarms included.
+    #[test]
+    fn batches_change_nothing(plan in plan("equalized-odds"), rows in rows(), size in 1..9_usize) {
+        let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
+        let whole = listen(&toml, &csv, until, compiled, 8192, Selection::Changes);
+        let pieces = listen(&toml, &csv, until, compiled, size, Selection::Changes);
+        prop_assert_eq!(whole.lines, pieces.lines);
+    }
+}

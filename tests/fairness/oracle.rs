@@ -1,0 +1,320 @@
+//! The same estimates in plain Rust: at every check, from the whole list of rows. No streams, no state.
+
+use std::collections::BTreeMap;
+
+use super::draw::{DrawnPrior, Plan};
+
+/// One event.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) time: i64,
+    pub(crate) id: Option<u64>,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) gender: Option<&'static str>,
+    pub(crate) region: Option<i64>,
+    pub(crate) place: Option<&'static str>,
+    pub(crate) score: Option<i64>,
+    pub(crate) other: Option<u64>,
+}
+
+/// Values of a stream: for each instance, when and what.
+pub(crate) type Series = BTreeMap<String, Vec<(i64, f64)>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    pub(crate) rates: Vec<ExpectedRate>,
+    /// `TIME INSTANCE`, in order, for each rate.
+    pub(crate) triggers: Vec<Vec<String>>,
+    /// `TIME raised|cleared INSTANCE`, in order, for each rate.
+    pub(crate) alarms: Vec<Vec<String>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ExpectedRate {
+    pub(crate) numerator: Series,
+    pub(crate) denominator: Series,
+    pub(crate) pending: Series,
+    pub(crate) estimate: Series,
+    pub(crate) gap: Series,
+    pub(crate) gap_in: Series,
+}
+
+/// When the clock of a check stands.
+#[derive(Clone, Copy)]
+struct Check {
+    time: i64,
+    /// Rows that have been seen.
+    rows: usize,
+}
+
+struct Trial {
+    key: u64,
+    /// Of the row that opened it.
+    first: usize,
+    opened: i64,
+    group: String,
+    stratum: String,
+    gender: &'static str,
+    region: i64,
+    /// When it counts, and the first row that can open another.
+    counted: Option<(Check, usize)>,
+}
+
+fn checks(plan: &Plan, rows: &[Row], until: i64) -> Vec<Check> {
+    match plan.period {
+        None => (0..rows.len()).map(|index| Check { time: rows[index].time, rows: index + 1 }).collect(),
+        // A tick comes after the rows of its time.
+        Some(period) => (1..=until / period)
+            .map(|tick| tick * period)
+            .map(|time| Check { time, rows: rows.iter().filter(|row| row.time <= time).count() })
+            .collect(),
+    }
+}
+
+fn opens(plan: &Plan, row: &Row) -> bool {
+    row.id.is_some()
+        && row.gender.is_some()
+        && (!plan.two_groups || row.region.is_some())
+        && (!plan.has_strata || row.place.is_some())
+        && (!plan.opens || row.kind == Some("open"))
+}
+
+fn trials(plan: &Plan, rows: &[Row], checks: &[Check]) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let Some(key) = row.id.filter(|_| opens(plan, row)) else { continue };
+        let open = trials.iter().rev().find(|trial| trial.key == key);
+        // Another opens only once the one before has been counted.
+        if open.is_some_and(|trial| trial.counted.is_none_or(|(_, next)| index < next)) {
+            continue;
+        }
+        let (gender, region) = (row.gender.unwrap(), row.region.unwrap_or(0));
+        let group = if plan.two_groups { format!("\"{gender}\",{region}") } else { format!("\"{gender}\"") };
+        let stratum =
+            row.place.filter(|_| plan.has_strata).map(|place| format!("\"{place}\"")).unwrap_or_default();
+        let counted = plan.horizon.and_then(|horizon| {
+            let end = row.time + horizon;
+            // What is due at a row's time is due after it, and before a tick.
+            let over =
+                |check: &&Check| if plan.period.is_some() { check.time >= end } else { check.time > end };
+            checks.iter().find(|check| over(check) && check.rows > index).map(|check| (*check, check.rows))
+        });
+        trials.push(Trial { key, first: index, opened: row.time, group, stratum, gender, region, counted });
+    }
+    trials
+}
+
+/// What is known of a trial from these rows.
+struct Known<'a> {
+    plan: &'a Plan,
+    trial: &'a Trial,
+    rows: &'a [Row],
+}
+
+impl Known<'_> {
+    /// The rows of the trial under its key in a column.
+    fn of(&self, key: impl Fn(&Row) -> Option<u64>) -> impl Iterator<Item = &Row> {
+        let end = self.plan.horizon.map_or(i64::MAX, |horizon| self.trial.opened + horizon);
+        let own = self.trial.key;
+        self.rows.iter().skip(self.trial.first).filter(move |row| row.time <= end && key(row) == Some(own))
+    }
+
+    fn high(&self) -> Option<i64> {
+        self.of(|row| row.id).find(|row| row.score.is_some_and(|score| score > 5)).map(|row| row.time)
+    }
+
+    fn later(&self) -> Option<i64> {
+        let bound = self.plan.within.map_or(i64::MAX, |within| self.trial.opened + within);
+        self.of(|row| row.other).find(|row| row.time <= bound).map(|row| row.time)
+    }
+
+    fn ended(&self) -> bool {
+        self.of(|row| row.id).any(|row| row.kind == Some("end") || row.kind == Some("stop"))
+    }
+
+    fn score(&self) -> Option<i64> {
+        self.of(|row| row.id).find_map(|row| row.score)
+    }
+
+    /// Whether the case was asked again with another group after it was decided; and decided otherwise.
+    fn asked_again(&self) -> (bool, bool) {
+        let two = self.plan.two_groups;
+        let mut first = None;
+        let (mut again, mut changed) = (false, false);
+        for row in self.of(|row| row.id) {
+            let (Some(gender), Some(score)) = (row.gender, row.score) else { continue };
+            if two && row.region.is_none() {
+                continue;
+            }
+            let same = gender == self.trial.gender && (!two || row.region == Some(self.trial.region));
+            match first {
+                None if same => first = Some(score > 5),
+                Some(decision) if !same => {
+                    again = true;
+                    changed |= decision != (score > 5);
+                }
+                _ => {}
+            }
+        }
+        (again, changed)
+    }
+
+    /// What the trial adds to numerator and denominator of each rate.
+    fn adds(&self) -> Vec<(f64, u64)> {
+        let (high, later) = (self.high().is_some(), self.later().is_some());
+        let share = |of: bool, given: bool| (f64::from(u8::from(of && given)), u64::from(given));
+        let given = self.plan.given.is_none_or(|wanted| self.ended() == wanted);
+        let mean = |value: Option<f64>| match value.filter(|_| given) {
+            Some(value) => (value, 1),
+            None => (0.0, 0),
+        };
+        match self.plan.metric {
+            "demographic-parity" | "conditional-statistical-parity" | "disparate-impact" => {
+                vec![share(later, true)]
+            }
+            "equalized-odds" => vec![share(high, later), share(high, !later)],
+            "equal-opportunity" => vec![share(high, later)],
+            "predictive-equality" => vec![share(high, !later)],
+            "predictive-parity" => vec![share(later, high)],
+            "probability" => vec![share(high && !later, given)],
+            "mean-difference" => vec![mean(self.score().map(|score| score as f64))],
+            "delay" => {
+                let from = if self.plan.opens { self.high() } else { Some(self.trial.opened) };
+                let unit = if self.plan.opens { 1.0 } else { 60.0 };
+                let delay = self.later().zip(from).map(|(to, from)| (to - from) as f64 / unit);
+                vec![mean(delay)]
+            }
+            "counterfactual-fairness" => {
+                let (again, changed) = self.asked_again();
+                vec![share(changed, again)]
+            }
+            other => panic!("no metric {other}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    numerator: f64,
+    denominator: u64,
+    pending: u64,
+}
+
+pub(crate) fn expected(plan: &Plan, rows: &[Row], until: i64) -> Expected {
+    let checks = checks(plan, rows, until);
+    let trials = trials(plan, rows, &checks);
+    let count = if plan.metric == "equalized-odds" { 2 } else { 1 };
+    let mut expected = Expected::default();
+    for rate in 0..count {
+        let mut of_rate = ExpectedRate::default();
+        let (mut triggers, mut alarms) = (Vec::new(), Vec::new());
+        let mut standing: BTreeMap<String, bool> = BTreeMap::new();
+        for check in &checks {
+            let sums = sums(plan, rows, &trials, *check, rate);
+            one_check(plan, rows, *check, &sums, &mut of_rate, &mut triggers, &mut alarms, &mut standing);
+        }
+        expected.rates.push(of_rate);
+        expected.triggers.push(triggers);
+        expected.alarms.push(alarms);
+    }
+    expected
+}
+
+/// For each stratum and group what has been added up at a check.
+fn sums(
+    plan: &Plan,
+    rows: &[Row],
+    trials: &[Trial],
+    check: Check,
+    rate: usize,
+) -> BTreeMap<(String, String), Sums> {
+    let mut sums: BTreeMap<(String, String), Sums> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.first < check.rows) {
+        let sums = sums.entry((trial.stratum.clone(), trial.group.clone())).or_default();
+        let counts = match plan.horizon {
+            None => true,
+            Some(_) => trial.counted.is_some_and(|(at, _)| {
+                at.time < check.time || (at.time == check.time && at.rows <= check.rows)
+            }),
+        };
+        if counts {
+            let known = Known { plan, trial, rows: &rows[..check.rows] };
+            let (numerator, denominator) = known.adds()[rate];
+            sums.numerator += numerator;
+            sums.denominator += denominator;
+        } else {
+            sums.pending += 1;
+        }
+    }
+    sums
+}
+
+#[allow(clippy::too_many_arguments, reason = "one step of a loop")]
+fn one_check(
+    plan: &Plan,
+    rows: &[Row],
+    check: Check,
+    sums: &BTreeMap<(String, String), Sums>,
+    of_rate: &mut ExpectedRate,
+    triggers: &mut Vec<String>,
+    alarms: &mut Vec<String>,
+    standing: &mut BTreeMap<String, bool>,
+) {
+    let push = |series: &mut Series, instance: String, value: f64| {
+        series.entry(instance).or_default().push((check.time, value));
+    };
+    let last_score = rows[..check.rows].iter().rev().find_map(|row| row.score).unwrap_or(5);
+    let prior = match (plan.prior, plan.metric) {
+        (DrawnPrior::Number(number), _) => number,
+        (DrawnPrior::OfScores, _) => last_score as f64 / 10.0,
+        (DrawnPrior::Default, "mean-difference" | "delay" | "counterfactual-fairness") => 0.0,
+        (DrawnPrior::Default, _) => 0.5,
+    };
+    let mut strata: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for ((stratum, group), sums) in sums {
+        let comma = if plan.has_strata { "," } else { "" };
+        let instance = format!("[{group}{comma}{stratum}]");
+        push(&mut of_rate.numerator, instance.clone(), sums.numerator);
+        push(&mut of_rate.denominator, instance.clone(), sums.denominator as f64);
+        push(&mut of_rate.pending, instance.clone(), sums.pending as f64);
+        let compared = strata.entry(stratum).or_default();
+        if plan.confidence > 0.0 || sums.denominator > 0 {
+            let denominator = sums.denominator as f64 + plan.confidence;
+            let estimate = (sums.numerator + prior * plan.confidence) / denominator;
+            push(&mut of_rate.estimate, instance, estimate);
+            if sums.denominator >= plan.min_trials {
+                compared.push(estimate);
+            }
+        }
+    }
+    let is_ratio = plan.metric == "disparate-impact";
+    let mut worst: f64 = if is_ratio { 1.0 } else { 0.0 };
+    for (stratum, estimates) in &strata {
+        let most = estimates.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = estimates.iter().copied().fold(f64::INFINITY, f64::min);
+        let gap = match plan.metric {
+            "disparate-impact" if estimates.is_empty() || most <= 0.0 => 1.0,
+            "disparate-impact" => least / most,
+            _ if estimates.is_empty() => 0.0,
+            "counterfactual-fairness" => most,
+            _ => most - least,
+        };
+        let instance = if plan.has_strata { format!("[{stratum}]") } else { String::new() };
+        if plan.has_strata {
+            push(&mut of_rate.gap_in, instance.clone(), gap);
+        }
+        worst = if is_ratio { worst.min(gap) } else { worst.max(gap) };
+        let violated = if is_ratio { gap < plan.tolerance } else { gap > plan.tolerance };
+        let cleared = if is_ratio { gap >= plan.clear } else { gap <= plan.clear };
+        if violated {
+            triggers.push(format!("{} {instance}", check.time));
+        }
+        let stands = standing.entry((*stratum).to_owned()).or_default();
+        if violated && !*stands || cleared && *stands {
+            *stands = !*stands;
+            let word = if *stands { "raised" } else { "cleared" };
+            alarms.push(format!("{} {word} {instance}", check.time));
+        }
+    }
+    push(&mut of_rate.gap, String::new(), worst);
+}

@@ -1,0 +1,101 @@
+//! Every stream of every metric is reached by lookup, and costs what changes.
+
+use fairstream_core::Time;
+use fairstream_engine::{CompiledEngine, ReferenceEngine};
+
+use super::run::compile;
+
+const HEAD: &str = r#"
+[events.columns]
+id = "UInt64"
+gender = "String"
+region = "Int64"
+department = "String"
+floor = "Int8"
+score = "Int64"
+accepted = "UInt64"
+
+[indicators]
+high = 'score > 5 or score < 0'
+later = { when = 'true', key = "accepted", within = "10d" }
+"#;
+
+/// Every metric with what it needs.
+const METRICS: [&str; 12] = [
+    "metric = \"demographic-parity\"\ndecision = \"later\"\ntolerance = 0.1",
+    "metric = \"conditional-statistical-parity\"\ndecision = \"later\"\ntolerance = 0.1\nstrata = \"department\"",
+    "metric = \"equalized-odds\"\nprediction = \"high\"\noutcome = \"later\"\ntolerance = 0.1",
+    "metric = \"equal-opportunity\"\nprediction = \"high\"\noutcome = \"later\"\ntolerance = 0.1",
+    "metric = \"predictive-equality\"\nprediction = \"high\"\noutcome = \"later\"\ntolerance = 0.1",
+    "metric = \"predictive-parity\"\nprediction = \"high\"\noutcome = \"later\"\ntolerance = 0.1",
+    "metric = \"disparate-impact\"\ndecision = \"later\"",
+    "metric = \"probability\"\nof = \"later\"\ngiven = [\"high\"]\ntolerance = 0.1",
+    "metric = \"mean-difference\"\nof = \"score\"\ngiven = \"high\"\ntolerance = 1",
+    "metric = \"mean-difference\"\nof = { to = \"later\", unit = \"d\" }\ntolerance = 1",
+    "metric = \"mean-difference\"\nof = { from = \"high\", to = \"later\" }\ntolerance = 1",
+    "metric = \"counterfactual-fairness\"\ndecision = 'score > 5'\ntolerance = 0.1",
+];
+
+fn file(metrics: &[&str], trial: &str, more: &str) -> String {
+    let metrics: String =
+        metrics.iter().map(|metric| format!("\n[[fairness]]\n{metric}\n{more}\n")).collect();
+    format!("{HEAD}\n[trial]\nkey = \"id\"\n{trial}\n{metrics}")
+}
+
+fn check(toml: &str) {
+    let (compiled, spec) = compile(toml);
+    ReferenceEngine::check(&spec).unwrap_or_else(|error| panic!("{error}\n{}", compiled.rtlola()));
+    let engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+    for explanation in engine.explain() {
+        assert!(explanation.warnings.is_empty(), "{explanation:?}\n{}", compiled.rtlola());
+    }
+}
+
+#[test]
+fn every_stream_of_every_metric_is_reached_by_lookup() {
+    let trials = [
+        "group = \"gender\"",
+        "group = [\"gender\", \"region\"]\nopens = 'score > 0 or score < -5'",
+        "group = \"gender\"\nhorizon = \"30d\"",
+    ];
+    for metric in METRICS {
+        for trial in trials {
+            for more in ["", "check = \"1d\"\nmin_trials = 3", "confidence = 0"] {
+                check(&file(&[metric], trial, more));
+            }
+            if !metric.contains("strata") {
+                check(&file(
+                    &[metric],
+                    trial,
+                    "strata = [\"department\", \"floor\"]\nconfidence = 4\nprior = 'if s1 = \"a\" then 0.1 else 0.2'",
+                ));
+            }
+        }
+    }
+}
+
+#[test]
+fn all_metrics_at_once_share_their_trials() {
+    let toml = file(&METRICS, "group = \"gender\"\nhorizon = \"30d\"", "check = \"1d\"");
+    check(&toml);
+    let (compiled, _) = compile(&toml);
+    for shared in ["output openings(", "output is_high(", "output n_later(", "output trial_high_and_later("] {
+        assert_eq!(compiled.rtlola().matches(shared).count(), 1, "{shared}\n{}", compiled.rtlola());
+    }
+}
+
+/// The frontend needs time exponential in the length of a disjunction of columns; there is none.
+#[test]
+fn many_columns_take_no_time() {
+    let columns: Vec<String> = (0..40).map(|index| format!("c{index}")).collect();
+    let types: String = columns.iter().map(|column| format!("{column} = \"Int64\"\n")).collect();
+    let condition: Vec<String> = columns.iter().map(|column| format!("{column} > 0")).collect();
+    let toml = format!(
+        "[events.columns]\nid = \"UInt64\"\ngender = \"String\"\n{types}\n[trial]\nkey = \"id\"\ngroup = \"gender\"\n\
+         [indicators]\nall = '{}'\n[[fairness]]\nmetric = \"demographic-parity\"\ndecision = \"all\"\ntolerance = 0.1\n",
+        condition.join(" and ")
+    );
+    let start = std::time::Instant::now();
+    compile(&toml);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}

@@ -1,0 +1,173 @@
+//! Runs fairness files and takes down everything that is said.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use fairstream_core::{
+    Columns, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError, SourceContext,
+    SourceFactory, SourceRequest, Time, Value, VerdictBatch,
+};
+use fairstream_csv::CsvSources;
+use fairstream_engine::Specification;
+use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, RateStreams, Standing};
+
+use super::oracle::{Row, Series};
+use crate::support::{BuildFor, line};
+
+/// What was said, in terms of the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) rtlola: String,
+    pub(crate) streams: Vec<RateStreams>,
+    pub(crate) values: HashMap<String, Series>,
+    pub(crate) triggers: Vec<Vec<String>>,
+    pub(crate) alarms: Vec<Vec<String>>,
+    /// How things stand at the end.
+    pub(crate) standings: Vec<Standing>,
+    /// Everything, as text.
+    pub(crate) lines: Vec<String>,
+}
+
+/// The rows as CSV.
+pub(crate) fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("time,id,kind,gender,region,place,score,other\n");
+    fn shown<T: ToString>(value: &Option<T>) -> String {
+        value.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+    for row in rows {
+        let Row { time, id, kind, gender, region, place, score, other } = row;
+        let fields =
+            [shown(id), shown(kind), shown(gender), shown(region), shown(place), shown(score), shown(other)];
+        writeln!(text, "{time},{}", fields.join(",")).unwrap();
+    }
+    text
+}
+
+/// Compiles a fairness file that is all right.
+pub(crate) fn compile(toml: &str) -> (Compiled, Specification) {
+    let file = FairnessFile::parse("test.toml", toml).unwrap_or_else(|error| panic!("{error}"));
+    let compiled = file.compile(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let spec = Specification::parse("test.lola", compiled.rtlola())
+        .unwrap_or_else(|error| panic!("{error}\n{}", compiled.rtlola()));
+    (compiled, spec)
+}
+
+/// Runs a fairness file on CSV text, with batches of that size.
+pub(crate) fn listen(
+    toml: &str,
+    csv: &str,
+    until: Time,
+    build: BuildFor,
+    max_rows: usize,
+    select: Selection,
+) -> Heard {
+    let (compiled, spec) = compile(toml);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("events.csv");
+    std::fs::write(&path, csv).unwrap();
+    let mut wanted = spec.wanted().to_vec();
+    wanted.retain(|column| Some(column.name.as_str()) != compiled.clock());
+    let request = SourceRequest {
+        location: path.to_str().unwrap().to_owned(),
+        wanted: wanted.clone(),
+        context: SourceContext { max_rows: NonZeroUsize::new(max_rows).unwrap(), ..SourceContext::default() },
+        ..SourceRequest::default()
+    };
+    let sources = vec![CsvSources.open(&request).unwrap()];
+    let columns = Columns::bind(&wanted, &sources).unwrap();
+    let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec())));
+    let asked = Arc::clone(&judge);
+    let engine = {
+        let (compiled, spec) = (compiled.clone(), spec.clone());
+        Box::new(move |start| {
+            let names: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
+            Ok(Box::new(JudgedEngine::new(build(&spec, start)?, &compiled, &names, judge)?) as Box<_>)
+        })
+    };
+    let listener = Listener::new(&compiled, &spec, select);
+    let heard = Arc::clone(&listener.heard);
+    let options = RunOptions { until: Some(until), ..RunOptions::default() };
+    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(listener)], options }.run();
+    assert!(report.error.is_none(), "{:?}\n{toml}\n{csv}\n{}", report.error, compiled.rtlola());
+    let mut heard = std::mem::take(&mut *heard.lock().unwrap());
+    heard.standings = asked.lock().unwrap().standings();
+    heard.rtlola = compiled.rtlola().to_owned();
+    heard.streams = compiled.streams().to_vec();
+    heard
+}
+
+/// A sink that sorts what it hears.
+struct Listener {
+    select: Selection,
+    heard: Arc<Mutex<Heard>>,
+    /// The triggers in order: one for each rate.
+    triggers: BTreeMap<String, usize>,
+    alarms: BTreeMap<String, usize>,
+}
+
+impl Listener {
+    fn new(compiled: &Compiled, spec: &Specification, select: Selection) -> Listener {
+        let rates = || compiled.rules().iter().flat_map(|rule| &rule.rates);
+        let triggers = spec
+            .mir()
+            .triggers
+            .iter()
+            .enumerate()
+            .map(|(index, trigger)| (spec.mir().output(trigger.output_reference).name.clone(), index));
+        let alarms = rates().enumerate().map(|(index, rate)| (rate.stream.clone(), index)).collect();
+        let count = rates().count();
+        let heard =
+            Heard { triggers: vec![Vec::new(); count], alarms: vec![Vec::new(); count], ..Heard::default() };
+        Listener { select, heard: Arc::new(Mutex::new(heard)), triggers: triggers.collect(), alarms }
+    }
+}
+
+impl Sink for Listener {
+    fn name(&self) -> &str {
+        "listener"
+    }
+
+    fn wants(&self) -> Selection {
+        self.select
+    }
+
+    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+        let mut heard = self.heard.lock().unwrap();
+        for verdict in batch.iter() {
+            heard.lines.push(format!("{} {}", line(&verdict), verdict.message.unwrap_or_default()));
+            let seconds = verdict.time.0 / 1_000_000_000;
+            let instance = verdict.instance.unwrap_or_default().to_owned();
+            match (verdict.kind, verdict.value) {
+                (Kind::Value, Some(value)) => {
+                    let number = match value {
+                        Value::UInt(number) => number as f64,
+                        Value::Float(number) => number,
+                        _ => continue,
+                    };
+                    let series = heard.values.entry(verdict.stream.to_owned()).or_default();
+                    series.entry(instance).or_default().push((seconds, number));
+                }
+                (Kind::Trigger, _) => {
+                    let rate = self.triggers[verdict.stream];
+                    heard.triggers[rate].push(format!("{seconds} {instance}"));
+                }
+                (Kind::Alarm | Kind::Clear, _) => {
+                    let word = if verdict.kind == Kind::Alarm { "raised" } else { "cleared" };
+                    heard.alarms[self.alarms[verdict.stream]].push(format!("{seconds} {word} {instance}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        Ok(None)
+    }
+
+    fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
