@@ -4,9 +4,11 @@
 mod adapters;
 mod args;
 mod bad_rows;
+mod chart;
 mod check;
 mod compile;
 mod console;
+mod demo;
 mod generate;
 mod init;
 mod interrupt;
@@ -39,6 +41,7 @@ enum Outcome {
 pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Demo => demo::demo(),
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),
         Command::Init(arguments) => init::init(&arguments),

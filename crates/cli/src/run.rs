@@ -17,7 +17,7 @@ use crate::progress::{Progress, summary};
 use crate::{Outcome, load, note, outputs};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
-fn build(
+pub(crate) fn build(
     spec: Specification,
     kind: EngineKind,
     verify: bool,
