@@ -11,6 +11,20 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(Time, f64)>,
 }
 
+impl Line {
+    /// For each column the latest value that there is by then.
+    fn values(&self, column_of: impl Fn(Time) -> usize) -> impl Iterator<Item = Option<f64>> {
+        let mut points = self.points.iter().peekable();
+        let mut value = None;
+        (0..WIDTH).map(move |column| {
+            while let Some((_, next)) = points.next_if(|(time, _)| column_of(*time) <= column) {
+                value = Some(*next);
+            }
+            value
+        })
+    }
+}
+
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chart {
@@ -41,12 +55,7 @@ impl Chart {
         let mut cells = vec![vec![' '; WIDTH]; height];
         for line in &self.lines {
             let letter = line.name.chars().next().unwrap_or('*');
-            let mut points = line.points.iter().peekable();
-            let mut value = None;
-            for column in 0..WIDTH {
-                while let Some((_, next)) = points.next_if(|(time, _)| column_of(*time) <= column) {
-                    value = Some(*next);
-                }
+            for (column, value) in line.values(column_of).enumerate() {
                 let Some(value) = value else { continue };
                 let row = ((top - value) / STEP).round().max(0.0) as usize;
                 let cell = &mut cells[row.min(height - 1)][column];
