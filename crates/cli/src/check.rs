@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_core::{SourceContext, Time};
+use fairstream_core::{SourceContext, Span, Time};
 use fairstream_engine::{CompiledEngine, Explanation, Outline, Role};
 
 use crate::args::{CheckArguments, EngineKind};
@@ -29,7 +29,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     // Said before the inputs are looked at, which may fail.
     print(&text)?;
 
-    let inputs = load::sources(&arguments.input, spec.wanted(), &SourceContext::default())?;
+    let inputs = load::sources(&arguments.input, spec.wanted(), Span::default(), &SourceContext::default())?;
     if !inputs.is_empty() {
         load::columns(&spec, &inputs)?;
         let wanted = counted(spec.wanted().len() as u64, "column");

@@ -131,8 +131,8 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
         location: location.clone(),
         options: options.clone(),
         wanted: scenario.columns(),
-        resume: None,
         context: SourceContext { stop, ..SourceContext::default() },
+        ..SourceRequest::default()
     })?;
     // Opened last: a mistake above must not cost the user the events of an earlier time.
     let mut writer = writers.open(&EventWriterRequest {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
+use fairstream_core::{Columns, Source, SourceContext, SourceRequest, Span, WantedColumn};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
 use crate::args::{EngineKind, InputArguments};
@@ -34,6 +34,7 @@ pub(crate) fn specification(path: &Path, engine: EngineKind) -> anyhow::Result<S
 pub(crate) fn sources(
     arguments: &InputArguments,
     wanted: &[WantedColumn],
+    span: Span,
     context: &SourceContext,
 ) -> anyhow::Result<Vec<Box<dyn Source>>> {
     if arguments.inputs.iter().filter(|input| Address::parse(input).location == "-").count() > 1 {
@@ -53,6 +54,7 @@ pub(crate) fn sources(
             location: address.location.to_owned(),
             options: address.options,
             wanted: wanted.to_vec(),
+            span,
             resume: None,
             context: context.clone(),
         })?);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, StopToken};
+use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, SourceContext, Span, StopToken};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
 use crate::args::{EngineKind, RunArguments};
@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let sources = load::sources(&arguments.input, spec.wanted(), &context)?;
+    let span = Span { since: arguments.since, until: arguments.until };
+    let sources = load::sources(&arguments.input, spec.wanted(), span, &context)?;
     let columns = load::columns(&spec, &sources)?;
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let (sinks, bad_rows) = outputs::open(arguments)?;
