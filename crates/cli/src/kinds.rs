@@ -6,13 +6,15 @@ use anyhow::anyhow;
 use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
+use fairstream_parquet::ParquetSources;
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
 
 /// Every kind of source.
 fn sources() -> Vec<Box<dyn SourceFactory>> {
-    let mut kinds: Vec<Box<dyn SourceFactory>> = vec![Box::new(CsvSources), Box::new(JsonSources)];
+    let mut kinds: Vec<Box<dyn SourceFactory>> =
+        vec![Box::new(CsvSources), Box::new(JsonSources), Box::new(ParquetSources)];
     // One that reads a file is not among them: what it leaves out would go unsaid.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
