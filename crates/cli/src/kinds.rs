@@ -6,7 +6,9 @@ use anyhow::anyhow;
 use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
-use fairstream_parquet::ParquetSources;
+use fairstream_parquet::{
+    ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
+};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
@@ -14,7 +16,7 @@ use crate::console::ConsoleSinks;
 /// Every kind of source.
 fn sources() -> Vec<Box<dyn SourceFactory>> {
     let mut kinds: Vec<Box<dyn SourceFactory>> =
-        vec![Box::new(CsvSources), Box::new(JsonSources), Box::new(ParquetSources)];
+        vec![Box::new(CsvSources), Box::new(JsonSources), Box::new(ParquetSources), Box::new(ArrowSources)];
     // One that reads a file is not among them: what it leaves out would go unsaid.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
@@ -24,12 +26,23 @@ fn sources() -> Vec<Box<dyn SourceFactory>> {
 
 /// Every kind of event writer.
 fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
-    vec![Box::new(CsvEventWriters), Box::new(JsonEventWriters)]
+    vec![
+        Box::new(CsvEventWriters),
+        Box::new(JsonEventWriters),
+        Box::new(ParquetEventWriters),
+        Box::new(ArrowEventWriters),
+    ]
 }
 
 /// Every kind of sink, with `console` as this run wants it.
 fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
-    vec![Box::new(console), Box::new(JsonSinks), Box::new(CsvSinks)]
+    vec![
+        Box::new(console),
+        Box::new(JsonSinks),
+        Box::new(CsvSinks),
+        Box::new(ParquetSinks),
+        Box::new(ArrowSinks),
+    ]
 }
 
 /// Options that every sink takes.

@@ -15,6 +15,7 @@ pub use column::{Column, shortened, type_name};
 pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
+pub use output::Output;
 pub use rows::{Next, Place, RowSource, Rows};
 pub use time_column::no_time_column;
 pub use verdicts::{Format, TextSink};
