@@ -114,17 +114,13 @@ impl Reader {
             "it gave a batch whose times or row numbers are not as many as its rows"
         } else if events.rows.schema_ref().fields() != schema.fields() {
             "it gave a batch whose columns are not those of its schema"
-        } else if !self.may_mix_numbers(events) && !events.row_numbers.is_sorted_by(|a, b| a < b) {
-            "it gave a batch whose row numbers do not increase"
+        } else if !events.rejected.is_empty() && !events.row_numbers.is_sorted_by(|a, b| a < b) {
+            // Rejected rows have their place among the others by their numbers.
+            "it gave a batch with a rejected row whose row numbers do not increase"
         } else {
             return Ok(());
         };
         Err(self.broken(reason.to_owned()))
-    }
-
-    /// Rejected rows have their place among the others by their numbers.
-    fn may_mix_numbers(&self, events: &EventBatch) -> bool {
-        events.rejected.is_empty() && self.origin.parts.names().nth(1).is_some()
     }
 
     fn broken(&self, reason: String) -> SourceError {
