@@ -8,7 +8,7 @@ use fairstream_core::{
     Adapter, Cause, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
     SourceFactory, SourceRequest, TimeFormat, WantedColumn,
 };
-use fairstream_files::{Gathering, Heads, Segment};
+use fairstream_files::{Gathering, Heads, SORT, Segment};
 
 use crate::binding::offers;
 use crate::file::{FileOutline, FileReader, OpenFile};
@@ -116,7 +116,8 @@ struct Lake {
 impl Lake {
     /// Reads every footer: which columns there are, how many rows, and from when to when.
     fn look_at(&mut self, files: Vec<lake::LakeFile>) -> Result<(), SourceError> {
-        let several = files.len() > 1;
+        // Then the user has not named the file, so that we have to.
+        let parts = files.iter().any(|file| file.name() != self.name);
         let mut fields: Vec<Option<Field>> = vec![None; self.wanted.len()];
         let mut before = 0;
         for file in files {
@@ -127,7 +128,7 @@ impl Lake {
             let failed = |cause: Cause| SourceError::Open { origin: name.clone(), cause };
             let open = OpenFile::open(&file).map_err(failed)?;
             let binding = open.bind(&file, &self.wanted, &self.time).map_err(failed)?;
-            if several && let Some(unfit) = binding.unfit() {
+            if parts && let Some(unfit) = binding.unfit() {
                 return Err(failed(unfit.into()));
             }
             open.check_codecs(&binding).map_err(failed)?;
@@ -148,7 +149,7 @@ impl Lake {
             before += rows;
         }
         self.schema = Arc::new(Schema::new(fields.into_iter().flatten().collect::<Vec<_>>()));
-        if several {
+        if parts {
             self.parts = Parts::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
         }
         Ok(())
@@ -157,6 +158,10 @@ impl Lake {
     /// Decides in which order files are opened.
     fn schedule(&mut self, request: &SourceRequest) -> Result<(), SourceError> {
         let several = self.files.len() > 1;
+        let unordered = request
+            .options
+            .parse(SORT.name, false)
+            .map_err(|bad| SourceError::Option { origin: self.name.clone(), bad })?;
         for index in 0..self.files.len() {
             self.files[index].prune(&request.span);
             let outline = &self.files[index];
@@ -164,6 +169,8 @@ impl Lake {
                 continue;
             }
             let first = match outline.first_time() {
+                // One after another: somebody else puts them in order.
+                _ if unordered => i64::MAX,
                 Some(first) => first,
                 None if several => self.first_row(outline)?,
                 None => NEVER,

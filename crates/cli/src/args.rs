@@ -132,6 +132,10 @@ pub(crate) struct InputArguments {
     /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<TimeFormat>,
+
+    /// Put the rows of each input in order of time first; what does not fit into memory waits in TMPDIR
+    #[arg(long)]
+    pub(crate) sort: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -1,10 +1,14 @@
 //! The kinds of sources and sinks that are built in, and how a user names one.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::anyhow;
-use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
+use fairstream_core::{
+    Adapter, EventWriterFactory, OptionDoc, Options, Renames, SinkFactory, SourceFactory, nearest,
+};
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
+use fairstream_files::SORT;
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
@@ -44,6 +48,9 @@ fn sinks(console: ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
         Box::new(ArrowSinks),
     ]
 }
+
+/// Options that every source takes.
+const OF_EVERY_SOURCE: [OptionDoc; 2] = [Renames::OPTION, SORT];
 
 /// Options that every sink takes.
 const OF_EVERY_SINK: OptionDoc = OptionDoc {
@@ -86,12 +93,14 @@ fn pairs(query: &str) -> Option<Options> {
 pub(crate) fn source_for(address: &Address<'_>) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind, address.location) {
         (None, "-") => Some("jsonl"),
+        // What a data lake is made of.
+        (None, location) if Path::new(location).is_dir() => Some("parquet"),
         (kind, _) => kind,
     };
     let mut kinds = sources();
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, address.location)?;
-    check(address, adapters[index].options)?;
+    check(address, &[adapters[index].options, &OF_EVERY_SOURCE].concat())?;
     Ok(kinds.swap_remove(index))
 }
 
@@ -151,6 +160,8 @@ pub(crate) fn describe() -> String {
     for kind in sources() {
         describe_adapter(&mut text, &kind.adapter(), &[]);
     }
+    text += "\n  every kind of input\n";
+    describe_options(&mut text, &OF_EVERY_SOURCE);
     text += "\nEvents, for --to of `generate`\n";
     for kind in event_writers() {
         describe_adapter(&mut text, &kind.adapter(), &[]);
@@ -169,10 +180,14 @@ fn describe_adapter(text: &mut String, adapter: &Adapter, more: &[OptionDoc]) {
     if !endings.is_empty() {
         let _ = writeln!(text, "             endings: {}", endings.join(" "));
     }
-    let options = || adapter.options.iter().chain(more);
+    describe_options(text, &[adapter.options, more].concat());
+}
+
+fn describe_options(text: &mut String, options: &[OptionDoc]) {
     let written = |option: &OptionDoc| format!("{}={}", option.name, option.default);
-    let width = options().map(|option| written(option).len()).max().unwrap_or_default().max(20);
-    for option in options() {
+    let width = options.iter().map(|option| written(option).len()).max().unwrap_or_default().max(20);
+    for option in options {
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "             {:<width$} {}", written(option), option.help);
     }
 }

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use fairstream_core::{Columns, Source, SourceContext, SourceRequest, Span, WantedColumn};
+use fairstream_core::{
+    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, Span, WantedColumn,
+};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
+use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
 use crate::kinds::{self, Address};
@@ -49,15 +52,24 @@ pub(crate) fn sources(
         if let Some(format) = arguments.time_format {
             address.options.set_default("time_format", format.name());
         }
+        if arguments.sort {
+            address.options.set_default(SORT.name, "true");
+        }
         let kind = kinds::source_for(&address)?;
-        sources.push(kind.open(&SourceRequest {
-            location: address.location.to_owned(),
-            options: address.options,
-            wanted: wanted.to_vec(),
-            span,
-            resume: None,
-            context: context.clone(),
-        })?);
+        let sort = address.options.parse(SORT.name, false);
+        let sort = sort.map_err(|bad| SourceError::Option { origin: address.location.to_owned(), bad })?;
+        let source = Renames::open(
+            &*kind,
+            &SourceRequest {
+                location: address.location.to_owned(),
+                options: address.options,
+                wanted: wanted.to_vec(),
+                span,
+                resume: None,
+                context: context.clone(),
+            },
+        )?;
+        sources.push(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source });
     }
     Ok(sources)
 }

@@ -12,7 +12,11 @@ use crate::console::ConsoleSinks;
 use crate::kinds::{self, Address};
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
-pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
+/// None may be among the files that are `read`.
+pub(crate) fn open(
+    arguments: &RunArguments,
+    read: &[String],
+) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
     let console = ConsoleSinks::new(arguments.color);
     let to_console = ["console".to_owned()];
     let wanted = if arguments.to.is_empty() { to_console.as_slice() } else { &arguments.to };
@@ -32,16 +36,17 @@ pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<(Vec<Box<dyn Sink
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }
-    refuse_to_destroy(arguments, &written)?;
+    refuse_to_destroy(arguments, read, &written)?;
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
 }
 
 /// Nothing that is read may be written, and nothing twice.
-fn refuse_to_destroy(arguments: &RunArguments, written: &[&str]) -> anyhow::Result<()> {
+fn refuse_to_destroy(arguments: &RunArguments, read: &[String], written: &[&str]) -> anyhow::Result<()> {
     let inputs = arguments.input.inputs.iter().map(|input| Address::parse(input).location);
     let inputs: Vec<&Path> =
         inputs.map(|input| Path::new(if input == "-" { "/dev/stdin" } else { input })).collect();
+    let inputs: Vec<&Path> = inputs.into_iter().chain(read.iter().map(Path::new)).collect();
     let place = |location: &&str| {
         Path::new(if is_standard_output(location) { "/dev/stdout" } else { location }).to_owned()
     };

@@ -8,6 +8,7 @@ mod merge;
 mod output;
 mod packing;
 mod rows;
+mod sort;
 mod time_column;
 mod verdicts;
 
@@ -17,5 +18,6 @@ pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::Output;
 pub use rows::{Next, Place, RowSource, Rows};
+pub use sort::{SORT, Sorted};
 pub use time_column::no_time_column;
 pub use verdicts::{Format, TextSink};
