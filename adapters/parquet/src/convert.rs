@@ -194,9 +194,22 @@ fn checked(
     after: ArrayRef,
     wanted: &DataType,
 ) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
-    let misfit = |row| Ok((row, out_of_range(&array_value_to_string(before, row)?, wanted)));
-    let misfits: Result<_, ArrowError> = lost(before, &after).into_iter().map(misfit).collect();
-    Ok((after, misfits?))
+    let misfit = |row| (row, out_of_range(&shown(before, row), wanted));
+    let misfits = lost(before, &after).into_iter().map(misfit).collect();
+    Ok((after, misfits))
+}
+
+/// A value for people: instants in UTC, whatever zone they are in.
+pub(crate) fn shown(values: &ArrayRef, row: usize) -> String {
+    let value = values.slice(row, 1);
+    let value = match value.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            lenient(&value, &DataType::Timestamp(*unit, Some("+00:00".into()))).unwrap_or(value)
+        }
+        _ => value,
+    };
+    // What is too far away may not have a text.
+    array_value_to_string(&value, 0).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "it".to_owned())
 }
 
 fn out_of_range(text: &str, wanted: &DataType) -> String {

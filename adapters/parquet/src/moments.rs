@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use fairstream_core::{TimeFormat, TimeReader};
 
-use crate::convert::{Misfit, nanoseconds, scaled};
+use crate::convert::{Misfit, nanoseconds, scaled, shown};
 
 /// Reads the times of one source.
 #[derive(Clone, Debug)]
@@ -167,9 +167,7 @@ fn too_far(values: &ArrayRef, row: usize) -> Result<String, ArrowError> {
     if values.is_null(row) {
         return Ok(NO_TIME.to_owned());
     }
-    // A date that far away may not have a text.
-    let text = array_value_to_string(values, row).unwrap_or_else(|_| "it".to_owned());
-    Ok(format!("`{text}` is not between the years 1677 and 2262"))
+    Ok(format!("`{}` is not between the years 1677 and 2262", shown(values, row)))
 }
 
 /// The values, with the smallest time where there is none.
