@@ -83,7 +83,11 @@ impl Sorted {
         Sorted::with_memory(inner, context, resume, MEMORY)
     }
 
-    fn with_memory(
+    /// Sorts a source in parts of so many bytes.
+    ///
+    /// # Errors
+    /// As [`Sorted::new`].
+    pub fn with_memory(
         inner: Box<dyn Source>,
         context: SourceContext,
         resume: Option<&Position>,
