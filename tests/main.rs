@@ -8,6 +8,8 @@ mod differential;
 #[cfg(unix)]
 mod documents;
 mod faults;
+mod foreign;
+mod formats;
 mod generate;
 #[cfg(unix)]
 mod process;
