@@ -5,14 +5,13 @@ use std::path::Path;
 
 use crate::support::{fairstream, root};
 
-/// Exit code, standard output and the last line of standard error.
+/// Exit code, standard output and standard error.
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let output = fairstream().args(arguments).current_dir(root().join("tests/data")).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let err = text(&output.stderr);
     assert!(!err.contains("panicked") && !err.contains("backtrace"), "{err}");
-    let last = err.lines().last().unwrap_or_default().to_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), last)
+    (output.status.code().unwrap_or(-1), text(&output.stdout), err)
 }
 
 fn changes(input: &str, more: &[&str]) -> String {

@@ -283,6 +283,11 @@ pub(crate) fn scaled<T: ArrowPrimitiveType<Native: Into<i64>>>(
     values: &PrimitiveArray<T>,
     factor: i64,
 ) -> Int64Array {
+    let limit = i64::MAX / factor;
+    // Looking at all of them first is faster than looking at each.
+    if values.values().iter().all(|value| (-limit..=limit).contains(&(*value).into())) {
+        return values.unary(|value| value.into() * factor);
+    }
     values.unary_opt(|value| value.into().checked_mul(factor))
 }
 

@@ -33,8 +33,8 @@ impl SourceFactory for ParquetSources {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "parquet",
-            about: "a file, a folder with all that is below it, or a pattern such as 'lake/**/*.parquet'; \
-                    folders named `date=2026-01-01` are columns, `a.b` is `b` inside `a`",
+            about: "a file, all below a folder, or a pattern as in 'lake/**/*.parquet'; folders named `date=2026-01-01` are \
+                    columns, `a.b` is `b` inside `a`",
             extensions: &["parquet"],
             options: OPTIONS,
         }

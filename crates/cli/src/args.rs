@@ -57,6 +57,8 @@ Examples:
       every change of every stream, as JSON lines
   fairstream run hiring.lola 'applications.csv?delimiter=;' decisions.csv.gz --time date
       two inputs, merged by the column `date`
+  fairstream run hiring.lola lake --time decided_at --since 2026-01-01
+      all Parquet files below the folder `lake`, without those that end before 2026
   zcat events.csv.gz | fairstream run hiring.lola csv:-
       rows from a pipe, evaluated as they come
 
