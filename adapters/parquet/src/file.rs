@@ -1,10 +1,12 @@
 //! One Parquet file: what its footer says, and its rows, row group by row group.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
+use bytes::Bytes;
 use fairstream_core::{Cause, Span, Time, WantedColumn, catch_panic};
 use fairstream_files::Chunk;
 use parquet::arrow::ProjectionMask;
@@ -13,6 +15,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::{Compression, Type};
+use parquet::file::reader::{ChunkReader, Length};
 
 use crate::binding::Binding;
 use crate::lake::LakeFile;
@@ -68,7 +71,7 @@ impl FileOutline {
 
 /// A file whose footer has been read.
 pub(crate) struct OpenFile {
-    handle: File,
+    handle: SharedFile,
     metadata: ArrowReaderMetadata,
 }
 
@@ -78,12 +81,12 @@ impl OpenFile {
     /// # Errors
     /// It cannot be read, or is none.
     pub(crate) fn open(file: &LakeFile) -> Result<OpenFile, Cause> {
-        let handle = File::open(&file.path)?;
-        if handle.metadata()?.len() == 0 {
+        let handle = SharedFile(Arc::new(File::open(&file.path).map_err(too_many)?));
+        if handle.len() == 0 {
             return Err("it is empty, not a Parquet file".into());
         }
         let metadata = guarded(|| ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new()))
-            .map_err(|cause| in_words(&handle, cause))?;
+            .map_err(|cause| in_words(&handle.0, cause))?;
         Ok(OpenFile { handle, metadata })
     }
 
@@ -189,10 +192,8 @@ impl OpenFile {
         batch_size: usize,
         skipped: usize,
     ) -> Result<ParquetRecordBatchReader, Cause> {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
-            self.handle.try_clone()?,
-            self.metadata.clone(),
-        );
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.handle.clone(), self.metadata.clone());
         let builder = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(batch_size);
         Ok(builder.with_offset(skipped).build()?)
     }
@@ -312,6 +313,40 @@ impl FileReader {
         let reader = guarded(|| self.file.reader(index, self.mask.clone(), batch_size, skipped))?;
         self.reading = Some((index, group, reader));
         Ok(true)
+    }
+}
+
+/// A file that is open once, however many columns are read from it.
+#[derive(Clone)]
+struct SharedFile(Arc<File>);
+
+impl Length for SharedFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl ChunkReader for SharedFile {
+    type T = <File as ChunkReader>::T;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// Files that overlap in time are open together, and there is a limit to that.
+fn too_many(error: io::Error) -> Cause {
+    /// What Unix calls it.
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(EMFILE) => {
+            format!("{error}: so many overlap in time; `--sort` reads them one after another").into()
+        }
+        _ => error.into(),
     }
 }
 

@@ -171,10 +171,16 @@ impl TableWriter {
             work(state)
         });
         let done = done.unwrap_or_else(|panic| Err(panic.into()));
-        done.map_err(|cause| match cause.downcast::<SinkError>() {
-            Ok(error) => *error,
-            Err(cause) if is_hung_up(&*cause) => SinkError::HungUp { sink: self.name.clone() },
-            Err(cause) => SinkError::Write { sink: self.name.clone(), cause },
+        done.map_err(|cause| match (cause.downcast::<SinkError>(), &self.name) {
+            (Ok(error), _) => *error,
+            (Err(cause), name) => match system_error(&*cause) {
+                Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    SinkError::HungUp { sink: name.clone() }
+                }
+                // Without the names of those that have passed it on.
+                Some(error) => SinkError::Write { sink: name.clone(), cause: error.to_string().into() },
+                None => SinkError::Write { sink: name.clone(), cause },
+            },
         })
     }
 }
@@ -205,14 +211,14 @@ fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Whether the reader of a pipe is gone.
-fn is_hung_up(error: &(dyn Error + 'static)) -> bool {
+/// The error of the system behind an error, if there is one.
+fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error);
         }
         next = error.source();
     }
-    false
+    None
 }

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -18,7 +18,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::util::display::array_value_to_string;
 use fairstream_core::compliance::{BadInput, Live, SinkCase, SourceCase, check_sink, check_source};
-use fairstream_core::{SinkRequest, SourceFactory, SourceRequest, WantedColumn};
+use fairstream_core::{SinkRequest, SourceRequest, WantedColumn};
 use fairstream_parquet::{ArrowSinks, ArrowSources, ParquetSinks, ParquetSources};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -261,24 +261,4 @@ fn the_arrow_sinks_comply() {
             });
         }
     }
-}
-
-#[test]
-fn a_position_survives_new_files_but_not_other_ones() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| -> PathBuf { dir.path().join(name) };
-    write_parquet(&at("1.parquet"), &counted(&[1, 2]), 100);
-    write_parquet(&at("2.parquet"), &counted(&[3, 4]), 100);
-    let mut small = request(dir.path());
-    small.context.max_rows = std::num::NonZeroUsize::new(3).unwrap();
-    let mut source = ParquetSources.open(&small).unwrap();
-    let position = source.next_batch().unwrap().unwrap().end;
-    let resumed = SourceRequest { resume: Some(position), ..small.clone() };
-    write_parquet(&at("0.parquet"), &counted(&[5, 6]), 100);
-    let mut source = ParquetSources.open(&resumed).unwrap();
-    let times: Vec<i64> = source.next_batch().unwrap().unwrap().times.to_vec();
-    assert_eq!(times, [4_000_000_000, 5_000_000_000, 6_000_000_000]);
-    write_parquet(&at("1.parquet"), &counted(&[1, 2, 2]), 100);
-    let error = ParquetSources.open(&resumed).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("the files are not those that were read before"), "{error}");
 }
