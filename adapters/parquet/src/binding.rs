@@ -6,16 +6,15 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
 };
-use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fairstream_core::{Cause, RejectedRow, WantedColumn};
 use fairstream_files::{Chunk, Column, no_time_column};
 
-use crate::convert::Conversion;
+use crate::convert::{Conversion, Misfit};
 use crate::lake::LakeFile;
-use crate::moments::{Moments, NEVER};
+use crate::moments::{Moments, NEVER, Times};
 use crate::path::{self, ColumnPath};
 
 /// Where a wanted column is.
@@ -145,11 +144,7 @@ impl Binding {
     }
 
     /// The times of rows, and which have none.
-    pub(crate) fn times(
-        &self,
-        rows: &RecordBatch,
-        moments: &mut Moments,
-    ) -> Result<(ScalarBuffer<i64>, Vec<(usize, String)>), ArrowError> {
+    pub(crate) fn times(&self, rows: &RecordBatch, moments: &mut Moments) -> Result<Times, ArrowError> {
         match &self.time {
             FoundTime::Inside(path) => moments.read(&values(path, rows)?),
             FoundTime::Everywhere(time) => moments.read(&repeated(time, rows.num_rows())?),
@@ -167,7 +162,7 @@ impl Binding {
         let len = rows.num_rows();
         let numbers: Vec<u64> = (first..first + len as u64).collect();
         let mut rejected = BTreeMap::new();
-        let mut reject = |column: &str, misfits: Vec<(usize, String)>| {
+        let mut reject = |column: &str, misfits: Vec<Misfit>| {
             for (index, reason) in misfits {
                 let column = Some(column.to_owned());
                 let bad = || RejectedRow { row: first + index as u64, column, reason };

@@ -19,6 +19,9 @@ pub(crate) struct Moments {
     relative: bool,
 }
 
+/// Times in nanoseconds, and which rows have none that can be read.
+pub(crate) type Times = (ScalarBuffer<i64>, Vec<Misfit>);
+
 /// The smallest time there is: that of a row without one.
 pub(crate) const NEVER: i64 = i64::MIN;
 
@@ -58,7 +61,7 @@ impl Moments {
     ///
     /// # Errors
     /// The column is of a type that cannot say when a row happened.
-    pub(crate) fn read(&mut self, column: &ArrayRef) -> Result<(ScalarBuffer<i64>, Vec<Misfit>), ArrowError> {
+    pub(crate) fn read(&mut self, column: &ArrayRef) -> Result<Times, ArrowError> {
         let (times, values) = match column.data_type() {
             DataType::Dictionary(_, values) => return self.read(&cast(column, values)?),
             DataType::Timestamp(..) => (nanoseconds(column)?, column),
@@ -116,7 +119,7 @@ impl Moments {
         })
     }
 
-    fn read_floats(&mut self, column: &ArrayRef) -> Result<(ScalarBuffer<i64>, Vec<Misfit>), ArrowError> {
+    fn read_floats(&mut self, column: &ArrayRef) -> Result<Times, ArrowError> {
         const EXACT: f64 = 9e15;
         let column = cast(column, &DataType::Float64)?;
         let factor = self.factor(&column)?;
@@ -133,7 +136,7 @@ impl Moments {
         })
     }
 
-    fn read_texts(&mut self, column: &ArrayRef) -> Result<(ScalarBuffer<i64>, Vec<Misfit>), ArrowError> {
+    fn read_texts(&mut self, column: &ArrayRef) -> Result<Times, ArrowError> {
         let texts = cast(column, &DataType::Utf8)?;
         let texts = texts.as_string::<i32>();
         self.read_each(column, |reader, row| {
@@ -145,7 +148,7 @@ impl Moments {
         &mut self,
         column: &ArrayRef,
         read: impl Fn(&mut TimeReader, usize) -> Result<i64, String>,
-    ) -> Result<(ScalarBuffer<i64>, Vec<Misfit>), ArrowError> {
+    ) -> Result<Times, ArrowError> {
         let mut times = Vec::with_capacity(column.len());
         let mut misfits = Vec::new();
         for row in 0..column.len() {

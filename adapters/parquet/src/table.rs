@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 /// In which format rows are written.
 #[derive(Clone, Debug)]
 pub(crate) enum Format {
-    Parquet(WriterProperties),
+    Parquet(Box<WriterProperties>),
     ArrowFile(IpcWriteOptions),
     ArrowStream(IpcWriteOptions),
 }
@@ -55,7 +55,7 @@ impl Format {
         }
         let properties =
             WriterProperties::builder().set_compression(codec).set_max_row_group_row_count(Some(rows));
-        Ok(Format::Parquet(properties.build()))
+        Ok(Format::Parquet(Box::new(properties.build())))
     }
 
     pub(crate) fn arrow(options: &Options, location: &str) -> Result<Format, BadOption> {
@@ -195,7 +195,7 @@ fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
         Format::Parquet(properties) => State::Parquet(Box::new(ArrowWriter::try_new(
             output,
             SchemaRef::clone(schema),
-            Some(properties),
+            Some(*properties),
         )?)),
         Format::ArrowFile(options) => {
             let writer = FileWriter::try_new_with_options(BufWriter::new(output), schema, options)?;

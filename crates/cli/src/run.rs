@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use fairstream_core::{BuildEngine, Engine, Pipeline, RunOptions, Source, SourceContext, Span, StopToken};
+use fairstream_core::{BuildEngine, Engine, Parts, Pipeline, RunOptions, SourceContext, Span, StopToken};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
 use crate::args::{EngineKind, RunArguments};
@@ -49,8 +49,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let sources = load::sources(&arguments.input, spec.wanted(), span, &context)?;
     let columns = load::columns(&spec, &sources)?;
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let parts = |source: &Box<dyn Source>| source.parts().names().map(str::to_owned).collect::<Vec<_>>();
-    let read: Vec<String> = sources.iter().flat_map(parts).collect();
+    let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
+    let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
     let (sinks, bad_rows) = outputs::open(arguments, &read)?;
     let options = RunOptions {
         since: arguments.since,

@@ -135,9 +135,8 @@ impl Pipeline {
         let shared = Arc::new(Shared::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
         let capacity = options.capacity.get();
         let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
-        let origin =
-            |source: &Box<dyn Source>| Origin { name: source.name().to_owned(), parts: source.parts() };
-        let origins: Vec<Origin> = sources.iter().map(origin).collect();
+        let origin = |source: &dyn Source| Origin { name: source.name().to_owned(), parts: source.parts() };
+        let origins: Vec<Origin> = sources.iter().map(|source| origin(&**source)).collect();
         let (running, done) = bounded::<()>(0);
 
         let mut source_threads = Vec::new();
