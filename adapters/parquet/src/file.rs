@@ -259,6 +259,11 @@ impl FileReader {
         })
     }
 
+    /// How many columns it reads.
+    pub(crate) fn columns(&self) -> usize {
+        self.binding.paths().count()
+    }
+
     /// Rows of the file that are behind it.
     pub(crate) fn behind(&self) -> u64 {
         self.next

@@ -12,6 +12,7 @@ mod path;
 mod place;
 mod sink;
 mod source;
+mod spill;
 mod table;
 mod writer;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
@@ -15,6 +16,7 @@ use crate::file::{FileOutline, FileReader, OpenFile};
 use crate::lake;
 use crate::moments::{Moments, NEVER};
 use crate::place::{Fingerprint, Place};
+use crate::spill::{Spill, Spilled};
 
 /// Opens Parquet sources.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,7 @@ impl SourceFactory for ParquetSources {
             waiting: VecDeque::new(),
             schedule: Vec::new(),
             open: BTreeMap::new(),
+            spilling: VecDeque::new(),
             heads: Heads::default(),
             pending: None,
             behind: BTreeMap::new(),
@@ -99,7 +102,9 @@ struct Lake {
     schedule: Vec<(i64, usize)>,
     /// ... and those among them that have not been opened yet.
     waiting: VecDeque<(i64, usize)>,
-    open: BTreeMap<usize, FileReader>,
+    open: BTreeMap<usize, Rows>,
+    /// Files that have been opened and are on their way to disk.
+    spilling: VecDeque<(usize, FileReader, Option<Spill>)>,
     heads: Heads,
     /// What did not fit into the last batch.
     pending: Option<Segment>,
@@ -112,6 +117,20 @@ struct Lake {
     failure: Option<SourceError>,
     ended: bool,
 }
+
+/// Where the rows of an open file come from.
+enum Rows {
+    /// The file itself.
+    File(Box<FileReader>),
+    /// What was written to disk, and what happened after that.
+    Spilled(Spilled, Option<SourceError>),
+}
+
+/// Columns of files that are open at once. Of each a page is in memory, or two, of a megabyte.
+const MAX_COLUMNS: usize = 128;
+
+/// How long to go on before saying that nothing has come of it yet.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lake {
     /// Reads every footer: which columns there are, how many rows, and from when to when.
@@ -224,32 +243,88 @@ impl Lake {
         let batch_size = self.context.max_rows.get().min(CHUNK);
         let reader = FileReader::open(outline, behind, &self.wanted, &self.time, &self.schema, batch_size);
         let reader = reader.map_err(|cause| SourceError::Open { origin: outline.file.name(), cause })?;
-        self.open.insert(index, reader);
         self.behind.insert(index, behind);
+        let files = self.open.values().filter(|rows| matches!(rows, Rows::File(_))).count();
+        if files > 0 && (files + 1) * reader.columns() > MAX_COLUMNS {
+            self.spilling.push_back((index, reader, None));
+            return Ok(());
+        }
+        self.open.insert(index, Rows::File(Box::new(reader)));
         self.refill(index)
     }
 
     /// Makes the next rows of an open file known.
     fn refill(&mut self, index: usize) -> Result<(), SourceError> {
-        let Some(reader) = self.open.get_mut(&index) else { return Ok(()) };
-        match reader.next_chunk(&mut self.moments) {
-            Ok(Some(chunk)) => self.heads.offer(index, chunk),
-            Ok(None) => {
+        let Some(rows) = self.open.get_mut(&index) else { return Ok(()) };
+        let failed = |files: &[FileOutline], row, cause| SourceError::Read {
+            origin: files[index].file.name(),
+            row,
+            cause,
+        };
+        let chunk = match rows {
+            Rows::File(reader) => {
+                let chunk = reader.next_chunk(&mut self.moments);
+                chunk.map_err(|cause| failed(&self.files, reader.behind(), cause))?
+            }
+            Rows::Spilled(spilled, failure) => {
+                let row = self.behind.get(&index).copied().unwrap_or_default();
+                let chunk = spilled.next_chunk(&self.schema);
+                match (chunk.map_err(|cause| failed(&self.files, row, cause))?, failure.take()) {
+                    (Some(chunk), later) => {
+                        *failure = later;
+                        Some(chunk)
+                    }
+                    (None, Some(failure)) => return Err(failure),
+                    (None, None) => None,
+                }
+            }
+        };
+        match chunk {
+            Some(chunk) => self.heads.offer(index, chunk),
+            None => {
                 self.open.remove(&index);
                 self.behind.remove(&index);
-            }
-            Err(cause) => {
-                let (origin, row) = (self.files[index].file.name(), reader.behind());
-                return Err(SourceError::Read { origin, row, cause });
             }
         }
         Ok(())
     }
 
+    /// Writes some more rows of the file that is on its way to disk; makes the first ones known when all
+    /// are there.
+    fn spill(&mut self) -> Result<(), SourceError> {
+        let Some((index, mut reader, spill)) = self.spilling.pop_front() else { return Ok(()) };
+        let origin = self.files[index].file.name();
+        let failed = |row, cause| SourceError::Read { origin: origin.clone(), row, cause };
+        let mut spill = match spill {
+            Some(spill) => spill,
+            None => Spill::begin(&self.schema).map_err(|cause| failed(0, cause))?,
+        };
+        let failure = match reader.next_chunk(&mut self.moments) {
+            Ok(Some(chunk)) => {
+                spill.add(&chunk).map_err(|cause| failed(reader.behind(), cause))?;
+                self.spilling.push_front((index, reader, Some(spill)));
+                return Ok(());
+            }
+            Ok(None) => None,
+            Err(cause) => Some(failed(reader.behind(), cause)),
+        };
+        let spilled = spill.finish().map_err(|cause| failed(reader.behind(), cause))?;
+        self.open.insert(index, Rows::Spilled(spilled, failure));
+        self.refill(index)
+    }
+
     /// Adds rows to a batch until it is full; `false` if there will be no more.
     fn gather(&mut self, batch: &mut Gathering) -> Result<bool, SourceError> {
         let max_rows = self.context.max_rows.get();
+        let start = Instant::now();
         while batch.rows() < max_rows {
+            if !self.spilling.is_empty() {
+                if start.elapsed() > PATIENCE || self.context.stop.is_stopped() {
+                    return Ok(true);
+                }
+                self.spill()?;
+                continue;
+            }
             let next = self.waiting.front().copied();
             let segment = match self.pending.take() {
                 Some(segment) => Some(segment),
@@ -332,7 +407,7 @@ impl Source for Lake {
                 self.failure = Some(error);
             }
         }
-        if batch.rows() == 0 {
+        if batch.rows() == 0 && self.ended {
             return self.failure.take().map_or(Ok(None), Err);
         }
         self.rows += batch.rows() as u64;

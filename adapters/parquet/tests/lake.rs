@@ -179,3 +179,43 @@ fn a_position_survives_new_files_but_not_other_ones() {
     let error = ParquetSources.open(&resumed).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("the files are not those that were read before"), "{error}");
 }
+
+/// More than are open at once: some wait on disk.
+#[test]
+fn hundreds_of_files_may_overlap() {
+    const FILES: i64 = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |file: i64| dir.path().join(format!("{file:03}.parquet"));
+    for file in 0..FILES {
+        write(&at(file), &[file, file + FILES, file + 2 * FILES]);
+    }
+    let all: Vec<i64> = (0..3 * FILES).collect();
+    let request = request(dir.path());
+    assert_eq!(read(&request), Ok(all.clone()));
+    let mut small = request.clone();
+    small.context.max_rows = NonZeroUsize::new(7).unwrap();
+    let mut source = ParquetSources.open(&small).unwrap();
+    let mut given = 0;
+    while let Some(events) = source.next_batch().unwrap() {
+        let before = given;
+        given += events.len();
+        // Here and there, as each takes all files to be opened again.
+        if before / 100 != given / 100 {
+            let resumed = SourceRequest { resume: Some(events.end.clone()), ..small.clone() };
+            assert_eq!(read(&resumed), Ok(all[given..].to_vec()), "after {given} rows");
+        }
+    }
+    assert_eq!(given, all.len());
+    // The third row of the last file, which is one of those that wait.
+    damage(&at(FILES - 1), 1, 1);
+    let mut source = ParquetSources.open(&request).unwrap();
+    let mut given = 0;
+    let error = loop {
+        match source.next_batch() {
+            Ok(events) => given += events.unwrap().len(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("149.parquet after row 2: "), "{error}");
+    assert_eq!(given, 300, "rows before the error are given");
+}
