@@ -84,6 +84,7 @@ fn the_readme_is_true() {
     assert!(check(&root().join("docs/engine.md")) >= 5);
     assert!(check(&root().join("docs/scenarios.md")) >= 10);
     assert!(check(&root().join("docs/fairness-file.md")) >= 5);
+    assert!(check(&root().join("docs/adapters.md")) >= 10);
 }
 
 #[test]
@@ -105,6 +106,7 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
     for document in [
         "README.md",
         "ARCHITECTURE.md",
+        "docs/adapters.md",
         "docs/engine.md",
         "docs/scenarios.md",
         "docs/fairness-file.md",

@@ -9,6 +9,8 @@ mod differential;
 mod documents;
 mod fairness;
 mod faults;
+mod foreign;
+mod formats;
 mod generate;
 #[cfg(unix)]
 mod plugins;

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use fairstream_core::{
     Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
-    SourceRequest, Time, TimeFormat, TimeReader, nearest,
+    SourceRequest, Time, TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, shortened};
+use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, no_time_column, shortened};
 
 use crate::notation::Notation;
 use crate::record::Records;
@@ -229,24 +229,14 @@ fn find(header: &[String], name: &str) -> Result<Option<usize>, String> {
 }
 
 fn no_time(name: &str, header: &[String]) -> String {
-    const USUAL_TIMES: [&str; 6] = ["timestamp", "ts", "date", "datetime", "event_time", "created_at"];
-    let names: Vec<String> = header.iter().map(|name| format!("`{}`", shortened(name))).collect();
-    let usual = |column: &&str| USUAL_TIMES.iter().any(|usual| column.eq_ignore_ascii_case(usual));
-    let header = || header.iter().map(String::as_str);
-    if let ([only], Some(delimiter)) =
-        (names.as_slice(), header().find_map(|name| name.chars().find(|c| ";\t|".contains(*c))))
+    if let [only] = header
+        && let Some(delimiter) = only.chars().find(|c| ";\t|".contains(*c))
     {
-        let delimiter = if delimiter == '\t' { "tab".to_owned() } else { delimiter.to_string() };
-        return format!("its only column is {only}; append `?delimiter={delimiter}` to the input, perhaps");
+        let (only, delimiter) =
+            (shortened(only), if delimiter == '\t' { "tab".to_owned() } else { delimiter.to_string() });
+        return format!("its only column is `{only}`; append `?delimiter={delimiter}` to the input, perhaps");
     }
-    let hint = match header().find(usual).or_else(|| nearest(name, header())) {
-        Some(near) => format!("`--time {near}`, perhaps"),
-        None => "say which with `--time COLUMN`".to_owned(),
-    };
-    format!(
-        "there is no column `{name}` that says when a row happened; {hint} (columns: {})",
-        names.join(", ")
-    )
+    no_time_column(name, header)
 }
 
 fn wrong_length(records: &Records, expected: usize) -> String {

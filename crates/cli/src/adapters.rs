@@ -8,7 +8,7 @@ use fairstream_core::{ANY_OPTION, Adapter, OptionDoc};
 use fairstream_plugin::Library;
 
 use crate::console::ConsoleSinks;
-use crate::kinds::{OF_EVERY_SINK, event_writers, sinks, sources};
+use crate::kinds::{OF_EVERY_SINK, OF_EVERY_SOURCE, event_writers, sinks, sources};
 
 /// The text of `fairstream adapters`.
 pub(crate) fn built_in() -> String {
@@ -17,6 +17,8 @@ pub(crate) fn built_in() -> String {
     for kind in sources() {
         describe_adapter(&mut text, &kind.adapter(), &[]);
     }
+    text += "\n  every kind of input\n";
+    describe_options(&mut text, OF_EVERY_SOURCE.iter().map(|doc| (written(doc.name, doc.default), doc.help)));
     text += "\nEvents, for --to of `generate`\n";
     for kind in event_writers() {
         describe_adapter(&mut text, &kind.adapter(), &[]);

@@ -67,6 +67,8 @@ Examples:
       every change of every stream, as JSON lines
   fairstream run hiring.toml 'applications.csv?delimiter=;' decisions.csv.gz --time date
       two inputs, merged by the column `date`
+  fairstream run hiring.toml lake --time decided_at --since 2026-01-01
+      all Parquet files below the folder `lake`, without those that end before 2026
   zcat events.csv.gz | fairstream run hiring.toml csv:-
       rows from a pipe, evaluated as they come
 
@@ -178,6 +180,10 @@ pub(crate) struct InputArguments {
     /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<TimeFormat>,
+
+    /// Put the rows of each input in order of time first; what does not fit into memory waits in TMPDIR
+    #[arg(long)]
+    pub(crate) sort: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -33,8 +33,8 @@ pub(crate) struct GenerateArguments {
 
 #[derive(Debug, Args)]
 struct OutputArguments {
-    /// Where events go, by its ending: .csv or .jsonl, compressed if .gz or .zst follows; `csv:-` is CSV
-    /// and `-` is JSON lines on standard output
+    /// Where events go, by its ending: .csv or .jsonl, compressed if .gz or .zst follows; .parquet, .arrow
+    /// or .arrows; `csv:-` is CSV and `-` is JSON lines on standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, default_value = "csv:-")]
     to: String,
 
@@ -47,7 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   fairstream generate hiring --applicants 1000 --seed 7 --to events.csv
   fairstream generate seminar --algorithm equal-gender | head
-  fairstream generate admissions --to berkeley.jsonl
+  fairstream generate admissions --to berkeley.parquet
   fairstream generate compas compas-scores.csv --to events.csv
 
 The same seed gives the same bytes, on every machine. Without a file in between:
@@ -131,8 +131,8 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
         location: location.clone(),
         options: options.clone(),
         wanted: scenario.columns(),
-        resume: None,
         context: SourceContext { stop, ..SourceContext::default() },
+        ..SourceRequest::default()
     })?;
     // Opened last: a mistake above must not cost the user the events of an earlier time.
     let mut writer = writers.open(&EventWriterRequest {

@@ -1,9 +1,17 @@
 //! The kinds of sources and sinks that are built in, and how a user names one.
 
+use std::path::Path;
+
 use anyhow::anyhow;
-use fairstream_core::{Adapter, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest};
+use fairstream_core::{
+    Adapter, EventWriterFactory, OptionDoc, Options, Renames, SinkFactory, SourceFactory, nearest,
+};
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
+use fairstream_files::SORT;
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
+use fairstream_parquet::{
+    ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
+};
 use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
@@ -11,8 +19,13 @@ use crate::console::ConsoleSinks;
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
-    let mut kinds: Vec<Box<dyn SourceFactory>> =
-        vec![Box::new(CsvSources), Box::new(JsonSources), Box::new(PluginSources)];
+    let mut kinds: Vec<Box<dyn SourceFactory>> = vec![
+        Box::new(CsvSources),
+        Box::new(JsonSources),
+        Box::new(ParquetSources),
+        Box::new(ArrowSources),
+        Box::new(PluginSources),
+    ];
     // One that reads a file is not among them: what it leaves out would go unsaid.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
@@ -22,13 +35,28 @@ pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
 
 /// Every kind of event writer.
 pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
-    vec![Box::new(CsvEventWriters), Box::new(JsonEventWriters)]
+    vec![
+        Box::new(CsvEventWriters),
+        Box::new(JsonEventWriters),
+        Box::new(ParquetEventWriters),
+        Box::new(ArrowEventWriters),
+    ]
 }
 
 /// Every kind of sink, with `console` as this run wants it.
 pub(crate) fn sinks(console: &ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
-    vec![Box::new(console.clone()), Box::new(JsonSinks), Box::new(CsvSinks), Box::new(PluginSinks)]
+    vec![
+        Box::new(console.clone()),
+        Box::new(JsonSinks),
+        Box::new(CsvSinks),
+        Box::new(ParquetSinks),
+        Box::new(ArrowSinks),
+        Box::new(PluginSinks),
+    ]
 }
+
+/// Options that every source takes.
+pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [Renames::OPTION, SORT];
 
 /// Options that every sink takes.
 pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
@@ -71,11 +99,16 @@ fn pairs(query: &str) -> Option<Options> {
 
 /// The kind of source that an address means; its options are checked.
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
-    let kind = address.kind.as_deref().or((address.location == "-").then_some("jsonl"));
+    let kind = match (address.kind.as_deref(), address.location.as_str()) {
+        (None, "-") => Some("jsonl"),
+        // What a data lake is made of.
+        (None, location) if Path::new(location).is_dir() => Some("parquet"),
+        (kind, _) => kind,
+    };
     let mut kinds = sources();
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, &address.location)?;
-    check(address, adapters[index].options)?;
+    check(address, &[adapters[index].options, &OF_EVERY_SOURCE].concat())?;
     Ok(kinds.swap_remove(index))
 }
 

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
+use fairstream_core::{
+    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, Span, WantedColumn,
+};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
+use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
 use crate::kinds::{self, Address};
@@ -24,6 +27,8 @@ pub(crate) struct Monitor {
     pub(crate) wanted: Vec<WantedColumn>,
     time: Option<String>,
     time_format: Option<String>,
+    /// Whether inputs are put in order of time first.
+    sort: bool,
 }
 
 /// Reads and parses what is to be monitored.
@@ -44,6 +49,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
             wanted,
             time,
             time_format,
+            sort: arguments.sort,
         });
     }
     let file = FairnessFile::parse(&path.to_string_lossy(), &text)?;
@@ -60,7 +66,8 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let (compiled, spec) = compile(&file, &known)?;
     let mut wanted = spec.wanted().to_vec();
     wanted.retain(|column| Some(column.name.as_str()) != compiled.clock());
-    Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format })
+    let sort = arguments.sort;
+    Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format, sort })
 }
 
 /// A fairness file as RTLola that the frontend has accepted.
@@ -90,7 +97,11 @@ impl Monitor {
     }
 
     /// Opens every input.
-    pub(crate) fn sources(&self, context: &SourceContext) -> anyhow::Result<Vec<Box<dyn Source>>> {
+    pub(crate) fn sources(
+        &self,
+        span: Span,
+        context: &SourceContext,
+    ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
@@ -103,14 +114,22 @@ impl Monitor {
             if let Some(format) = &self.time_format {
                 address.options.set_default("time_format", format);
             }
+            if self.sort {
+                address.options.set_default(SORT.name, "true");
+            }
             let kind = kinds::source_for(&address)?;
-            sources.push(kind.open(&SourceRequest {
+            let sort = address.options.parse(SORT.name, false);
+            let sort = sort.map_err(|bad| SourceError::Option { origin: address.location.clone(), bad })?;
+            let request = SourceRequest {
                 location: address.location,
                 options: address.options,
                 wanted: self.wanted.clone(),
+                span,
                 resume: None,
                 context: context.clone(),
-            })?);
+            };
+            let source = Renames::open(&*kind, &request)?;
+            sources.push(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source });
         }
         Ok(sources)
     }

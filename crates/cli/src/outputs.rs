@@ -13,9 +13,11 @@ use crate::kinds::{self, Address};
 use crate::load::Monitor;
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
+/// None may be among the files that are `read`.
 pub(crate) fn open(
     arguments: &RunArguments,
     monitor: &Monitor,
+    read: &[String],
     console: &ConsoleSinks,
 ) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
     let mut wanted: Vec<Address> = arguments.to.iter().map(|sink| Address::parse(sink)).collect();
@@ -45,16 +47,22 @@ pub(crate) fn open(
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }
-    refuse_to_destroy(arguments, &monitor.inputs, &written)?;
+    refuse_to_destroy(arguments, &monitor.inputs, read, &written)?;
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
 }
 
 /// Nothing that is read may be written, and nothing twice.
-fn refuse_to_destroy(arguments: &RunArguments, inputs: &[Address], written: &[&str]) -> anyhow::Result<()> {
+fn refuse_to_destroy(
+    arguments: &RunArguments,
+    inputs: &[Address],
+    read: &[String],
+    written: &[&str],
+) -> anyhow::Result<()> {
     let inputs = inputs.iter().map(|input| input.location.as_str());
     let inputs: Vec<&Path> =
         inputs.map(|input| Path::new(if input == "-" { "/dev/stdin" } else { input })).collect();
+    let inputs: Vec<&Path> = inputs.into_iter().chain(read.iter().map(Path::new)).collect();
     let place = |location: &&str| {
         Path::new(if is_standard_output(location) { "/dev/stdout" } else { location }).to_owned()
     };

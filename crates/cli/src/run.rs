@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::bail;
-use fairstream_core::{BuildEngine, Engine, EngineError, Pipeline, RunOptions, SourceContext, StopToken};
+use fairstream_core::{
+    BuildEngine, Engine, EngineError, Parts, Pipeline, RunOptions, SourceContext, Span, StopToken,
+};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
 use fairstream_fairness::{Compiled, Judge, JudgedEngine};
@@ -59,13 +61,16 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let sources = monitor.sources(&context)?;
+    let span = Span { since: arguments.since, until: arguments.until };
+    let sources = monitor.sources(span, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let judge = rules.map(|rules| Arc::new(Mutex::new(Judge::new(rules))));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let console = ConsoleSinks::new(arguments.color, judge.clone());
-    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &console)?;
+    let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
+    let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
+    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &console)?;
     let options = RunOptions {
         since: arguments.since,
         until: arguments.until,

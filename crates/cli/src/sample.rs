@@ -2,8 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use arrow::array::AsArray;
+use anyhow::bail;
+use arrow::array::Array;
 use arrow::datatypes::DataType;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
 use fairstream_fairness::{Column, ColumnSample, column_types};
 
@@ -36,16 +38,30 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
         location: input.location.clone(),
         options: options.clone(),
         wanted,
-        resume: None,
         context: SourceContext {
             max_rows: NonZeroUsize::new(ROWS).unwrap_or(NonZeroUsize::MIN),
             ..SourceContext::default()
         },
+        ..SourceRequest::default()
     };
     let mut names = kind.open(&request(Vec::new()))?.offers();
+    if names.is_empty() {
+        bail!(
+            "{}: {} does not say which columns there are; write some rows of it as CSV or Parquet, and name that",
+            input.location,
+            kind.adapter().name
+        );
+    }
     names.retain(|name| name != options.text("time").unwrap_or("time"));
     let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
-    let mut source = kind.open(&request(wanted))?;
+    // What is not text has a type of its own, and is read as that.
+    let schema = kind.open(&request(wanted))?.schema();
+    let wanted = schema.fields().iter().filter_map(|field| {
+        let known = rtlola_type(field.data_type()).is_some() || field.data_type() == &DataType::Utf8;
+        let data_type = if known { field.data_type().clone() } else { return None };
+        Some(WantedColumn::new(field.name(), data_type))
+    });
+    let mut source = kind.open(&request(wanted.collect()))?;
     let schema = source.schema();
     let mut samples: Vec<ColumnSample> = schema
         .fields()
@@ -58,8 +74,10 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
     {
         seen += batch.len();
         for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
-            let Some(texts) = column.as_string_opt::<i32>() else { continue };
-            texts.iter().for_each(|value| sample.add(value));
+            let texts = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
+            for row in 0..column.len() {
+                sample.add(column.is_valid(row).then(|| texts.value(row).to_string()).as_deref());
+            }
         }
     }
     Ok(samples)

@@ -16,7 +16,8 @@ pub struct EventBatch {
     /// When each row happened, in nanoseconds since the Unix epoch.
     pub times: ScalarBuffer<i64>,
     /// Where each row stands in the source, as the user would count: a line of a text file,
-    /// counted from 1; a record of a binary one. Increasing, with gaps where rows were rejected.
+    /// counted from 1; a record of a binary one. Increasing, with gaps where rows were rejected;
+    /// in a batch in which none is, they may be mixed, as where files are merged.
     pub row_numbers: ScalarBuffer<u64>,
     /// Rows that did not decode, in order. The pipeline's [`BadRowPolicy`](crate::BadRowPolicy)
     /// decides what they mean.

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::{Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, StopToken, WantedColumn};
+use crate::{
+    Adapter, BadOption, Cause, EventBatch, Options, Parts, Position, RejectedRow, Span, StopToken,
+    WantedColumn,
+};
 
 /// Produces rows. Pull-based: nothing is read until the engine has room.
 ///
@@ -68,6 +71,12 @@ pub trait Source: Send {
         self.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
+    /// The files it is made of, if it is made of several; row numbers are numbers of rows in all of
+    /// them. Fixed once it is open.
+    fn parts(&self) -> Parts {
+        Parts::default()
+    }
+
     /// Waits for the next batch. A row that does not decode goes to
     /// [`EventBatch::rejected`]; it is not an error. `None` is the end, also when asked again.
     ///
@@ -113,6 +122,9 @@ pub struct SourceRequest {
     pub options: Options,
     /// The columns that the specification reads; a source reads no others.
     pub wanted: Vec<WantedColumn>,
+    /// What is monitored: a source that knows where the rest is need not read it. The pipeline
+    /// leaves it out in any case.
+    pub span: Span,
     /// Where to go on, from the [`EventBatch::end`] of an earlier run.
     pub resume: Option<Position>,
     /// What the pipeline lends it.

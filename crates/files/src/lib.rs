@@ -4,13 +4,20 @@
 mod column;
 mod events;
 mod input;
+mod merge;
 mod output;
 mod packing;
 mod rows;
+mod sort;
+mod time_column;
 mod verdicts;
 
 pub use column::{Column, shortened, type_name};
 pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
+pub use merge::{Chunk, Gathering, Heads, Segment};
+pub use output::Output;
 pub use rows::{Next, Place, RowSource, Rows};
+pub use sort::{SORT, Sorted};
+pub use time_column::no_time_column;
 pub use verdicts::{Format, TextSink};

@@ -8,15 +8,116 @@ use std::sync::Arc;
 
 use fairstream_core::{Position, SinkError};
 
-/// A file, or standard output for `-`, and how much has been written to it. Rows of any kind of text,
-/// under a header.
-pub(crate) struct TextOutput {
+/// A file, or standard output for `-`, as bytes.
+///
+/// A file that exists is emptied once something is written or made durable, not before: whoever opens it
+/// may still fail to start.
+pub struct Output {
     name: String,
-    header: Cow<'static, str>,
     /// `None` is standard output.
     file: Option<File>,
-    /// Whether the file has been emptied and has its header, or is gone on with.
+    /// Whether the file has been emptied, or is gone on with.
     begun: bool,
+}
+
+impl Output {
+    /// Opens a path, or standard output for `-`.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(location: &str) -> Result<Output, SinkError> {
+        let name = if location == "-" { "standard output" } else { location };
+        let file = match location {
+            "-" => None,
+            path => {
+                let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+                Some(opened.map_err(|cause| SinkError::Open { sink: name.to_owned(), cause: cause.into() })?)
+            }
+        };
+        Ok(Output { name: name.to_owned(), file, begun: false })
+    }
+
+    /// Opens a file to go on after so many bytes; what is behind them is discarded.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is shorter than that.
+    pub fn open_at(location: &str, bytes: u64) -> Result<Output, SinkError> {
+        let failed = |cause: io::Error| SinkError::Open { sink: location.to_owned(), cause: cause.into() };
+        if location == "-" {
+            let sink = "standard output".to_owned();
+            return Err(SinkError::Open { sink, cause: "it cannot be taken up again".into() });
+        }
+        let file = cut(location, bytes).map_err(failed)?;
+        Ok(Output { name: location.to_owned(), file: Some(file), begun: bytes > 0 })
+    }
+
+    /// What the user would call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Empties the file, unless that has been done; whether it was done now.
+    fn begin(&mut self) -> io::Result<bool> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(false);
+        }
+        if let Some(file) = self.regular_file() {
+            let folder = Path::new(&self.name).parent().filter(|folder| !folder.as_os_str().is_empty());
+            // The name of a new file is durable once its folder is; not every system can do that.
+            let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+            file.set_len(0)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes what was written durable; `false` if that is for whoever reads it to do, as with standard
+    /// output, pipes and devices.
+    ///
+    /// # Errors
+    /// That did not work.
+    pub fn sync(&mut self) -> Result<bool, SinkError> {
+        self.begin().map_err(|cause| self.failed(cause))?;
+        let Some(file) = self.regular_file() else { return Ok(false) };
+        file.sync_data().map_err(|cause| self.failed(cause))?;
+        Ok(true)
+    }
+
+    fn regular_file(&self) -> Option<&File> {
+        self.file.as_ref().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
+    }
+
+    /// Writing has failed.
+    pub fn failed(&self, cause: io::Error) -> SinkError {
+        let sink = self.name.clone();
+        match cause.kind() {
+            io::ErrorKind::BrokenPipe => SinkError::HungUp { sink },
+            _ => SinkError::Write { sink, cause: cause.into() },
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        match &mut self.file {
+            Some(file) => file.write(bytes),
+            None => io::stdout().lock().write(bytes),
+        }
+    }
+
+    /// A reader can see what was written.
+    fn flush(&mut self) -> io::Result<()> {
+        match &self.file {
+            Some(_) => Ok(()),
+            None => io::stdout().lock().flush(),
+        }
+    }
+}
+
+/// Rows of any kind of text, under a header, and how many have been written.
+pub(crate) struct TextOutput {
+    output: Output,
+    header: Cow<'static, str>,
     rows: u64,
     bytes: u64,
 }
@@ -32,51 +133,31 @@ impl TextOutput {
         resume: Option<&Position>,
         header: Cow<'static, str>,
     ) -> Result<TextOutput, SinkError> {
-        let name = if location == "-" { "standard output" } else { location };
-        let failed = |cause: io::Error| SinkError::Open { sink: name.to_owned(), cause: cause.into() };
-        let resume = match resume {
-            None => None,
-            Some(position) => Some((position.rows, offset(position).map_err(failed)?)),
-        };
-        let file = match (location, resume) {
-            ("-", None) => None,
-            ("-", Some(_)) => {
-                return Err(failed(io::Error::other("standard output cannot be taken up again")));
+        let failed = |cause: io::Error| SinkError::Open { sink: location.to_owned(), cause: cause.into() };
+        let (output, rows, bytes) = match resume {
+            None => (Output::open(location)?, 0, 0),
+            Some(position) => {
+                let bytes = offset(position).map_err(failed)?;
+                (Output::open_at(location, bytes)?, position.rows, bytes)
             }
-            // Not emptied yet: the run may still fail to start.
-            (path, None) => {
-                let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-                Some(opened.map_err(failed)?)
-            }
-            (path, Some((_, bytes))) => Some(cut(path, bytes).map_err(failed)?),
         };
-        let (rows, bytes) = resume.unwrap_or_default();
-        Ok(TextOutput { name: name.to_owned(), header, file, begun: bytes > 0, rows, bytes })
+        Ok(TextOutput { output, header, rows, bytes })
     }
 
     /// What the user would call it.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.output.name()
     }
 
     /// Before anything is written: empties the file and writes the header.
     fn begin(&mut self) -> Result<(), SinkError> {
-        if std::mem::replace(&mut self.begun, true) {
+        if !self.output.begin().map_err(|cause| self.output.failed(cause))? {
             return Ok(());
         }
-        self.empty()?;
         match self.header.clone() {
             header if header.is_empty() => Ok(()),
             header => self.append(header.as_bytes()),
         }
-    }
-
-    fn empty(&self) -> Result<(), SinkError> {
-        let Some(file) = self.regular_file() else { return Ok(()) };
-        let folder = Path::new(&self.name).parent().filter(|folder| !folder.as_os_str().is_empty());
-        // The name of a new file is durable once its folder is; not every system can do that.
-        let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
-        file.set_len(0).map_err(|cause| self.failed(cause))
     }
 
     /// Writes the text of so many rows. When it returns, a reader can see them.
@@ -88,14 +169,8 @@ impl TextOutput {
     }
 
     fn append(&mut self, text: &[u8]) -> Result<(), SinkError> {
-        let written = match &mut self.file {
-            Some(file) => file.write_all(text),
-            None => {
-                let mut out = io::stdout().lock();
-                out.write_all(text).and_then(|()| out.flush())
-            }
-        };
-        written.map_err(|cause| self.failed(cause))?;
+        let written = self.output.write_all(text).and_then(|()| self.output.flush());
+        written.map_err(|cause| self.output.failed(cause))?;
         self.bytes += text.len() as u64;
         Ok(())
     }
@@ -104,21 +179,10 @@ impl TextOutput {
     /// are as durable as whoever reads them.
     pub(crate) fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.begin()?;
-        let Some(file) = self.regular_file() else { return Ok(None) };
-        file.sync_data().map_err(|cause| self.failed(cause))?;
-        Ok(Some(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) }))
-    }
-
-    fn regular_file(&self) -> Option<&File> {
-        self.file.as_ref().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
-    }
-
-    fn failed(&self, cause: io::Error) -> SinkError {
-        let sink = self.name.clone();
-        match cause.kind() {
-            io::ErrorKind::BrokenPipe => SinkError::HungUp { sink },
-            _ => SinkError::Write { sink, cause: cause.into() },
+        if !self.output.sync()? {
+            return Ok(None);
         }
+        Ok(Some(Position { rows: self.rows, resume: Arc::from(self.bytes.to_le_bytes()) }))
     }
 }
 

@@ -13,7 +13,7 @@ use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use fairstream_core::{
-    EventBatch, Position, RejectedRow, Source, SourceContext, SourceFactory, SourceRequest, StopToken,
+    EventBatch, Position, RejectedRow, Source, SourceContext, SourceFactory, SourceRequest, Span, StopToken,
     WantedColumn, catch_panic,
 };
 
@@ -84,6 +84,8 @@ pub unsafe fn open_source(
                 .iter()
                 .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
                 .collect(),
+            // Which rows are monitored is the host's business: it leaves the others out.
+            span: Span::default(),
             resume: written::read(resume)?,
             context,
         };

@@ -13,6 +13,7 @@ use super::ledger::Through;
 use super::merge::{Merge, Merged};
 use super::shared::Shared;
 use super::write::Parcel;
+use crate::parts::Origin;
 use crate::{
     BuildEngine, Closed, Engine, EngineError, EventBatch, Kind, Outlet, RejectedRow, Selection, Time,
     VerdictBatch, Verdicts, catch_panic,
@@ -20,8 +21,7 @@ use crate::{
 
 pub(super) struct Evaluation {
     pub(super) merge: Merge,
-    /// The sources' names.
-    pub(super) origins: Vec<String>,
+    pub(super) origins: Vec<Origin>,
     pub(super) build: BuildEngine,
     pub(super) outlets: Vec<Sender<Parcel>>,
     pub(super) selection: Selection,
@@ -114,7 +114,8 @@ impl Evaluation {
         let source = merged.sources.as_ref().and_then(|sources| sources.get(index)).unwrap_or(&0);
         match (self.origins.get(*source), merged.events.row_numbers.get(index)) {
             (Some(origin), Some(row)) => {
-                RunError::Event { origin: origin.clone(), bad: RejectedRow { row: *row, column, reason } }
+                let (origin, bad) = origin.place(RejectedRow { row: *row, column, reason });
+                RunError::Event { origin, bad }
             }
             _ => RunError::Engine(EngineError::Event { index, column, reason }),
         }

@@ -21,6 +21,7 @@ use crossbeam_channel::bounded;
 
 pub use counters::{Counters, Counts};
 
+use crate::parts::Origin;
 use crate::{
     BadRowPolicy, BuildEngine, Columns, EngineError, RejectedRow, RunEnd, Selection, Sink, SinkError, Source,
     SourceError, StopToken, Time,
@@ -134,7 +135,8 @@ impl Pipeline {
         let shared = Arc::new(Shared::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
         let capacity = options.capacity.get();
         let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
-        let origins: Vec<String> = sources.iter().map(|source| source.name().to_owned()).collect();
+        let origin = |source: &dyn Source| Origin { name: source.name().to_owned(), parts: source.parts() };
+        let origins: Vec<Origin> = sources.iter().map(|source| origin(&**source)).collect();
         let (running, done) = bounded::<()>(0);
 
         let mut source_threads = Vec::new();

@@ -62,7 +62,8 @@ impl Order {
         let (time, oldest) = (time.for_people(), oldest.for_people());
         if self.lateness.is_zero() {
             format!(
-                "its time {time} is before {oldest}; if rows come late, allow for it with `--reorder 10m`"
+                "its time {time} is before {oldest}; if rows come late, allow for it with `--reorder 10m`, or have the \
+                 input sorted first with `--sort`"
             )
         } else {
             format!("its time {time} is before {oldest}, later than `--reorder` allows")

@@ -13,12 +13,12 @@ use super::counters::count;
 use super::merge::Delivery;
 use super::order::Order;
 use super::shared::Shared;
+use crate::parts::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
 pub(super) struct Reader {
     pub(super) index: usize,
-    /// What the user calls the source.
-    pub(super) origin: String,
+    pub(super) origin: Origin,
     pub(super) source: Box<dyn Source>,
     pub(super) columns: Columns,
     pub(super) order: Order,
@@ -63,7 +63,7 @@ impl Reader {
         if let Some(last_word) = last_word {
             let _ = self.out.send(last_word);
         }
-        let Reader { index, origin, mut source, out, done, shared, .. } = self;
+        let Reader { index, origin: Origin { name: origin, .. }, mut source, out, done, shared, .. } = self;
         drop(out);
         let _ = done.recv();
         let acknowledged = catch_panic(|| match shared.ledger.durable(index) {
@@ -78,7 +78,7 @@ impl Reader {
     }
 
     fn guarded(&mut self, work: impl FnOnce(&mut Reader) -> Result<(), Halt>) -> Result<(), Halt> {
-        let origin = self.origin.clone();
+        let origin = self.origin.name.clone();
         catch_panic(|| work(self))
             .unwrap_or_else(|reason| Err(Halt::Failed(SourceError::Panicked { origin, reason })))
     }
@@ -114,8 +114,9 @@ impl Reader {
             "it gave a batch whose times or row numbers are not as many as its rows"
         } else if events.rows.schema_ref().fields() != schema.fields() {
             "it gave a batch whose columns are not those of its schema"
-        } else if !events.row_numbers.is_sorted_by(|a, b| a < b) {
-            "it gave a batch whose row numbers do not increase"
+        } else if !events.rejected.is_empty() && !events.row_numbers.is_sorted_by(|a, b| a < b) {
+            // Rejected rows have their place among the others by their numbers.
+            "it gave a batch with a rejected row whose row numbers do not increase"
         } else {
             return Ok(());
         };
@@ -123,7 +124,7 @@ impl Reader {
     }
 
     fn broken(&self, reason: String) -> SourceError {
-        SourceError::Broken { origin: self.origin.clone(), reason }
+        SourceError::Broken { origin: self.origin.name.clone(), reason }
     }
 
     /// Passes on what is good of a batch: goes through its rows, good and rejected, in the order
@@ -191,11 +192,12 @@ impl Reader {
 
     fn reject_counted(&self, bad: RejectedRow) -> Result<(), Halt> {
         count(&self.shared.counters.rejected, 1);
-        let origin = || self.origin.clone();
+        let (origin, bad) = self.origin.place(bad);
         match &self.bad_rows {
-            BadRowPolicy::Stop => Err(SourceError::BadRow { origin: origin(), bad }.into()),
-            BadRowPolicy::Skip(report) => report(&self.origin, &bad)
-                .map_err(|cause| SourceError::Report { origin: origin(), cause }.into()),
+            BadRowPolicy::Stop => Err(SourceError::BadRow { origin, bad }.into()),
+            BadRowPolicy::Skip(report) => {
+                report(&origin, &bad).map_err(|cause| SourceError::Report { origin, cause }.into())
+            }
         }
     }
 

@@ -1,0 +1,219 @@
+//! The Arrow IPC source: a file, or a stream as it comes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use fairstream_core::{
+    Adapter, Cause, EventBatch, Position, Source, SourceContext, SourceError, SourceFactory, SourceRequest,
+    TimeFormat,
+};
+use fairstream_files::{Gathering, Heads};
+
+use crate::binding::{Binding, offers};
+use crate::ipc::{Ipc, Next};
+use crate::moments::Moments;
+use crate::source::OPTIONS;
+
+/// Opens sources of Arrow IPC.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrowSources;
+
+impl SourceFactory for ArrowSources {
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "arrow",
+            about: "Arrow IPC, a file (Feather) or a stream; `a.b` is `b` inside `a`, `-` is a stream on \
+                    standard input",
+            extensions: &["arrow", "feather", "arrows"],
+            options: OPTIONS,
+        }
+    }
+
+    fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
+        let location = &request.location;
+        let failed = |cause: Cause| SourceError::Open {
+            origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
+            cause,
+        };
+        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
+        let format = request.options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
+        let mut ipc = Ipc::open(location, &request.context.stop).map_err(failed)?;
+        let all = ipc.schema();
+        let time = request.options.text("time").unwrap_or("time");
+        let binding = Binding::new(&all, &[], &request.wanted, time).map_err(failed)?;
+        let fields: Vec<_> = binding.fields().flatten().collect();
+        ipc.project(binding.paths()).map_err(failed)?;
+        let mut source = ArrowTable {
+            name: ipc.name().to_owned(),
+            offers: offers(&all, None),
+            ipc,
+            binding,
+            schema: Arc::new(Schema::new(fields)),
+            moments: Moments::new(format),
+            context: request.context.clone(),
+            heads: Heads::default(),
+            place: Place { batch: 0, row: 0 },
+            batch_rows: 0,
+            rows: 0,
+            ended: false,
+            failure: None,
+        };
+        if let Some(position) = &request.resume {
+            source.go_to(position).map_err(failed)?;
+        }
+        Ok(Box::new(source))
+    }
+}
+
+struct ArrowTable {
+    name: String,
+    ipc: Ipc,
+    offers: Vec<String>,
+    binding: Binding,
+    schema: SchemaRef,
+    moments: Moments,
+    context: SourceContext,
+    /// The rows that have been read and not yet given.
+    heads: Heads,
+    place: Place,
+    /// Rows of the record batch that is being given.
+    batch_rows: u64,
+    rows: u64,
+    ended: bool,
+    /// What ended it, to be told once the rows before have been given.
+    failure: Option<SourceError>,
+}
+
+/// The record batch that the next row is in, and its number there.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: u64,
+    row: u64,
+}
+
+/// How long to wait for rows before saying that there are none.
+const IDLE: Duration = Duration::from_secs(1);
+
+impl ArrowTable {
+    fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
+        let (place, format) =
+            read_position(&position.resume).ok_or("the position is not one of Arrow IPC")?;
+        self.moments = Moments::new(format);
+        self.rows = position.rows;
+        self.ipc.skip(place.batch)?;
+        self.place = Place { batch: place.batch, row: 0 };
+        if place.row > 0 {
+            let shorter = "it is shorter than it was when it was read before";
+            let Next::Rows(rows) = self.ipc.next(None)? else { return Err(shorter.into()) };
+            let skipped = usize::try_from(place.row)?;
+            if skipped > rows.num_rows() {
+                return Err(shorter.into());
+            }
+            self.offer(&rows, skipped)?;
+        }
+        Ok(())
+    }
+
+    /// Makes rows known, but for the first `skipped`.
+    fn offer(&mut self, rows: &RecordBatch, skipped: usize) -> Result<(), Cause> {
+        self.batch_rows = rows.num_rows() as u64;
+        self.place.row = skipped as u64;
+        let rows = rows.slice(skipped, rows.num_rows() - skipped);
+        let chunk = self.binding.decode(&rows, self.rows + 1, &self.schema, &mut self.moments)?;
+        if rows.num_rows() == 0 {
+            self.place = Place { batch: self.place.batch + 1, row: 0 };
+        }
+        self.heads.offer(0, chunk);
+        Ok(())
+    }
+
+    /// Adds rows to a batch until it is full, or old, or nothing comes.
+    fn gather(&mut self, batch: &mut Gathering) -> Result<(), Cause> {
+        let max_rows = self.context.max_rows.get();
+        // An empty batch now and then, so that acknowledgements come through while nothing else does.
+        let mut deadline = Instant::now().checked_add(IDLE);
+        while batch.rows() < max_rows {
+            if let Some(segment) = self.heads.take(max_rows - batch.rows(), None) {
+                if batch.rows() == 0 {
+                    deadline = Instant::now().checked_add(self.context.max_age);
+                }
+                let taken = segment.rows() as u64;
+                self.rows += taken;
+                self.place.row += taken;
+                if self.place.row == self.batch_rows {
+                    self.place = Place { batch: self.place.batch + 1, row: 0 };
+                }
+                // One input is never mixed with another.
+                let _ = batch.add(segment);
+                continue;
+            }
+            match self.ipc.next(deadline)? {
+                Next::Rows(rows) => self.offer(&rows, 0)?,
+                Next::NotYet => break,
+                Next::End => {
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn position(&self) -> Position {
+        let Place { batch, row } = self.place;
+        let format = self.moments.format().name().as_bytes();
+        let resume = [&MARK[..], &batch.to_le_bytes(), &row.to_le_bytes(), format].concat();
+        Position { rows: self.rows, resume: resume.into() }
+    }
+}
+
+const MARK: &[u8; 5] = b"arrow";
+
+fn read_position(bytes: &[u8]) -> Option<(Place, TimeFormat)> {
+    let (batch, bytes) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
+    let (row, format) = bytes.split_first_chunk()?;
+    let place = Place { batch: u64::from_le_bytes(*batch), row: u64::from_le_bytes(*row) };
+    Some((place, std::str::from_utf8(format).ok()?.parse().ok()?))
+}
+
+impl Source for ArrowTable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn offers(&self) -> Vec<String> {
+        self.offers.clone()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if self.ended || self.context.stop.is_stopped() {
+            self.ended = true;
+            return Ok(None);
+        }
+        let mut batch = Gathering::default();
+        if let Err(cause) = self.gather(&mut batch) {
+            self.ended = true;
+            self.failure = Some(SourceError::Read { origin: self.name.clone(), row: self.rows, cause });
+        }
+        if batch.rows() == 0 && self.ended {
+            return self.failure.take().map_or(Ok(None), Err);
+        }
+        let events = batch.finish(&self.schema, self.position());
+        let mut events = events.map_err(|error| SourceError::Read {
+            origin: self.name.clone(),
+            row: self.rows,
+            cause: error.into(),
+        })?;
+        events.relative = self.moments.is_relative();
+        Ok(Some(events))
+    }
+}

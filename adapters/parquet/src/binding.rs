@@ -1,0 +1,244 @@
+//! A file's columns bound to those that are wanted: rows in, chunks of wanted columns out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use fairstream_core::{Cause, RejectedRow, WantedColumn};
+use fairstream_files::{Chunk, Column, no_time_column};
+
+use crate::convert::{Conversion, Misfit};
+use crate::lake::LakeFile;
+use crate::moments::{Moments, NEVER, Times};
+use crate::path::{self, ColumnPath};
+
+/// Where a wanted column is.
+#[derive(Clone, Debug)]
+enum Found {
+    /// In the rows.
+    Inside(ColumnPath, Conversion),
+    /// In the rows, but of a type that cannot be meant.
+    Unfit(ColumnPath),
+    /// The same in all rows: an array of one value.
+    Everywhere(ArrayRef),
+    Nowhere,
+}
+
+/// A file's columns, each with its place in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    wanted: Vec<(WantedColumn, Found)>,
+    time_name: String,
+    time: FoundTime,
+}
+
+#[derive(Clone, Debug)]
+enum FoundTime {
+    Inside(ColumnPath),
+    Everywhere(ArrayRef),
+}
+
+impl Binding {
+    /// Looks for the time and for every wanted column.
+    ///
+    /// # Errors
+    /// There is no time, or what the folders say cannot be meant.
+    pub(crate) fn new(
+        schema: &Schema,
+        partitions: &[(String, Option<String>)],
+        wanted: &[WantedColumn],
+        time: &str,
+    ) -> Result<Binding, Cause> {
+        let partition = |name: &str| partitions.iter().rev().find(|(own, _)| own == name);
+        let found_time = match (ColumnPath::find(schema, time)?, partition(time)) {
+            (Some(found), _) if Moments::can_read(&found.data_type) => FoundTime::Inside(found),
+            (Some(found), _) => {
+                return Err(format!(
+                    "column `{time}` is {}, which does not say when a row happened; name another with `--time`",
+                    found.data_type
+                )
+                .into());
+            }
+            (None, Some((_, text))) => {
+                FoundTime::Everywhere(Arc::new(StringArray::from(vec![text.as_deref()])))
+            }
+            (None, None) => return Err(no_time_column(time, &candidates(schema)).into()),
+        };
+        let mut columns = Vec::with_capacity(wanted.len());
+        for column in wanted {
+            let found = match (ColumnPath::find(schema, &column.name)?, partition(&column.name)) {
+                (Some(path), _) => match Conversion::new(&path.data_type, &column.data_type) {
+                    Some(conversion) => Found::Inside(path, conversion),
+                    None => Found::Unfit(path),
+                },
+                (None, Some((_, text))) => Found::Everywhere(constant(column, text.as_deref())?),
+                (None, None) => Found::Nowhere,
+            };
+            columns.push((column.clone(), found));
+        }
+        Ok(Binding { wanted: columns, time_name: time.to_owned(), time: found_time })
+    }
+
+    /// Every column that is there but cannot be read as wanted.
+    pub(crate) fn unfit(&self) -> Option<String> {
+        let reason = |(wanted, found): &(WantedColumn, Found)| match found {
+            Found::Unfit(path) => Some(format!(
+                "column `{}` is {}, but the specification reads it as {}",
+                wanted.name, path.data_type, wanted.data_type
+            )),
+            _ => None,
+        };
+        let reasons: Vec<String> = self.wanted.iter().filter_map(reason).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// For each wanted column: the field it has, if the file has it. One that cannot be read as wanted is
+    /// there as what it is.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = Option<Field>> {
+        self.wanted.iter().map(|(wanted, found)| match found {
+            Found::Nowhere => None,
+            Found::Unfit(path) => Some(Field::new(&wanted.name, path.data_type.clone(), true)),
+            Found::Inside(..) | Found::Everywhere(_) => {
+                Some(Field::new(&wanted.name, wanted.data_type.clone(), true))
+            }
+        })
+    }
+
+    /// The columns that have to be read.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &ColumnPath> {
+        let time = self.time_path();
+        let columns = self.wanted.iter().filter_map(|(_, found)| match found {
+            Found::Inside(path, _) => Some(path),
+            _ => None,
+        });
+        time.into_iter().chain(columns)
+    }
+
+    /// The column that says when a row happened; `None` if that is the same for all.
+    pub(crate) fn time_path(&self) -> Option<&ColumnPath> {
+        match &self.time {
+            FoundTime::Inside(path) => Some(path),
+            FoundTime::Everywhere(_) => None,
+        }
+    }
+
+    /// Whether its times are texts or numbers, which may be written in several ways.
+    pub(crate) fn has_written_times(&self) -> bool {
+        match &self.time {
+            FoundTime::Inside(path) => !path.data_type.is_temporal(),
+            FoundTime::Everywhere(_) => true,
+        }
+    }
+
+    /// The time of all rows, if it is the same.
+    pub(crate) fn time_everywhere(&self) -> Option<&ArrayRef> {
+        match &self.time {
+            FoundTime::Everywhere(time) => Some(time),
+            FoundTime::Inside(_) => None,
+        }
+    }
+
+    /// The times of rows, and which have none.
+    pub(crate) fn times(&self, rows: &RecordBatch, moments: &mut Moments) -> Result<Times, ArrowError> {
+        match &self.time {
+            FoundTime::Inside(path) => moments.read(&values(path, rows)?),
+            FoundTime::Everywhere(time) => moments.read(&repeated(time, rows.num_rows())?),
+        }
+    }
+
+    /// The wanted columns of rows, the first of which has the number `first`, as a chunk with `schema`.
+    pub(crate) fn decode(
+        &self,
+        rows: &RecordBatch,
+        first: u64,
+        schema: &SchemaRef,
+        moments: &mut Moments,
+    ) -> Result<Chunk, ArrowError> {
+        let len = rows.num_rows();
+        let numbers: Vec<u64> = (first..first + len as u64).collect();
+        let mut rejected = BTreeMap::new();
+        let mut reject = |column: &str, misfits: Vec<Misfit>| {
+            for (index, reason) in misfits {
+                let column = Some(column.to_owned());
+                let bad = || RejectedRow { row: first + index as u64, column, reason };
+                rejected.entry(index).or_insert_with(bad);
+            }
+        };
+        let (mut times, misfits) = self.times(rows, moments)?;
+        reject(&self.time_name, misfits);
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let found = self.wanted.iter().find(|(wanted, _)| wanted.name == *field.name());
+            columns.push(match found {
+                Some((wanted, Found::Inside(path, conversion))) => {
+                    let (values, misfits) = conversion.apply(&values(path, rows)?)?;
+                    reject(&wanted.name, misfits);
+                    values
+                }
+                Some((_, Found::Everywhere(value))) => repeated(value, len)?,
+                _ => new_null_array(field.data_type(), len),
+            });
+        }
+        if !rejected.is_empty() {
+            let mut changed = times.to_vec();
+            rejected.keys().for_each(|index| changed[*index] = NEVER);
+            times = changed.into();
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+        Ok(Chunk { rows, times, numbers: numbers.into(), rejected: rejected.into_iter().collect() })
+    }
+}
+
+/// The names of all columns of a file, those of its folders included.
+pub(crate) fn offers(schema: &Schema, file: Option<&LakeFile>) -> Vec<String> {
+    let mut names = path::all(schema);
+    for (name, _) in file.iter().flat_map(|file| &file.partitions) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn values(path: &ColumnPath, rows: &RecordBatch) -> Result<ArrayRef, ArrowError> {
+    path.values(rows).ok_or_else(|| {
+        ArrowError::SchemaError(format!("there is no column `{}` any more", path.names.join(".")))
+    })
+}
+
+/// The value of a folder's name, read as text is.
+fn constant(column: &WantedColumn, text: Option<&str>) -> Result<ArrayRef, Cause> {
+    let mut values = Column::new(&column.data_type)
+        .ok_or_else(|| format!("column `{}`: text has no {}", column.name, column.data_type))?;
+    match text {
+        None => values.append_null(),
+        Some(text) => values
+            .append(text)
+            .map_err(|reason| format!("column `{}`, from the name of its folder: {reason}", column.name))?,
+    }
+    Ok(values.finish())
+}
+
+fn repeated(value: &ArrayRef, len: usize) -> Result<ArrayRef, ArrowError> {
+    if value.is_null(0) {
+        return Ok(new_null_array(value.data_type(), len));
+    }
+    take(value, &UInt32Array::from(vec![0; len]), None)
+}
+
+/// Columns that may say when a row happened, the likeliest first.
+fn candidates(schema: &Schema) -> Vec<String> {
+    let mut names = path::all(schema);
+    let is_timestamp = |name: &String| {
+        let found = ColumnPath::find(schema, name).ok().flatten();
+        found.is_some_and(|found| matches!(found.data_type, DataType::Timestamp(..)))
+    };
+    names.sort_by_key(|name| !is_timestamp(name));
+    names
+}

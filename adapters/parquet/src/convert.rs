@@ -1,0 +1,302 @@
+//! From the types that files have to those that specifications read. A value that does not fit is a
+//! rejected row; a type that cannot be meant is refused before anything is read.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray, new_null_array,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Date32Type, Date64Type, Decimal128Type, Float64Type, Int64Type, TimeUnit};
+use arrow::error::ArrowError;
+use arrow::util::display::array_value_to_string;
+use fairstream_files::{Column, shortened, type_name};
+
+/// How values of one type become values of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conversion {
+    rule: Rule,
+    wanted: DataType,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rule {
+    /// They are what is wanted.
+    Same,
+    /// There are none.
+    Nothing,
+    /// The keys of a dictionary stand for values of this type.
+    Dictionary(DataType, Box<Rule>),
+    /// Numbers into numbers and texts into texts, where they fit.
+    Cast,
+    /// Floats that are whole numbers.
+    Whole,
+    /// Decimals into the nearest float.
+    Nearest,
+    /// As if they were written out and read again.
+    Written,
+    /// Bytes that are text.
+    Text,
+    /// Days since 1970.
+    Days,
+    /// Nanoseconds: since 1970, of a day or of a duration.
+    Nanos,
+    /// An instant as RFC 3339.
+    Instant,
+}
+
+/// A value that does not fit: where it is, and why not.
+pub(crate) type Misfit = (usize, String);
+
+impl Conversion {
+    /// `None` if values of type `found` cannot be read as `wanted`.
+    pub(crate) fn new(found: &DataType, wanted: &DataType) -> Option<Conversion> {
+        Some(Conversion { rule: rule(found, wanted)?, wanted: wanted.clone() })
+    }
+
+    /// The values as wanted, null where they do not fit, and which do not fit.
+    ///
+    /// # Errors
+    /// The values are more than a column can hold.
+    pub(crate) fn apply(&self, values: &ArrayRef) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
+        apply(&self.rule, values, &self.wanted)
+    }
+}
+
+fn rule(found: &DataType, wanted: &DataType) -> Option<Rule> {
+    if found == wanted {
+        return Some(Rule::Same);
+    }
+    if let DataType::Dictionary(_, values) = found {
+        return rule(values, wanted).map(|rule| Rule::Dictionary((**values).clone(), Box::new(rule)));
+    }
+    let number = |data_type: &DataType| data_type.is_integer() || data_type.is_floating();
+    let decimal = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+                | DataType::Decimal256(..)
+        )
+    };
+    let text =
+        |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let bytes = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
+        )
+    };
+    Some(match (found, wanted) {
+        (DataType::Null, _) => Rule::Nothing,
+        (found, DataType::Utf8) if text(found) => Rule::Cast,
+        (found, DataType::Utf8) if bytes(found) => Rule::Text,
+        (found, DataType::Binary) if bytes(found) => Rule::Cast,
+        (found, wanted) if found.is_integer() && (number(wanted) || decimal(wanted)) => Rule::Cast,
+        (found, wanted) if found.is_floating() && wanted.is_integer() => Rule::Whole,
+        (found, DataType::Float64) if found.is_floating() => Rule::Cast,
+        (found, wanted) if found.is_floating() && decimal(wanted) => Rule::Written,
+        (found, DataType::Float64) if decimal(found) => Rule::Nearest,
+        (found, wanted) if decimal(found) && decimal(wanted) => Rule::Cast,
+        (found, wanted) if decimal(found) && wanted.is_integer() => Rule::Written,
+        (DataType::Date32 | DataType::Date64, DataType::Utf8) => Rule::Cast,
+        (DataType::Date32 | DataType::Date64, wanted) if wanted.is_integer() => Rule::Days,
+        (DataType::Timestamp(..), DataType::Utf8) => Rule::Instant,
+        (DataType::Time32(_) | DataType::Time64(_), DataType::Utf8) => Rule::Cast,
+        (
+            DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_),
+            DataType::Int64 | DataType::UInt64,
+        ) => Rule::Nanos,
+        _ => return None,
+    })
+}
+
+fn apply(rule: &Rule, values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
+    let fitting = |values: ArrayRef| Ok((values, Vec::new()));
+    match rule {
+        Rule::Same => fitting(Arc::clone(values)),
+        Rule::Nothing => fitting(new_null_array(wanted, values.len())),
+        Rule::Dictionary(plain, rule) => apply(rule, &lenient(values, plain)?, wanted),
+        Rule::Cast => checked(values, lenient(values, wanted)?, wanted),
+        Rule::Text => {
+            let plain = lenient(values, &DataType::Binary)?;
+            let cast = lenient(&plain, wanted)?;
+            let misfit = |row| (row, "it is not UTF-8 text".to_owned());
+            let misfits = lost(&plain, &cast).into_iter().map(misfit).collect();
+            Ok((cast, misfits))
+        }
+        Rule::Whole => {
+            let floats = lenient(values, &DataType::Float64)?;
+            let cast = lenient(&floats, wanted)?;
+            let floats: &Float64Array = floats.as_primitive();
+            let is_misfit = |row: &usize| {
+                floats.is_valid(*row) && (floats.value(*row).fract() != 0.0 || cast.is_null(*row))
+            };
+            let mut column = None;
+            let mut reason = |row: usize| -> String {
+                let text = floats.value(row).to_string();
+                let column = column.get_or_insert_with(|| Column::new(wanted));
+                match column.as_mut().map(|column| column.append(&text)) {
+                    Some(Err(reason)) => reason,
+                    _ => out_of_range(&text, wanted),
+                }
+            };
+            let misfits = (0..floats.len()).filter(is_misfit).map(|row| (row, reason(row))).collect();
+            Ok((cast, misfits))
+        }
+        Rule::Nearest => nearest(values).map(|values| (values, Vec::new())),
+        Rule::Written => written(values, wanted),
+        Rule::Days => {
+            let days: Int64Array = match values.data_type() {
+                DataType::Date32 => values.as_primitive::<Date32Type>().unary(i64::from),
+                _ => values.as_primitive::<Date64Type>().unary(|millis| millis.div_euclid(86_400_000)),
+            };
+            let days: ArrayRef = Arc::new(days);
+            checked(&days, lenient(&days, wanted)?, wanted)
+        }
+        Rule::Nanos => {
+            let nanos: ArrayRef = Arc::new(nanoseconds(values)?);
+            let fit = lenient(&nanos, wanted)?;
+            checked(values, fit, wanted)
+        }
+        Rule::Instant => {
+            let DataType::Timestamp(unit, zone) = values.data_type() else {
+                return fitting(Arc::clone(values));
+            };
+            let zone = zone.as_ref().map(|_| "+00:00".into());
+            let utc = lenient(values, &DataType::Timestamp(*unit, zone))?;
+            checked(&utc, lenient(&utc, wanted)?, wanted)
+        }
+    }
+}
+
+/// Values of another type, null where they do not fit.
+fn lenient(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+    if values.data_type() == wanted {
+        return Ok(Arc::clone(values));
+    }
+    cast_with_options(values, wanted, &CastOptions { safe: true, ..CastOptions::default() })
+}
+
+/// Rows that had a value and have none any more.
+fn lost(before: &ArrayRef, after: &ArrayRef) -> Vec<usize> {
+    if after.null_count() == before.logical_null_count() {
+        return Vec::new();
+    }
+    let nulls = before.logical_nulls();
+    let was_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    (0..after.len()).filter(|row| after.is_null(*row) && was_valid(*row)).collect()
+}
+
+fn checked(
+    before: &ArrayRef,
+    after: ArrayRef,
+    wanted: &DataType,
+) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
+    let misfit = |row| (row, out_of_range(&shown(before, row), wanted));
+    let misfits = lost(before, &after).into_iter().map(misfit).collect();
+    Ok((after, misfits))
+}
+
+/// A value for people: instants in UTC, whatever zone they are in.
+pub(crate) fn shown(values: &ArrayRef, row: usize) -> String {
+    let value = values.slice(row, 1);
+    let value = match value.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            lenient(&value, &DataType::Timestamp(*unit, Some("+00:00".into()))).unwrap_or(value)
+        }
+        _ => value,
+    };
+    // What is too far away may not have a text.
+    array_value_to_string(&value, 0).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "it".to_owned())
+}
+
+fn out_of_range(text: &str, wanted: &DataType) -> String {
+    let hint =
+        if wanted.is_unsigned_integer() && text.starts_with('-') { "negative" } else { "out of range" };
+    format!("`{}` is not {} (it is {hint})", shortened(text), type_name(wanted))
+}
+
+/// Decimals as floats, each the nearest: what reading its digits would give.
+fn nearest(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    const EXACT: i128 = 1 << 53;
+    if let DataType::Decimal128(_, scale @ 0..=22) = values.data_type() {
+        let unit = 10_f64.powi(i32::from(*scale));
+        let decimals = values.as_primitive::<Decimal128Type>();
+        if decimals.values().iter().all(|value| value.abs() < EXACT) {
+            // Both are exact, so that their quotient is rounded once.
+            return Ok(Arc::new(decimals.unary::<_, Float64Type>(|value| value as f64 / unit)));
+        }
+    }
+    let texts = lenient(values, &DataType::Utf8)?;
+    let floats: Float64Array =
+        texts.as_string::<i32>().iter().map(|text| text.and_then(|text| text.parse().ok())).collect();
+    Ok(Arc::new(floats))
+}
+
+/// Reads what the values look like.
+fn written(values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
+    let mut column = Column::new(wanted)
+        .ok_or_else(|| ArrowError::CastError(format!("text cannot be read as {wanted}")))?;
+    let mut misfits = Vec::new();
+    for row in 0..values.len() {
+        if values.is_null(row) {
+            column.append_null();
+            continue;
+        }
+        let text = array_value_to_string(values, row)?;
+        let text = match text.split_once('.') {
+            Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole,
+            _ => text.as_str(),
+        };
+        if let Err(reason) = column.append(text) {
+            column.append_null();
+            misfits.push((row, reason));
+        }
+    }
+    Ok((column.finish(), misfits))
+}
+
+/// Times and durations of any unit in nanoseconds; null where they are too large.
+pub(crate) fn nanoseconds(values: &ArrayRef) -> Result<Int64Array, ArrowError> {
+    let unit = match values.data_type() {
+        DataType::Timestamp(unit, _)
+        | DataType::Time32(unit)
+        | DataType::Time64(unit)
+        | DataType::Duration(unit) => *unit,
+        other => return Err(ArrowError::CastError(format!("{other} is no time"))),
+    };
+    let plain = match values.data_type() {
+        DataType::Time32(_) => lenient(&lenient(values, &DataType::Int32)?, &DataType::Int64)?,
+        _ => lenient(values, &DataType::Int64)?,
+    };
+    let plain = plain.as_primitive::<Int64Type>();
+    Ok(match nanos_of(unit) {
+        1 => plain.clone(),
+        factor => scaled(plain, factor),
+    })
+}
+
+/// Each value times `factor`; null where that is too large.
+pub(crate) fn scaled<T: ArrowPrimitiveType<Native: Into<i64>>>(
+    values: &PrimitiveArray<T>,
+    factor: i64,
+) -> Int64Array {
+    let limit = i64::MAX / factor;
+    // Looking at all of them first is faster than looking at each.
+    if values.values().iter().all(|value| (-limit..=limit).contains(&(*value).into())) {
+        return values.unary(|value| value.into() * factor);
+    }
+    values.unary_opt(|value| value.into().checked_mul(factor))
+}
+
+/// How many nanoseconds a unit has.
+pub(crate) fn nanos_of(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}

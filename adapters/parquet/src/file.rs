@@ -1,0 +1,386 @@
+//! One Parquet file: what its footer says, and its rows, row group by row group.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, SchemaRef};
+use bytes::Bytes;
+use fairstream_core::{Cause, Span, Time, WantedColumn, catch_panic};
+use fairstream_files::Chunk;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::{Compression, Type};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::binding::Binding;
+use crate::lake::LakeFile;
+use crate::moments::{Moments, NEVER};
+use crate::path::ColumnPath;
+
+/// What is known of a file before its rows are read.
+#[derive(Clone, Debug)]
+pub(crate) struct FileOutline {
+    pub(crate) file: LakeFile,
+    /// How many rows it has.
+    pub(crate) rows: u64,
+    /// Of each row group: its rows, and the first and last time in it if that is known.
+    pub(crate) groups: Vec<Group>,
+    /// Rows in the files before.
+    pub(crate) before: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// Rows of the file before it.
+    pub(crate) start: u64,
+    pub(crate) rows: u64,
+    pub(crate) range: Option<(i64, i64)>,
+}
+
+impl Group {
+    fn end(&self) -> u64 {
+        self.start + self.rows
+    }
+
+    fn is_wanted(&self, span: &Span) -> bool {
+        self.rows > 0 && self.range.is_none_or(|(first, last)| span.touches(Time(first), Time(last)))
+    }
+}
+
+impl FileOutline {
+    /// Leaves out the row groups in which nothing happened that is monitored.
+    pub(crate) fn prune(&mut self, span: &Span) {
+        self.groups.retain(|group| group.is_wanted(span));
+    }
+
+    /// The first time in it, if statistics say so.
+    pub(crate) fn first_time(&self) -> Option<i64> {
+        self.groups.iter().map(|group| group.range.map(|(first, _)| first)).min().flatten()
+    }
+
+    /// After how many rows there is nothing more to be read.
+    pub(crate) fn end(&self) -> u64 {
+        self.groups.last().map_or(0, Group::end)
+    }
+}
+
+/// A file whose footer has been read.
+pub(crate) struct OpenFile {
+    handle: SharedFile,
+    metadata: ArrowReaderMetadata,
+}
+
+impl OpenFile {
+    /// Reads the footer.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub(crate) fn open(file: &LakeFile) -> Result<OpenFile, Cause> {
+        let handle = SharedFile(Arc::new(File::open(&file.path).map_err(too_many)?));
+        if handle.len() == 0 {
+            return Err("it is empty, not a Parquet file".into());
+        }
+        let metadata = guarded(|| ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new()))
+            .map_err(|cause| in_words(&handle.0, cause))?;
+        Ok(OpenFile { handle, metadata })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.metadata.schema()
+    }
+
+    /// Binds its columns to the wanted ones.
+    pub(crate) fn bind(
+        &self,
+        file: &LakeFile,
+        wanted: &[WantedColumn],
+        time: &str,
+    ) -> Result<Binding, Cause> {
+        Binding::new(self.schema(), &file.partitions, wanted, time)
+    }
+
+    /// Makes sure that the columns can be decompressed.
+    pub(crate) fn check_codecs(&self, binding: &Binding) -> Result<(), Cause> {
+        let leaves: Vec<usize> = binding.paths().filter_map(|path| self.leaf(path)).collect();
+        for group in self.metadata.metadata().row_groups() {
+            for column in leaves.iter().filter_map(|leaf| group.columns().get(*leaf)) {
+                if matches!(column.compression(), Compression::BROTLI(_) | Compression::LZO) {
+                    return Err(format!(
+                        "column `{}` is compressed with {}, which is not read; write it with zstd, snappy, \
+                         gzip, lz4 or none",
+                        column.column_path().parts().join("."),
+                        column.compression(),
+                    )
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Row groups with the time that passes in them, as far as statistics say.
+    pub(crate) fn groups(&self, binding: &Binding, moments: &Moments) -> Vec<Group> {
+        let groups = self.metadata.metadata().row_groups();
+        let ranges = self.ranges(binding, moments).unwrap_or_else(|| vec![None; groups.len()]);
+        let mut start = 0;
+        let outline = |(group, range): (&parquet::file::metadata::RowGroupMetaData, _)| {
+            let rows = u64::try_from(group.num_rows()).unwrap_or_default();
+            let group = Group { start, rows, range };
+            start += rows;
+            group
+        };
+        groups.iter().zip(ranges).map(outline).collect()
+    }
+
+    fn ranges(&self, binding: &Binding, moments: &Moments) -> Option<Vec<Option<(i64, i64)>>> {
+        let groups = self.metadata.metadata().row_groups();
+        if let Some(time) = binding.time_everywhere() {
+            let (times, _) = moments.clone().read(time).ok()?;
+            let only = times.first().copied().filter(|time| *time != NEVER);
+            return Some(vec![only.map(|time| (time, time)); groups.len()]);
+        }
+        let path = binding.time_path()?;
+        let leaf = self.leaf(path)?;
+        let schema = self.metadata.parquet_schema();
+        // Those of texts may be cut off; those of the old timestamps of 12 bytes cannot be relied upon.
+        let is_number = path.data_type.is_integer() || path.data_type.is_floating();
+        if !is_number && !path.data_type.is_temporal() || schema.column(leaf).physical_type() == Type::INT96 {
+            return None;
+        }
+        let field = Field::new("time", path.data_type.clone(), true);
+        let statistics = StatisticsConverter::from_column_index(leaf, &field, schema).ok()?;
+        let read = |ends: parquet::errors::Result<_>| moments.clone().read(&ends.ok()?).ok();
+        let (firsts, _) = read(statistics.row_group_mins(groups))?;
+        let (lasts, _) = read(statistics.row_group_maxes(groups))?;
+        let known =
+            |(first, last): (&i64, &i64)| (*first != NEVER && *last != NEVER).then_some((*first, *last));
+        Some(firsts.iter().zip(lasts.iter()).map(known).collect())
+    }
+
+    /// Reads times until there is one: it decides how all are written.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn peek(&self, binding: &Binding, moments: &mut Moments) -> Result<Option<i64>, Cause> {
+        if let Some(time) = binding.time_everywhere() {
+            let (times, _) = moments.read(time)?;
+            return Ok(times.first().copied().filter(|time| *time != NEVER));
+        }
+        let mask = self.mask(binding.time_path().into_iter());
+        let groups = 0..self.metadata.metadata().num_row_groups();
+        for group in groups {
+            let mut reader = guarded(|| self.reader(group, mask.clone(), 64, 0))?;
+            while let Some(rows) = guarded(|| reader.next().transpose())? {
+                let (times, _) = binding.times(&rows, moments)?;
+                if let Some(time) = times.iter().find(|time| **time != NEVER) {
+                    return Ok(Some(*time));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn reader(
+        &self,
+        group: usize,
+        mask: ProjectionMask,
+        batch_size: usize,
+        skipped: usize,
+    ) -> Result<ParquetRecordBatchReader, Cause> {
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.handle.clone(), self.metadata.clone());
+        let builder = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(batch_size);
+        Ok(builder.with_offset(skipped).build()?)
+    }
+
+    fn mask<'a>(&self, paths: impl Iterator<Item = &'a ColumnPath>) -> ProjectionMask {
+        let leaves: Vec<usize> = paths.filter_map(|path| self.leaf(path)).collect();
+        ProjectionMask::leaves(self.metadata.parquet_schema(), leaves)
+    }
+
+    /// The number of a column among those that have values of their own.
+    fn leaf(&self, path: &ColumnPath) -> Option<usize> {
+        let columns = self.metadata.parquet_schema().columns();
+        columns.iter().position(|column| column.path().parts() == path.names.as_slice())
+    }
+}
+
+/// Reads the rows of a file, one chunk after another.
+pub(crate) struct FileReader {
+    file: OpenFile,
+    binding: Binding,
+    schema: SchemaRef,
+    mask: ProjectionMask,
+    groups: Vec<Group>,
+    /// Rows of the files before.
+    before: u64,
+    batch_size: usize,
+    /// The row group that is being read, and its rows.
+    reading: Option<(usize, Group, ParquetRecordBatchReader)>,
+    /// The next row, counted from 0.
+    next: u64,
+}
+
+impl FileReader {
+    /// Opens a file for the rows from `next` on.
+    ///
+    /// # Errors
+    /// It cannot be read, or is another than it was.
+    pub(crate) fn open(
+        outline: &FileOutline,
+        next: u64,
+        wanted: &[WantedColumn],
+        time: &str,
+        schema: &SchemaRef,
+        batch_size: usize,
+    ) -> Result<FileReader, Cause> {
+        let file = OpenFile::open(&outline.file)?;
+        let rows = file.metadata.metadata().file_metadata().num_rows();
+        if u64::try_from(rows).ok() != Some(outline.rows) {
+            return Err("it has changed since the run began".into());
+        }
+        let binding = file.bind(&outline.file, wanted, time)?;
+        let mask = file.mask(binding.paths());
+        Ok(FileReader {
+            mask,
+            binding,
+            schema: Arc::clone(schema),
+            groups: outline.groups.clone(),
+            before: outline.before,
+            batch_size,
+            reading: None,
+            next,
+            file,
+        })
+    }
+
+    /// How many columns it reads.
+    pub(crate) fn columns(&self) -> usize {
+        self.binding.paths().count()
+    }
+
+    /// Rows of the file that are behind it.
+    pub(crate) fn behind(&self) -> u64 {
+        self.next
+    }
+
+    /// The next rows; `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read on. All rows before that have been given.
+    pub(crate) fn next_chunk(&mut self, moments: &mut Moments) -> Result<Option<Chunk>, Cause> {
+        let Some(rows) = self.next_rows()? else { return Ok(None) };
+        let first = self.before + self.next + 1;
+        let chunk = self.binding.decode(&rows, first, &self.schema, moments)?;
+        self.next += rows.num_rows() as u64;
+        Ok(Some(chunk))
+    }
+
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, Cause> {
+        loop {
+            if self.reading.is_none() && !self.begin_group(self.batch_size)? {
+                return Ok(None);
+            }
+            let Some((_, _, reader)) = &mut self.reading else { return Ok(None) };
+            match guarded(|| reader.next().transpose()) {
+                Ok(Some(rows)) if rows.num_rows() > 0 => return Ok(Some(rows)),
+                Ok(_) => self.reading = None,
+                // What can be read before the fault is read row by row.
+                Err(_) if self.batch_size > 1 => {
+                    self.batch_size = 1;
+                    self.reading = None;
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+
+    /// Goes on with the row group that has the next row; `false` if there is none.
+    fn begin_group(&mut self, batch_size: usize) -> Result<bool, Cause> {
+        let Some(group) = self.groups.iter().find(|group| group.end() > self.next).copied() else {
+            return Ok(false);
+        };
+        self.next = self.next.max(group.start);
+        let starts = self.file.metadata.metadata().row_groups();
+        let mut before = 0;
+        let index = starts.iter().position(|own| {
+            let start = before;
+            before += u64::try_from(own.num_rows()).unwrap_or_default();
+            start == group.start && own.num_rows() > 0
+        });
+        let index = index.ok_or("it has changed since the run began")?;
+        let skipped = usize::try_from(self.next - group.start)?;
+        let reader = guarded(|| self.file.reader(index, self.mask.clone(), batch_size, skipped))?;
+        self.reading = Some((index, group, reader));
+        Ok(true)
+    }
+}
+
+/// A file that is open once, however many columns are read from it.
+#[derive(Clone)]
+struct SharedFile(Arc<File>);
+
+impl Length for SharedFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl ChunkReader for SharedFile {
+    type T = <File as ChunkReader>::T;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// Files that overlap in time are open together, and there is a limit to that.
+fn too_many(error: io::Error) -> Cause {
+    /// What Unix calls it.
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(EMFILE) => {
+            format!("{error}: so many overlap in time; `--sort` reads them one after another").into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// Runs code that is not ours on what may not be a file of its kind.
+pub(crate) fn guarded<T, E: Into<Cause>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Cause> {
+    match catch_panic(work) {
+        Ok(result) => result.map_err(Into::into),
+        Err(panic) => Err(format!("it is damaged ({panic})").into()),
+    }
+}
+
+/// What is wrong with a file whose footer cannot be read, for people.
+fn in_words(file: &File, cause: Cause) -> Cause {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut start = [0; 4];
+    let mut end = [0; 4];
+    let mut file = file;
+    let read = file
+        .seek(SeekFrom::Start(0))
+        .and_then(|_| file.read_exact(&mut start))
+        .and_then(|()| file.seek(SeekFrom::End(-4)))
+        .and_then(|_| file.read_exact(&mut end));
+    match (read, &start, &end) {
+        (Ok(()), _, b"PARE") => "it is encrypted; encrypted Parquet is not read".into(),
+        (Ok(()), b"PAR1", b"PAR1") => format!("its footer is damaged: {cause}").into(),
+        (Ok(()), b"PAR1", _) => {
+            "it is cut off: its footer is missing, so it was not copied or written to its end".into()
+        }
+        (_, b"ARRO", _) => "it is an Arrow file; write `arrow:` in front of it".into(),
+        _ => "it is not a Parquet file".into(),
+    }
+}

@@ -1,0 +1,230 @@
+//! Record batches of Arrow IPC, from a file or from a stream.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::{FileReader, StreamDecoder};
+use fairstream_core::{Cause, StopToken};
+use fairstream_files::{Filled, Input};
+
+use crate::file::guarded;
+use crate::path::ColumnPath;
+
+/// Record batches, one after another.
+pub(crate) struct Ipc {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    /// The format with a footer, which says where each batch is.
+    File {
+        path: String,
+        reader: Box<FileReader<File>>,
+    },
+    Stream(Box<Stream>),
+}
+
+struct Stream {
+    input: Input,
+    decoder: StreamDecoder,
+    /// What has been read and not yet decoded.
+    bytes: Buffer,
+    block: Vec<u8>,
+    /// A batch that came together with the schema.
+    first: Option<RecordBatch>,
+    schema: SchemaRef,
+}
+
+/// What came of waiting for a record batch.
+pub(crate) enum Next {
+    Rows(RecordBatch),
+    /// The deadline passed before it was complete.
+    NotYet,
+    End,
+}
+
+const FILE_MARK: &[u8] = b"ARROW1";
+
+impl Ipc {
+    /// Opens a path, or standard input for `-`, and waits for the schema.
+    pub(crate) fn open(location: &str, stop: &StopToken) -> Result<Ipc, Cause> {
+        let path = Path::new(location);
+        if path.is_dir() {
+            return Err("it is a folder; name the files in it, each as an input of its own".into());
+        }
+        if location != "-" && path.metadata()?.is_file() {
+            let mut start = Vec::new();
+            File::open(path)?.take(8).read_to_end(&mut start)?;
+            if start.starts_with(FILE_MARK) {
+                let reader = open_file(location, None)?;
+                let kind = Kind::File { path: location.to_owned(), reader: Box::new(reader) };
+                return Ok(Ipc { name: location.to_owned(), kind });
+            }
+        }
+        let input = Input::open(location, stop)?;
+        let name = input.name().to_owned();
+        Ok(Ipc { name, kind: Kind::Stream(Box::new(Stream::begin(input)?)) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        match &self.kind {
+            Kind::File { reader, .. } => reader.schema(),
+            Kind::Stream(stream) => SchemaRef::clone(&stream.schema),
+        }
+    }
+
+    /// Reads only the columns that these are in, where that can be done.
+    pub(crate) fn project<'a>(&mut self, paths: impl Iterator<Item = &'a ColumnPath>) -> Result<(), Cause> {
+        let schema = self.schema();
+        let Kind::File { path, reader } = &mut self.kind else { return Ok(()) };
+        let roots = paths.filter_map(|path| path.names.first());
+        let mut places: Vec<usize> = roots.filter_map(|root| schema.index_of(root).ok()).collect();
+        places.sort_unstable();
+        places.dedup();
+        **reader = open_file(path, Some(places))?;
+        Ok(())
+    }
+
+    /// Passes over that many batches.
+    pub(crate) fn skip(&mut self, batches: u64) -> Result<(), Cause> {
+        const SHORTER: &str = "it is shorter than it was when it was read before";
+        if let Kind::File { reader, .. } = &mut self.kind {
+            let batches = usize::try_from(batches)?;
+            if batches > reader.num_batches() {
+                return Err(SHORTER.into());
+            }
+            if batches == reader.num_batches() {
+                // There is no batch to go to: read over the last one.
+                if let Some(last) = batches.checked_sub(1) {
+                    reader.set_index(last)?;
+                    reader.next().transpose()?;
+                }
+                return Ok(());
+            }
+            return Ok(reader.set_index(batches)?);
+        }
+        for _ in 0..batches {
+            let Next::Rows(_) = self.next(None)? else { return Err(SHORTER.into()) };
+        }
+        Ok(())
+    }
+
+    /// The next batch; waits for it, but not past the deadline.
+    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
+        match &mut self.kind {
+            Kind::File { reader, .. } => Ok(match guarded(|| reader.next().transpose())? {
+                Some(rows) => Next::Rows(rows),
+                None => Next::End,
+            }),
+            Kind::Stream(stream) => stream.next(deadline),
+        }
+    }
+}
+
+impl Stream {
+    fn begin(input: Input) -> Result<Stream, Cause> {
+        let mut stream = Stream {
+            input,
+            decoder: StreamDecoder::new(),
+            bytes: Buffer::from(Vec::<u8>::new()),
+            block: Vec::new(),
+            first: None,
+            schema: SchemaRef::new(arrow::datatypes::Schema::empty()),
+        };
+        let mut start = Vec::new();
+        while start.len() < 8 {
+            match stream.input.fill(&mut start, None)? {
+                Filled::More | Filled::NotYet => {}
+                Filled::End | Filled::Stopped => break,
+            }
+        }
+        check_start(&start)?;
+        stream.bytes = Buffer::from(start);
+        loop {
+            if let Some(rows) =
+                stream.decode().map_err(|error| format!("it is not an Arrow stream: {error}"))?
+            {
+                stream.first = Some(rows);
+            }
+            if let Some(schema) = stream.decoder.schema() {
+                stream.schema = schema;
+                return Ok(stream);
+            }
+            if stream.fill(None)? != Filled::More {
+                return Err("it ends before it says which columns it has".into());
+            }
+        }
+    }
+
+    /// A batch, if there are enough bytes for one.
+    fn decode(&mut self) -> Result<Option<RecordBatch>, Cause> {
+        let (decoder, bytes) = (&mut self.decoder, &mut self.bytes);
+        guarded(|| decoder.decode(bytes))
+    }
+
+    fn fill(&mut self, deadline: Option<Instant>) -> Result<Filled, Cause> {
+        self.block.clear();
+        let filled = self.input.fill(&mut self.block, deadline)?;
+        if filled == Filled::More {
+            self.bytes = Buffer::from(std::mem::take(&mut self.block));
+        }
+        Ok(filled)
+    }
+
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
+        if let Some(rows) = self.first.take() {
+            return Ok(Next::Rows(rows));
+        }
+        loop {
+            while !self.bytes.is_empty() {
+                if let Some(rows) = self.decode()? {
+                    return Ok(Next::Rows(rows));
+                }
+            }
+            match self.fill(deadline)? {
+                Filled::More => {}
+                Filled::NotYet => return Ok(Next::NotYet),
+                Filled::Stopped => return Ok(Next::End),
+                Filled::End => {
+                    let decoder = &mut self.decoder;
+                    guarded(|| decoder.finish()).map_err(|_| "it is cut off in the middle of a batch")?;
+                    return Ok(Next::End);
+                }
+            }
+        }
+    }
+}
+
+fn open_file(path: &str, columns: Option<Vec<usize>>) -> Result<FileReader<File>, Cause> {
+    let file = File::open(path)?;
+    guarded(|| FileReader::try_new(file, columns))
+        .map_err(|cause| format!("its footer is missing or damaged, so it may be cut off: {cause}").into())
+}
+
+/// What begins in another way is something else.
+fn check_start(start: &[u8]) -> Result<(), Cause> {
+    /// Before version 0.15, a stream began with the length of its schema.
+    const LONGEST_SCHEMA: u32 = 16 << 20;
+    let Some(mark) = start.first_chunk::<4>() else {
+        return Err(if start.is_empty() { "it is empty" } else { "it is not an Arrow file or stream" }.into());
+    };
+    if start.starts_with(FILE_MARK) {
+        return Err("it is an Arrow file, which cannot be read from a pipe; send a stream".into());
+    }
+    match mark {
+        b"FEA1" => Err("it is Feather version 1, which is not read; write version 2".into()),
+        b"PAR1" => Err("it is a Parquet file; write `parquet:` in front of it".into()),
+        mark if *mark == [0xff; 4] || u32::from_le_bytes(*mark) < LONGEST_SCHEMA => Ok(()),
+        _ => Err("it is not an Arrow file or stream".into()),
+    }
+}

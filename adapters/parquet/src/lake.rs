@@ -1,0 +1,190 @@
+//! Which files a location means: a file, all below a folder, or all that match a pattern; and what their
+//! folders say of them, as in `date=2026-01-01/region=eu/part-0.parquet`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use fairstream_core::Cause;
+
+/// A file, and what its folders say.
+#[derive(Clone, Debug)]
+pub(crate) struct LakeFile {
+    pub(crate) path: PathBuf,
+    /// Columns whose value is the same in all of its rows; `None` is null.
+    pub(crate) partitions: Vec<(String, Option<String>)>,
+}
+
+impl LakeFile {
+    fn new(path: PathBuf) -> LakeFile {
+        let folders = path.parent().into_iter().flat_map(Path::components);
+        let partitions = folders.filter_map(partition).collect();
+        LakeFile { path, partitions }
+    }
+
+    /// What a user would call it.
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// The files that a location means, in order of their paths.
+pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
+    let path = Path::new(location);
+    let mut paths = Vec::new();
+    match path.metadata() {
+        Ok(meta) if meta.is_dir() => walk(path, 0, &mut paths)?,
+        Ok(_) => paths.push(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_pattern(location) => {
+            let matches = glob::glob(location).map_err(|error| format!("it is no pattern: {error}"))?;
+            for path in matches {
+                let path = path?;
+                if path.is_dir() {
+                    // What matches inside it is a match of its own.
+                    if !location.contains("**") {
+                        walk(&path, 0, &mut paths)?;
+                    }
+                } else if !is_hidden(path.file_name()) {
+                    paths.push(path);
+                }
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if paths.is_empty() {
+        return Err(if path.is_dir() {
+            "there is no file below it whose name ends in .parquet".into()
+        } else {
+            "no file matches the pattern".into()
+        });
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths.into_iter().map(LakeFile::new).collect())
+}
+
+fn is_pattern(location: &str) -> bool {
+    location.contains(['*', '?', '['])
+}
+
+/// Folders inside folders that are followed, so that links in a circle come to an end.
+const DEPTH: usize = 64;
+
+fn walk(folder: &Path, depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cause> {
+    if depth > DEPTH {
+        return Err(format!("{} is more than {DEPTH} folders deep", folder.display()).into());
+    }
+    refuse_tables(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if is_hidden(path.file_name()) {
+            continue;
+        }
+        let meta = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+        if meta.is_dir() {
+            walk(&path, depth + 1, paths)?;
+        } else if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Writers of data lakes mark what is not data in this way: `_SUCCESS`, `_temporary`, `.part-0.crc`.
+fn is_hidden(name: Option<&OsStr>) -> bool {
+    name.is_some_and(|name| name.to_string_lossy().starts_with(['_', '.']))
+}
+
+/// Of the files of a table with a history, some have been replaced or deleted.
+fn refuse_tables(folder: &Path) -> Result<(), Cause> {
+    let is_iceberg = || {
+        let files = fs::read_dir(folder.join("metadata")).into_iter().flatten().flatten();
+        files.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".metadata.json"))
+    };
+    let kind = if folder.join("_delta_log").is_dir() {
+        "a Delta table"
+    } else if is_iceberg() {
+        "an Iceberg table"
+    } else {
+        return Ok(());
+    };
+    let pattern = folder.join("**").join("*.parquet");
+    Err(format!(
+        "{} is {kind}: some of its files may have been replaced or deleted; export what is current, or name \
+         the files, as in '{}', if all of them count",
+        folder.display(),
+        pattern.display()
+    )
+    .into())
+}
+
+fn partition(folder: Component<'_>) -> Option<(String, Option<String>)> {
+    let (name, value) = folder.as_os_str().to_str()?.split_once('=').filter(|(name, _)| !name.is_empty())?;
+    let value = (value != "__HIVE_DEFAULT_PARTITION__").then(|| decoded(value));
+    Some((decoded(name), value))
+}
+
+/// `%3A` is a colon. What is no such code stays as it is.
+fn decoded(text: &str) -> String {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        match after {
+            [high, low, after @ ..] if *first == b'%' => match (digit(high), digit(low)) {
+                (Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    rest = after;
+                    continue;
+                }
+                _ => bytes.push(*first),
+            },
+            _ => bytes.push(*first),
+        }
+        rest = after;
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_say_what_is_the_same_in_all_rows() {
+        let file = LakeFile::new(
+            "lake/date=2026-01-01/at=10%3A30%zz/x=__HIVE_DEFAULT_PARTITION__/=/a=b.parquet".into(),
+        );
+        let expected = [("date", Some("2026-01-01")), ("at", Some("10:30%zz")), ("x", None)];
+        let expected: Vec<_> =
+            expected.map(|(name, value)| (name.to_owned(), value.map(str::to_owned))).into();
+        assert_eq!(file.partitions, expected);
+    }
+
+    #[test]
+    fn a_location_means_files_in_order_of_their_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for file in
+            ["b/1.parquet", "a/2.PARQUET", "a/_SUCCESS", "a/.2.parquet.crc", "_temporary/3.parquet", "c.txt"]
+        {
+            fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+            fs::write(at(file), "").unwrap();
+        }
+        let names = |location: &Path| -> Result<Vec<String>, String> {
+            let files = files(location.to_str().unwrap()).map_err(|error| error.to_string())?;
+            let short = |file: LakeFile| file.path.strip_prefix(dir.path()).unwrap().display().to_string();
+            Ok(files.into_iter().map(short).collect())
+        };
+        assert_eq!(names(dir.path()).unwrap(), ["a/2.PARQUET", "b/1.parquet"]);
+        assert_eq!(names(&at("**/*.parquet")).unwrap(), ["_temporary/3.parquet", "b/1.parquet"]);
+        assert_eq!(names(&at("[ab]")).unwrap(), ["a/2.PARQUET", "b/1.parquet"]);
+        assert_eq!(names(&at("c.txt")).unwrap(), ["c.txt"]);
+        assert_eq!(names(&at("*.pq")).unwrap_err(), "no file matches the pattern");
+        assert!(names(&at("nowhere.parquet")).is_err());
+        fs::create_dir(at("b/_delta_log")).unwrap();
+        assert!(names(dir.path()).unwrap_err().contains("is a Delta table"));
+        assert_eq!(names(&at("b/*.parquet")).unwrap(), ["b/1.parquet"]);
+    }
+}

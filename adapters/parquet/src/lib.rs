@@ -1,0 +1,22 @@
+//! Parquet and Arrow IPC: events in and out, verdicts out. Never guesses a type: files have one, and the
+//! specification has one.
+
+mod arrow_source;
+mod binding;
+mod convert;
+mod file;
+mod ipc;
+mod lake;
+mod moments;
+mod path;
+mod place;
+mod sink;
+mod source;
+mod spill;
+mod table;
+mod writer;
+
+pub use arrow_source::ArrowSources;
+pub use sink::{ArrowSinks, ParquetSinks};
+pub use source::ParquetSources;
+pub use writer::{ArrowEventWriters, ParquetEventWriters};

@@ -1,0 +1,81 @@
+//! How far several files have been read, as bytes.
+
+use fairstream_core::TimeFormat;
+
+use crate::file::FileOutline;
+
+/// Where to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// How many files have been opened, in the order of their first times.
+    pub(crate) opened: usize,
+    /// Of those files.
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) time_format: TimeFormat,
+    /// Of those that have not been read to their end: which in that order, and how many rows were read.
+    pub(crate) open: Vec<(usize, u64)>,
+}
+
+/// Tells files from others: new ones may have come, but not among those that have been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Fingerprint {
+        Fingerprint(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    pub(crate) fn add(&mut self, outline: &FileOutline) {
+        let counts = [outline.rows, outline.end(), outline.groups.len() as u64];
+        let counts = counts.into_iter().flat_map(u64::to_le_bytes);
+        for byte in outline.file.name().bytes().chain([0]).chain(counts) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+const MARK: &[u8; 4] = b"lake";
+
+impl Place {
+    pub(crate) fn written(&self) -> Vec<u8> {
+        let format = self.time_format.name().as_bytes();
+        let mut bytes = MARK.to_vec();
+        bytes.extend((self.opened as u64).to_le_bytes());
+        bytes.extend(self.fingerprint.0.to_le_bytes());
+        bytes.push(u8::try_from(format.len()).unwrap_or_default());
+        bytes.extend(format);
+        for (rank, behind) in &self.open {
+            bytes.extend((*rank as u64).to_le_bytes());
+            bytes.extend(behind.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Place> {
+        let bytes = bytes.strip_prefix(MARK)?;
+        let (opened, bytes) = number(bytes)?;
+        let (fingerprint, bytes) = number(bytes)?;
+        let (len, bytes) = bytes.split_first()?;
+        let (format, mut bytes) = bytes.split_at_checked(usize::from(*len))?;
+        let mut open = Vec::new();
+        while !bytes.is_empty() {
+            let (rank, rest) = number(bytes)?;
+            let (behind, rest) = number(rest)?;
+            open.push((usize::try_from(rank).ok()?, behind));
+            bytes = rest;
+        }
+        Some(Place {
+            opened: usize::try_from(opened).ok()?,
+            fingerprint: Fingerprint(fingerprint),
+            time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
+            open,
+        })
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*number), rest))
+}

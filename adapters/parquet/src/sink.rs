@@ -1,0 +1,91 @@
+//! Verdicts out, as Parquet and as Arrow.
+
+use fairstream_core::{
+    Adapter, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, VerdictBatch,
+    verdict_schema,
+};
+
+use crate::table::{ARROW_OPTIONS, Format, PARQUET_OPTIONS, TableWriter};
+
+/// Opens sinks that write verdicts as Parquet. The file can be read once the run has ended, however it
+/// ended.
+#[derive(Clone, Copy, Debug)]
+pub struct ParquetSinks;
+
+/// Opens sinks that write verdicts as Arrow IPC, as a file or as a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrowSinks;
+
+impl SinkFactory for ParquetSinks {
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "parquet",
+            about: "verdicts as columns; complete once the run has ended",
+            extensions: &["parquet"],
+            options: PARQUET_OPTIONS,
+        }
+    }
+
+    fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        open(request, Format::parquet(&request.options))
+    }
+}
+
+impl SinkFactory for ArrowSinks {
+    fn adapter(&self) -> Adapter {
+        Adapter {
+            name: "arrow",
+            about: "verdicts as Arrow IPC: a file (Feather), or a stream that can be read meanwhile",
+            extensions: &["arrow", "feather", "arrows"],
+            options: ARROW_OPTIONS,
+        }
+    }
+
+    fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        open(request, Format::arrow(&request.options, &request.location))
+    }
+}
+
+fn open(
+    request: &SinkRequest,
+    format: Result<Format, fairstream_core::BadOption>,
+) -> Result<Box<dyn Sink>, SinkError> {
+    let format = format.map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
+    if request.resume.is_some() {
+        return Err(SinkError::Open {
+            sink: request.location.clone(),
+            cause: "columns cannot be taken up again; write JSON lines or CSV, or another file".into(),
+        });
+    }
+    let writer = TableWriter::open(&request.location, format, verdict_schema())?;
+    Ok(Box::new(TableSink { writer, select: request.select }))
+}
+
+struct TableSink {
+    writer: TableWriter,
+    select: Selection,
+}
+
+impl Sink for TableSink {
+    fn name(&self) -> &str {
+        self.writer.name()
+    }
+
+    fn wants(&self) -> Selection {
+        self.select
+    }
+
+    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
+        self.writer.write(batch.rows())
+    }
+
+    /// A file without its footer cannot be gone on with.
+    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
+        self.writer.sync()?;
+        Ok(None)
+    }
+
+    fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
+        self.writer.finish()
+    }
+}

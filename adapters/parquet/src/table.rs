@@ -1,0 +1,224 @@
+//! Rows of columns out: Parquet, or Arrow as a file or as a stream.
+
+use std::error::Error;
+use std::io::{self, BufWriter, Write};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use fairstream_core::{BadOption, Cause, OptionDoc, Options, SinkError, catch_panic};
+use fairstream_files::Output;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+/// In which format rows are written.
+#[derive(Clone, Debug)]
+pub(crate) enum Format {
+    Parquet(Box<WriterProperties>),
+    ArrowFile(IpcWriteOptions),
+    ArrowStream(IpcWriteOptions),
+}
+
+pub(crate) const PARQUET_OPTIONS: &[OptionDoc] = &[
+    OptionDoc {
+        name: "codec",
+        default: "zstd",
+        help: "how columns are compressed: zstd, snappy, gzip, lz4, none",
+    },
+    OptionDoc { name: "row_group", default: "131072", help: "rows in a row group at most" },
+];
+
+pub(crate) const ARROW_OPTIONS: &[OptionDoc] = &[
+    OptionDoc { name: "codec", default: "none", help: "how columns are compressed: zstd, lz4, none" },
+    OptionDoc {
+        name: "format",
+        default: "file",
+        help: "`stream` can be read while it is written; the default of .arrows and `-`",
+    },
+];
+
+impl Format {
+    pub(crate) fn parquet(options: &Options) -> Result<Format, BadOption> {
+        let codec = match options.text("codec").unwrap_or("zstd") {
+            "zstd" => Compression::ZSTD(ZstdLevel::default()),
+            "snappy" => Compression::SNAPPY,
+            "gzip" => Compression::GZIP(GzipLevel::default()),
+            "lz4" => Compression::LZ4_RAW,
+            "none" => Compression::UNCOMPRESSED,
+            other => return Err(unknown("codec", other, "zstd, snappy, gzip, lz4, none")),
+        };
+        let rows: usize = options.parse("row_group", 131_072)?;
+        if rows == 0 {
+            return Err(unknown("row_group", "0", "whole numbers from 1 on"));
+        }
+        let properties =
+            WriterProperties::builder().set_compression(codec).set_max_row_group_row_count(Some(rows));
+        Ok(Format::Parquet(Box::new(properties.build())))
+    }
+
+    pub(crate) fn arrow(options: &Options, location: &str) -> Result<Format, BadOption> {
+        let codec = match options.text("codec").unwrap_or("none") {
+            "zstd" => Some(CompressionType::ZSTD),
+            "lz4" => Some(CompressionType::LZ4_FRAME),
+            "none" => None,
+            other => return Err(unknown("codec", other, "zstd, lz4, none")),
+        };
+        let settings = IpcWriteOptions::default()
+            .try_with_compression(codec)
+            .map_err(|error| unknown("codec", options.text("codec").unwrap_or("none"), &error.to_string()))?;
+        let streams = location == "-" || location.to_lowercase().ends_with(".arrows");
+        match options.text("format").unwrap_or(if streams { "stream" } else { "file" }) {
+            "stream" => Ok(Format::ArrowStream(settings)),
+            "file" => Ok(Format::ArrowFile(settings)),
+            other => Err(unknown("format", other, "file, stream")),
+        }
+    }
+}
+
+fn unknown(key: &str, value: &str, known: &str) -> BadOption {
+    BadOption::Value { key: key.to_owned(), value: value.to_owned(), reason: format!("there are {known}") }
+}
+
+/// Writes rows of one schema.
+pub(crate) struct TableWriter {
+    name: String,
+    schema: SchemaRef,
+    state: State,
+}
+
+enum State {
+    /// Nothing has been written: a file that exists is as it was.
+    Waiting(Box<(Output, Format)>),
+    Parquet(Box<ArrowWriter<Output>>),
+    File(Box<FileWriter<BufWriter<Output>>>),
+    Stream(Box<StreamWriter<BufWriter<Output>>>),
+    /// It cannot be gone on with.
+    Broken,
+}
+
+impl TableWriter {
+    /// Opens a path, or standard output for `-`. A file that exists is replaced at the first write or at
+    /// the end.
+    pub(crate) fn open(location: &str, format: Format, schema: SchemaRef) -> Result<TableWriter, SinkError> {
+        let output = Output::open(location)?;
+        let name = output.name().to_owned();
+        Ok(TableWriter { name, schema, state: State::Waiting(Box::new((output, format))) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes rows. A stream can be read up to there when it returns.
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        /// A row group is kept in memory until it is complete.
+        const MAX_GROUP: usize = 32 << 20;
+        self.guarded(|state| match state {
+            State::Parquet(writer) => {
+                writer.write(rows)?;
+                if writer.in_progress_size() > MAX_GROUP {
+                    writer.flush()?;
+                }
+                Ok(())
+            }
+            State::File(writer) => Ok(writer.write(rows)?),
+            State::Stream(writer) => {
+                writer.write(rows)?;
+                Ok(writer.flush()?)
+            }
+            State::Waiting(_) | State::Broken => Err("it was not begun".into()),
+        })
+    }
+
+    /// Makes a stream durable as far as it has been written. A file is not complete before its end.
+    pub(crate) fn sync(&mut self) -> Result<(), SinkError> {
+        match &mut self.state {
+            State::Stream(writer) => writer.get_mut().get_mut().sync().map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what belongs at the end, and makes all durable.
+    pub(crate) fn finish(mut self) -> Result<(), SinkError> {
+        self.guarded(|state| {
+            let mut output = match std::mem::replace(state, State::Broken) {
+                State::Parquet(writer) => writer.into_inner()?,
+                State::File(mut writer) => {
+                    writer.finish()?;
+                    writer.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?
+                }
+                State::Stream(mut writer) => {
+                    writer.finish()?;
+                    writer.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?
+                }
+                State::Waiting(_) => return Err("it was not begun".into()),
+                // What broke it has been told.
+                State::Broken => return Ok(()),
+            };
+            output.flush()?;
+            output.sync()?;
+            Ok(())
+        })
+    }
+
+    /// Begins if that has not been done, and then works on it.
+    fn guarded(&mut self, work: impl FnOnce(&mut State) -> Result<(), Cause>) -> Result<(), SinkError> {
+        let (state, schema) = (&mut self.state, &self.schema);
+        let done = catch_panic(|| {
+            begin(state, schema)?;
+            work(state)
+        });
+        let done = done.unwrap_or_else(|panic| Err(panic.into()));
+        done.map_err(|cause| match (cause.downcast::<SinkError>(), &self.name) {
+            (Ok(error), _) => *error,
+            (Err(cause), name) => match system_error(&*cause) {
+                Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    SinkError::HungUp { sink: name.clone() }
+                }
+                // Without the names of those that have passed it on.
+                Some(error) => SinkError::Write { sink: name.clone(), cause: error.to_string().into() },
+                None => SinkError::Write { sink: name.clone(), cause },
+            },
+        })
+    }
+}
+
+fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
+    if !matches!(state, State::Waiting(_)) {
+        return Ok(());
+    }
+    let State::Waiting(waiting) = std::mem::replace(state, State::Broken) else { return Ok(()) };
+    let (output, format) = *waiting;
+    *state = match format {
+        Format::Parquet(properties) => State::Parquet(Box::new(ArrowWriter::try_new(
+            output,
+            SchemaRef::clone(schema),
+            Some(*properties),
+        )?)),
+        Format::ArrowFile(options) => {
+            let writer = FileWriter::try_new_with_options(BufWriter::new(output), schema, options)?;
+            State::File(Box::new(writer))
+        }
+        Format::ArrowStream(options) => {
+            let mut writer = StreamWriter::try_new_with_options(BufWriter::new(output), schema, options)?;
+            // Whoever reads it waits for the columns.
+            writer.flush()?;
+            State::Stream(Box::new(writer))
+        }
+    };
+    Ok(())
+}
+
+/// The error of the system behind an error, if there is one.
+fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error);
+        }
+        next = error.source();
+    }
+    None
+}

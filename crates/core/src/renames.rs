@@ -1,0 +1,176 @@
+//! Columns of a source under the names that a specification has for them. Serves every source: the source
+//! is asked for its own columns, and its batches get the other names.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use crate::{
+    BadOption, EventBatch, OptionDoc, Parts, Position, Source, SourceError, SourceFactory, SourceRequest,
+    WantedColumn, nearest,
+};
+
+/// Which column of a source is meant by an input of the specification.
+///
+/// ```
+/// use fairstream_core::Renames;
+///
+/// let renames: Renames = "gender:applicant.gender,id:applicant.id".parse()?;
+/// assert_eq!(renames.column("gender"), "applicant.gender");
+/// assert_eq!(renames.column("score"), "score");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renames(Vec<(String, String)>);
+
+impl FromStr for Renames {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Renames, String> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in text.split(',') {
+            let (input, column) = pair
+                .split_once(':')
+                .map(|(input, column)| (input.trim(), column.trim()))
+                .filter(|(input, column)| !input.is_empty() && !column.is_empty())
+                .ok_or("write it as INPUT:COLUMN,INPUT:COLUMN")?;
+            if pairs.iter().any(|(known, _)| known == input) {
+                return Err(format!("`{input}` is there twice"));
+            }
+            pairs.push((input.to_owned(), column.to_owned()));
+        }
+        Ok(Renames(pairs))
+    }
+}
+
+impl Renames {
+    /// The option that says so, which every source takes.
+    pub const OPTION: OptionDoc = OptionDoc {
+        name: "columns",
+        default: "",
+        help: "columns by another name: `gender:applicant.gender,id:applicant.id`",
+    };
+
+    /// The column that an input of the specification means.
+    pub fn column<'a>(&'a self, input: &'a str) -> &'a str {
+        self.0.iter().find(|(own, _)| own == input).map_or(input, |(_, column)| column)
+    }
+
+    /// Opens a source as the request says, which may have the [`OPTION`](Renames::OPTION).
+    ///
+    /// # Errors
+    /// The option cannot be meant, or the source cannot be opened.
+    pub fn open(
+        factory: &dyn SourceFactory,
+        request: &SourceRequest,
+    ) -> Result<Box<dyn Source>, SourceError> {
+        let key = Renames::OPTION.name;
+        let refused = |bad| SourceError::Option { origin: request.location.clone(), bad };
+        let renames: Renames = match request.options.text(key) {
+            None | Some("") => return factory.open(request),
+            Some(_) => request.options.parse(key, Renames::default()).map_err(refused)?,
+        };
+        let inputs = || request.wanted.iter().map(|wanted| wanted.name.as_str());
+        if let Some((input, _)) = renames.0.iter().find(|(input, _)| !inputs().any(|own| own == input)) {
+            let near = nearest(input, inputs()).map(|near| format!("; did you mean `{near}`?"));
+            return Err(refused(BadOption::Value {
+                key: key.to_owned(),
+                value: request.options.text(key).unwrap_or_default().to_owned(),
+                reason: format!("the specification does not read `{input}`{}", near.unwrap_or_default()),
+            }));
+        }
+        let mut columns: Vec<WantedColumn> = Vec::new();
+        for wanted in &request.wanted {
+            let column = WantedColumn::new(renames.column(&wanted.name), wanted.data_type.clone());
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        let inner = factory.open(&SourceRequest { wanted: columns, ..request.clone() })?;
+        Ok(Box::new(Renamed::new(inner, &request.wanted, &renames)))
+    }
+}
+
+struct Renamed {
+    inner: Box<dyn Source>,
+    schema: SchemaRef,
+    /// For each column: where it stands in the batches of the source.
+    places: Vec<usize>,
+    offers: Vec<String>,
+}
+
+impl Renamed {
+    fn new(inner: Box<dyn Source>, wanted: &[WantedColumn], renames: &Renames) -> Renamed {
+        let own = inner.schema();
+        let (mut fields, mut places) = (Vec::new(), Vec::new());
+        for wanted in wanted {
+            let named = |field: &Field| field.name() == renames.column(&wanted.name);
+            let fits = |field: &Field| named(field) && field.data_type() == &wanted.data_type;
+            let own = own.fields();
+            let place =
+                own.iter().position(|field| fits(field)).or(own.iter().position(|field| named(field)));
+            if let Some(place) = place {
+                fields.push(Field::new(&wanted.name, own[place].data_type().clone(), true));
+                places.push(place);
+            }
+        }
+        let mut offers = inner.offers();
+        if !offers.is_empty() {
+            offers.extend(renames.0.iter().map(|(input, _)| input.clone()));
+        }
+        Renamed { inner, schema: Arc::new(Schema::new(fields)), places, offers }
+    }
+
+    fn rename(&self, rows: &RecordBatch) -> Result<RecordBatch, SourceError> {
+        let broken = |reason: String| SourceError::Broken { origin: self.inner.name().to_owned(), reason };
+        let columns: Option<Vec<ArrayRef>> =
+            self.places.iter().map(|place| rows.columns().get(*place).cloned()).collect();
+        let columns = columns.ok_or_else(|| broken("its columns changed after it was opened".to_owned()))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| broken(error.to_string()))
+    }
+}
+
+impl Source for Renamed {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn offers(&self) -> Vec<String> {
+        self.offers.clone()
+    }
+
+    fn parts(&self) -> Parts {
+        self.inner.parts()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
+        let Some(events) = self.inner.next_batch()? else { return Ok(None) };
+        Ok(Some(EventBatch { rows: self.rename(&events.rows)?, ..events }))
+    }
+
+    fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
+        self.inner.acknowledge(through)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renames_are_pairs() {
+        for text in ["a", ":b", "a:", "a:b,", "a:b,a:c"] {
+            assert!(text.parse::<Renames>().is_err(), "{text}");
+        }
+        let renames: Renames = "a:x.y, b:x.y".parse().unwrap();
+        assert_eq!((renames.column("a"), renames.column("b"), renames.column("c")), ("x.y", "x.y", "c"));
+    }
+}

@@ -1,0 +1,27 @@
+//! The time that is monitored.
+
+use crate::Time;
+
+/// From when to when events are monitored; without an end where there is `None`. Both ends are inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Nothing before this is evaluated.
+    pub since: Option<Time>,
+    /// Nothing after this is evaluated.
+    pub until: Option<Time>,
+}
+
+impl Span {
+    /// Whether something may have happened inside that lasted from `first` to `last`.
+    ///
+    /// ```
+    /// use fairstream_core::{Span, Time};
+    ///
+    /// let span = Span { since: Some(Time(10)), until: None };
+    /// assert!(span.touches(Time(5), Time(10)));
+    /// assert!(!span.touches(Time(5), Time(9)));
+    /// ```
+    pub fn touches(&self, first: Time, last: Time) -> bool {
+        self.since.is_none_or(|since| last >= since) && self.until.is_none_or(|until| first <= until)
+    }
+}

@@ -1,0 +1,210 @@
+//! Rows of several inputs, merged by time: those of equal time keep the order of the inputs.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::ScalarBuffer;
+use arrow::compute::{concat_batches, filter_record_batch, interleave_record_batch};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use fairstream_core::{EventBatch, Position, RejectedRow};
+
+/// The next rows of an input. Rejected rows are among them, with whatever values.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// All rows.
+    pub rows: RecordBatch,
+    /// When each happened. A rejected row has the smallest time there is, so that it follows its
+    /// predecessor.
+    pub times: ScalarBuffer<i64>,
+    /// The number of each.
+    pub numbers: ScalarBuffer<u64>,
+    /// What is wrong with which, in order.
+    pub rejected: Vec<(usize, RejectedRow)>,
+}
+
+/// A chunk of each input, and how far each has been merged.
+#[derive(Debug, Default)]
+pub struct Heads {
+    /// For each input: the time of its next row.
+    next: BinaryHeap<Reverse<(i64, usize)>>,
+    chunks: HashMap<usize, (Arc<Chunk>, usize)>,
+}
+
+/// Rows of one input that follow each other in the merge.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Whose they are.
+    pub input: usize,
+    chunk: Arc<Chunk>,
+    start: usize,
+    end: usize,
+    /// Whether the input has no head after them.
+    pub last: bool,
+}
+
+impl Segment {
+    /// How many rows there are, rejected ones included.
+    pub fn rows(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The number of the last of them.
+    pub fn last_number(&self) -> u64 {
+        self.chunk.numbers[self.end - 1]
+    }
+
+    fn rejected(&self) -> &[(usize, RejectedRow)] {
+        let all = &self.chunk.rejected;
+        let from = |row: usize| all.partition_point(|(index, _)| *index < row);
+        &all[from(self.start)..from(self.end)]
+    }
+}
+
+impl Heads {
+    /// Gives an input that has none its next rows. An empty chunk says nothing.
+    pub fn offer(&mut self, input: usize, chunk: Chunk) {
+        if let Some(first) = chunk.times.first() {
+            self.next.push(Reverse((*first, input)));
+            self.chunks.insert(input, (Arc::new(chunk), 0));
+        }
+    }
+
+    /// Whether there is no head.
+    pub fn is_empty(&self) -> bool {
+        self.next.is_empty()
+    }
+
+    /// The next rows, up to `limit` of them, as long as time and input are below `before`. `None` if
+    /// there are none. Every input that has not ended must have a head.
+    pub fn take(&mut self, limit: usize, before: Option<(i64, usize)>) -> Option<Segment> {
+        let Reverse((time, input)) = *self.next.peek()?;
+        if before.is_some_and(|before| (time, input) >= before) {
+            return None;
+        }
+        self.next.pop();
+        let other = self.next.peek().map(|Reverse(next)| *next);
+        let bound = [before, other].into_iter().flatten().min();
+        let (chunk, start) = self.chunks.get_mut(&input)?;
+        let rest = &chunk.times[*start..];
+        let rest = &rest[..rest.len().min(limit)];
+        let rows = match bound {
+            None => rest.len(),
+            Some(bound) => 1 + rest[1..].iter().take_while(|time| (**time, input) < bound).count(),
+        };
+        let (start, end) = (*start, *start + rows);
+        let last = end == chunk.times.len();
+        let segment = Segment { input, chunk: Arc::clone(chunk), start, end, last };
+        if last {
+            self.chunks.remove(&input);
+        } else {
+            self.next.push(Reverse((chunk.times[end], input)));
+            self.chunks.insert(input, (Arc::clone(&segment.chunk), end));
+        }
+        Some(segment)
+    }
+}
+
+/// Rows that are put together into a batch.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    segments: Vec<Segment>,
+    rows: usize,
+    mixed: bool,
+    rejected: bool,
+}
+
+impl Gathering {
+    /// How many rows there are, rejected ones included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds the rows that follow. They are given back if they have to go into the next batch: numbers
+    /// of inputs can be mixed only where no row is rejected.
+    ///
+    /// # Errors
+    /// The rows, if they cannot be added.
+    pub fn add(&mut self, segment: Segment) -> Result<(), Segment> {
+        let rejected = self.rejected || !segment.rejected().is_empty();
+        let mixed = self.mixed || self.segments.last().is_some_and(|last| last.input != segment.input);
+        if rejected && mixed {
+            return Err(segment);
+        }
+        (self.rejected, self.mixed) = (rejected, mixed);
+        self.rows += segment.rows();
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    /// The batch, which ends at that position.
+    ///
+    /// # Errors
+    /// A column has come to more than a column can hold.
+    pub fn finish(self, schema: &SchemaRef, end: Position) -> Result<EventBatch, ArrowError> {
+        let rows = self.gather(schema)?;
+        let (times, numbers) = match self.segments.as_slice() {
+            [Segment { chunk, start, end, .. }] => {
+                let len = end - start;
+                (chunk.times.slice(*start, len), chunk.numbers.slice(*start, len))
+            }
+            segments => {
+                let (mut times, mut numbers) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
+                for Segment { chunk, start, end, .. } in segments {
+                    times.extend_from_slice(&chunk.times[*start..*end]);
+                    numbers.extend_from_slice(&chunk.numbers[*start..*end]);
+                }
+                (times.into(), numbers.into())
+            }
+        };
+        if !self.rejected {
+            return Ok(EventBatch::new(rows, times, numbers, end));
+        }
+        let mut good = vec![true; self.rows];
+        let mut rejected = Vec::new();
+        let mut before = 0;
+        for segment in &self.segments {
+            for (index, bad) in segment.rejected() {
+                good[before + index - segment.start] = false;
+                rejected.push(bad.clone());
+            }
+            before += segment.rows();
+        }
+        let kept = || (0..good.len()).filter(|index| good[*index]);
+        let times: Vec<i64> = kept().map(|index| times[index]).collect();
+        let numbers: Vec<u64> = kept().map(|index| numbers[index]).collect();
+        let rows = filter_record_batch(&rows, &BooleanArray::from(good.clone()))?;
+        let mut events = EventBatch::new(rows, times, numbers, end);
+        events.rejected = rejected;
+        Ok(events)
+    }
+
+    fn gather(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        /// With fewer rows at a stretch than this, it is cheaper to pick them one by one.
+        const STRETCH: usize = 16;
+        if schema.fields().is_empty() {
+            let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+            return RecordBatch::try_new_with_options(Arc::clone(schema), Vec::new(), &options);
+        }
+        if let [segment] = self.segments.as_slice() {
+            return Ok(segment.chunk.rows.slice(segment.start, segment.rows()));
+        }
+        if self.segments.len() * STRETCH <= self.rows {
+            let slice = |segment: &Segment| segment.chunk.rows.slice(segment.start, segment.rows());
+            return concat_batches(schema, &self.segments.iter().map(slice).collect::<Vec<_>>());
+        }
+        let mut chunks: Vec<&RecordBatch> = Vec::new();
+        let mut known = HashMap::new();
+        let mut places = Vec::with_capacity(self.rows);
+        for Segment { chunk, start, end, .. } in &self.segments {
+            let place = *known.entry(Arc::as_ptr(chunk)).or_insert_with(|| {
+                chunks.push(&chunk.rows);
+                chunks.len() - 1
+            });
+            places.extend((*start..*end).map(|row| (place, row)));
+        }
+        interleave_record_batch(&chunks, &places)
+    }
+}

@@ -1,0 +1,21 @@
+//! What to say when nothing says when a row happened.
+
+use fairstream_core::nearest;
+
+use crate::shortened;
+
+/// There is no column `name` that says when a row happened, among these; which might be meant instead.
+pub fn no_time_column(name: &str, columns: &[String]) -> String {
+    const USUAL_TIMES: [&str; 6] = ["timestamp", "ts", "date", "datetime", "event_time", "created_at"];
+    let usual = |column: &&str| USUAL_TIMES.iter().any(|usual| column.eq_ignore_ascii_case(usual));
+    let all = || columns.iter().map(String::as_str);
+    let hint = match all().find(usual).or_else(|| nearest(name, all())) {
+        Some(near) => format!("`--time {near}`, perhaps"),
+        None => "say which with `--time COLUMN`".to_owned(),
+    };
+    let names: Vec<String> = columns.iter().map(|name| format!("`{}`", shortened(name))).collect();
+    format!(
+        "there is no column `{name}` that says when a row happened; {hint} (columns: {})",
+        names.join(", ")
+    )
+}
