@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use fairstream_core::{Columns, Source, SourceContext, SourceRequest, WantedColumn};
+use fairstream_core::{ANY_OPTION, Columns, Source, SourceContext, SourceRequest, WantedColumn};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
 
@@ -94,25 +94,28 @@ impl Monitor {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        let mut sources = Vec::new();
-        for input in &self.inputs {
-            let mut address = input.clone();
-            if let Some(time) = &self.time {
-                address.options.set_default("time", time);
+        self.inputs.iter().map(|input| self.open(input, context)).collect()
+    }
+
+    /// Opens one input.
+    pub(crate) fn open(&self, input: &Address, context: &SourceContext) -> anyhow::Result<Box<dyn Source>> {
+        let mut address = input.clone();
+        let kind = kinds::source_for(&address)?;
+        // Scenarios know their own time.
+        let takes =
+            |key: &str| kind.adapter().options.iter().any(|option| [key, ANY_OPTION].contains(&option.name));
+        for (key, value) in [("time", &self.time), ("time_format", &self.time_format)] {
+            if let Some(value) = value.as_ref().filter(|_| takes(key)) {
+                address.options.set_default(key, value);
             }
-            if let Some(format) = &self.time_format {
-                address.options.set_default("time_format", format);
-            }
-            let kind = kinds::source_for(&address)?;
-            sources.push(kind.open(&SourceRequest {
-                location: address.location,
-                options: address.options,
-                wanted: self.wanted.clone(),
-                resume: None,
-                context: context.clone(),
-            })?);
         }
-        Ok(sources)
+        Ok(kind.open(&SourceRequest {
+            location: address.location,
+            options: address.options,
+            wanted: self.wanted.clone(),
+            resume: None,
+            context: context.clone(),
+        })?)
     }
 
     /// The columns that the specification reads, in those sources.
