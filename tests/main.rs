@@ -17,3 +17,4 @@ mod process;
 mod properties;
 mod specs;
 mod support;
+mod sweep;
