@@ -106,9 +106,19 @@ impl HeatMap {
             if let (Some(column), Some(row)) = (place(&self.columns, *column), place(&self.rows, *row)) {
                 let at = corner(column, row);
                 svg.rect(at, field, "fill=\"none\" stroke=\"#d55e00\" stroke-width=\"2\"");
-                let style = "font-size=\"11\" font-weight=\"bold\" stroke=\"#ffffff\" stroke-width=\"3\" \
-                             paint-order=\"stroke\"";
-                svg.text((at.0 + field.0 + 4.0, at.1 + field.1 / 2.0 + 4.0), Anchor::Start, style, said);
+                let at = (at.0 + field.0 + 5.0, at.1 + field.1 / 2.0 + 4.0);
+                // Once as its own background, so that it can be read on every colour.
+                for style in [
+                    "stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\" aria-hidden=\"true\"",
+                    "",
+                ] {
+                    svg.text(
+                        at,
+                        Anchor::Start,
+                        &format!("font-size=\"11\" font-weight=\"bold\" {style}"),
+                        said,
+                    );
+                }
             }
         }
         svg.text((LEFT + FRAME.0 / 2.0, bottom + 40.0), Anchor::Middle, "font-size=\"12\"", &self.x);

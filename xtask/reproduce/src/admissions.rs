@@ -64,7 +64,8 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         let gap = last.get(&(1, vec![department.clone()])).copied().unwrap_or_default();
         favours_women += u64::from(women.2 > men.2);
         if gap > TOLERANCE {
-            above.push(department.as_str());
+            let favoured = if women.2 > men.2 { "women" } else { "men" };
+            above.push(format!("{department} (in favour of {favoured})"));
         }
         rows.push(vec![department.clone(), shown(men), shown(women), format!("{gap:.3}")]);
     }
@@ -104,13 +105,13 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
              except in: {above}."
         ),
         x: Axis::new("applicants").within(0.0, 4526.0),
-        y: Axis::new("gap").within(0.0, 0.3),
+        y: Axis::new("gap").within(0.0, 0.2),
         series,
         limits: vec![(TOLERANCE, "ε = 0.1".to_owned())],
     };
     let details = format!(
         "{}\nThe gap is of the estimates with γ = 0.5 and κ = 24, and groups with fewer than 30 applicants are not \
-         compared. Where a department is above ε, it is in favour of women.",
+         compared.",
         table(&["department", "men", "women", "gap"], rows)
     );
     Ok(Outcome {

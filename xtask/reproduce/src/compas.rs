@@ -35,7 +35,7 @@ const NUMERATOR: usize = 2;
 const DENOMINATOR: usize = 3;
 
 impl Rate {
-    /// Both rates with this cut, and the last day.
+    /// Both rates, with this cut.
     fn watch(path: &std::path::Path, cut: &str) -> anyhow::Result<[Rate; 2]> {
         let subject = Subject::of("compas.toml", &[("score > 6", cut)])?;
         let location = path.to_string_lossy();
@@ -52,8 +52,7 @@ impl Rate {
         }
     }
 
-    /// The days on which the gap was above the tolerance: the first, the last on which it was not, and whether it
-    /// is so at the end.
+    /// The first day on which the gap was above the tolerance, and the last on which it was not.
     fn alarms(&self) -> (Option<Time>, Option<Time>) {
         let gaps = || self.told.iter().filter(|told| told.stream == GAP);
         let first = gaps().find(|told| told.value > TOLERANCE).map(|told| told.time);
@@ -75,12 +74,6 @@ impl Rate {
         }
         lines
     }
-
-    /// Counted without a prior, for one group.
-    fn share(&self, group: &str) -> f64 {
-        let of = |stream| self.last(stream).get(group).copied().unwrap_or(f64::NAN);
-        of(NUMERATOR) / of(DENOMINATOR)
-    }
 }
 
 fn day(time: Option<Time>) -> String {
@@ -98,7 +91,8 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
         return Ok(Outcome { skipped: Some(reason), setting, ..Outcome::default() });
     };
     let [positives, negatives] = Rate::watch(&path, "score > 6")?;
-    let (mut findings, mut rows, mut figures) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut from, mut stable, mut rows, mut figures) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut pairs_apart = String::new();
     for (name, file, rate) in
         [("true positive", "compas-tpr.svg", &positives), ("false positive", "compas-fpr.svg", &negatives)]
     {
@@ -106,21 +100,15 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
         let start = rate.told.iter().find(|told| told.stream == DENOMINATOR && told.value > 0.0);
         let start = start.map(|told| told.time);
         let days = first.zip(start).map(|(first, start)| (first.0 - start.0) / DAY);
-        let days =
-            days.map_or("never".to_owned(), |days| format!("{days} days after the first person counts"));
-        findings.push(Finding::new(
-            format!("{name} rate: unfair from"),
-            "within a month after the first two years",
-            format!("{} ({days})", day(first)),
-        ));
-        let stable = match (first, quiet) {
+        let days = days.map_or(String::new(), |days| format!(", {days} days after the first person counts"));
+        from.push(format!("{name} rates from {}{days}", day(first)));
+        stable.push(match (first, quiet) {
             (Some(first), Some(quiet)) if quiet > first => {
-                format!("not quite: last below ε on {}", day(Some(quiet)))
+                format!("{name} rates are last within ε on {}", day(Some(quiet)))
             }
-            (Some(_), _) => "stable to the end".to_owned(),
-            (None, _) => "never unfair".to_owned(),
-        };
-        findings.push(Finding::new(format!("{name} rate: after that"), "stable", stable));
+            (Some(_), _) => format!("{name} rates stay so to the end"),
+            (None, _) => format!("{name} rates are never unfair"),
+        });
         let estimates = rate.last(ESTIMATE);
         let (numerators, denominators) = (rate.last(NUMERATOR), rate.last(DENOMINATOR));
         for (group, estimate) in &estimates {
@@ -142,16 +130,17 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
             .map(|(one, other)| format!("{} and {}", one.0, other.0))
             .collect();
         let pairs = groups.len() * groups.len().saturating_sub(1) / 2;
-        findings.push(Finding::new(
-            format!("{name} rate: pairs of groups further apart than ε at the end"),
-            "-",
-            format!("{} of {pairs}: {}", apart.len(), apart.join("; ")),
-        ));
+        pairs_apart +=
+            &format!("\n{} of {pairs} pairs differ in the {name} rate: {}.\n", apart.len(), apart.join("; "));
         let plot = figure(name, rate, &estimates);
         figures.push((file.to_owned(), plot.svg(), plot.description.clone()));
     }
+    let findings = vec![
+        Finding::new("unfair from", "within a month after the first two years", from.join("; ")),
+        Finding::new("after that", "stable", stable.join("; ")),
+    ];
     let details = format!(
-        "Estimates at the end:\n\n{}\n{}",
+        "Estimates at the end:\n\n{}{pairs_apart}\n{}",
         table(&["rate", "group", "estimate", "counted"], rows),
         propublica(&path)?
     );
@@ -182,27 +171,37 @@ fn figure(name: &str, rate: &Rate, estimates: &BTreeMap<String, f64>) -> LinePlo
 /// ProPublica's own cut, beside its own figures.
 fn propublica(path: &std::path::Path) -> anyhow::Result<String> {
     let [positives, negatives] = Rate::watch(path, "score >= 5")?;
+    // Its tables: how many of how many.
     let rows = [
-        ("false positives", "African-American", 44.85, negatives.share("African-American")),
-        ("false positives", "Caucasian", 23.45, negatives.share("Caucasian")),
-        ("false negatives", "African-American", 27.99, 1.0 - positives.share("African-American")),
-        ("false negatives", "Caucasian", 47.72, 1.0 - positives.share("Caucasian")),
+        ("false positives", "African-American", (805, 1795), &negatives),
+        ("false positives", "Caucasian", (349, 1488), &negatives),
+        ("false negatives", "African-American", (532, 1901), &positives),
+        ("false negatives", "Caucasian", (461, 966), &positives),
     ];
-    let rows = rows.map(|(what, group, published, here)| {
+    let rows = rows.map(|(what, group, (numerator, denominator), rate)| {
+        let of = |stream| rate.last(stream).get(group).copied().unwrap_or_default();
+        let all = of(DENOMINATOR);
+        let wrong = if what == "false positives" { of(NUMERATOR) } else { all - of(NUMERATOR) };
+        let shown = |wrong: f64, all: f64| {
+            format!("{} ({} of {})", percent(wrong / all), grouped(wrong as u64), grouped(all as u64))
+        };
+        let (published_wrong, published_all) = (f64::from(numerator), f64::from(denominator));
+        let difference = (wrong / all - published_wrong / published_all) * 100.0;
         vec![
             what.to_owned(),
             group.to_owned(),
-            format!("{published:.2} %"),
-            percent(here),
-            format!("{:+.2} points", here * 100.0 - published),
+            shown(published_wrong, published_all),
+            shown(wrong, all),
+            format!("{difference:+.2} points"),
         ]
     });
     let (first, _) = negatives.alarms();
     Ok(format!(
-        "With ProPublica's cut (medium or high: a score of 5 or more), counted without a prior:\n\n{}\nProPublica \
-         counts two years outside of custody, and keeps people whose two years are not over if they have re-offended; \
-         here two years are 730 days of the calendar, and only those count for whom they are over. With this cut \
-         false positive rates differ by more than ε from {} on.",
+        "With ProPublica's cut (medium or high: a score of 5 or more), counted without a prior:\n\n{}\nThe difference \
+         is in who counts. ProPublica leaves out who was not two years outside of custody without re-offending, and \
+         keeps people whose two years are not over if they have re-offended; here two years are 730 days of the \
+         calendar, for everybody, and only those count for whom they are over. So there are more here who did not \
+         re-offend, and fewer who did. With this cut false positive rates differ by more than ε from {} on.",
         table(&["", "group", "ProPublica", "here", "difference"], rows),
         day(first)
     ))

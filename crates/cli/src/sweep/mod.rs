@@ -32,8 +32,8 @@ use crate::{Outcome, note, print};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each INPUT is a run of its own, and every run is evaluated once: the counts of its trials depend neither
-on κ nor on ε. VALUES are written 24, 30,80, 10..100 or 10..100:5 (in steps of 5).
+Each INPUT is a run of its own. It is evaluated once: what is counted depends neither on κ nor on ε.
+VALUES are written 24, or 30,80, or 10..100, or 10..100:5 in steps of 5.
 
 Examples:
   fairstream sweep specs/hiring.toml monday.csv tuesday.csv
