@@ -56,7 +56,7 @@ impl Rate {
     fn alarms(&self) -> (Option<Time>, Option<Time>) {
         let gaps = || self.told.iter().filter(|told| told.stream == GAP);
         let first = gaps().find(|told| told.value > TOLERANCE).map(|told| told.time);
-        let quiet = gaps().filter(|told| told.value <= TOLERANCE).map(|told| told.time).last();
+        let quiet = gaps().rev().find(|told| told.value <= TOLERANCE).map(|told| told.time);
         (first, quiet)
     }
 

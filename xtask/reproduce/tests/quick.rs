@@ -1,5 +1,11 @@
 //! The experiments run, and their page says what they found.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and say what they skip"
+)]
+
 use reproduce::{EXPERIMENTS, Extent, Outcome, Page};
 
 fn run(name: &str, extent: Extent) -> Outcome {
