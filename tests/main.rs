@@ -19,3 +19,4 @@ mod process;
 mod properties;
 mod specs;
 mod support;
+mod sweep;

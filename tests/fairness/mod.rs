@@ -7,6 +7,7 @@ mod messages;
 mod oracle;
 mod plans;
 mod run;
+mod sweep;
 
 use fairstream_core::{Selection, Time};
 use proptest::prelude::*;

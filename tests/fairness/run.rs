@@ -64,6 +64,26 @@ pub(crate) fn listen(
     select: Selection,
 ) -> Heard {
     let (compiled, spec) = compile(toml);
+    let judge = Judge::new(compiled.rules().to_vec());
+    let context =
+        SourceContext { max_rows: NonZeroUsize::new(max_rows).unwrap(), ..SourceContext::default() };
+    let (mut heard, judge) = judged(&compiled, &spec, judge, csv, until, build, context, select);
+    heard.standings = judge.standings();
+    heard
+}
+
+/// Runs a compiled fairness file before a judge: what was said, and the judge after it.
+#[allow(clippy::too_many_arguments, reason = "two callers, and each is another thing")]
+pub(crate) fn judged(
+    compiled: &Compiled,
+    spec: &Specification,
+    judge: Judge,
+    csv: &str,
+    until: Time,
+    build: BuildFor,
+    context: SourceContext,
+    select: Selection,
+) -> (Heard, Judge) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.csv");
     std::fs::write(&path, csv).unwrap();
@@ -72,12 +92,12 @@ pub(crate) fn listen(
     let request = SourceRequest {
         location: path.to_str().unwrap().to_owned(),
         wanted: wanted.clone(),
-        context: SourceContext { max_rows: NonZeroUsize::new(max_rows).unwrap(), ..SourceContext::default() },
+        context,
         ..SourceRequest::default()
     };
     let sources = vec![CsvSources.open(&request).unwrap()];
     let columns = Columns::bind(&wanted, &sources).unwrap();
-    let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec())));
+    let judge = Arc::new(Mutex::new(judge));
     let asked = Arc::clone(&judge);
     let engine = {
         let (compiled, spec) = (compiled.clone(), spec.clone());
@@ -86,16 +106,16 @@ pub(crate) fn listen(
             Ok(Box::new(JudgedEngine::new(build(&spec, start)?, &compiled, &names, judge)?) as Box<_>)
         })
     };
-    let listener = Listener::new(&compiled, &spec, select);
+    let listener = Listener::new(compiled, spec, select);
     let heard = Arc::clone(&listener.heard);
     let options = RunOptions { until: Some(until), ..RunOptions::default() };
     let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(listener)], options }.run();
-    assert!(report.error.is_none(), "{:?}\n{toml}\n{csv}\n{}", report.error, compiled.rtlola());
+    assert!(report.error.is_none(), "{:?}\n{csv}\n{}", report.error, compiled.rtlola());
     let mut heard = std::mem::take(&mut *heard.lock().unwrap());
-    heard.standings = asked.lock().unwrap().standings();
     heard.rtlola = compiled.rtlola().to_owned();
     heard.streams = compiled.streams().to_vec();
-    heard
+    let judge = asked.lock().unwrap().clone();
+    (heard, judge)
 }
 
 /// A sink that sorts what it hears.

@@ -8,6 +8,7 @@
 
 mod bench;
 mod ci;
+mod reproduce;
 
 use std::process::{Command, ExitCode};
 
@@ -16,7 +17,9 @@ use anyhow::{Context, bail};
 const HELP: &str = "\
 cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
-                    the engines against each other and against loops by hand, and what must hold of it";
+                    the engines against each other and against loops by hand, and what must hold of it
+cargo xtask reproduce [NAME] [--quick]
+                    the experiments of the paper, into target/reproduce/reproduce.md, with figures";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["bench", "engine", options @ ..] => bench::engine(options),
         ["ci"] => ci::run(),
+        ["reproduce", options @ ..] => reproduce::run(options),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

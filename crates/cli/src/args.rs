@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairstream_core::{Time, TimeFormat, parse_duration};
 
 use crate::generate::GenerateArguments;
+use crate::sweep::SweepArguments;
 
 /// Watches the decisions of automated systems as a stream of events, and says while it happens
 /// whether groups of people are treated differently.
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Compile(CompileArguments),
     /// Propose a fairness file for a data file, from its columns and values
     Init(InitArguments),
+    /// Try confidences and tolerances on many runs: where would a fairness file have raised alarms?
+    Sweep(SweepArguments),
     /// List the kinds of inputs and outputs, with their options
     Adapters {
         /// What a plugin offers, instead of what is built in; its code is loaded for that
@@ -218,4 +222,18 @@ pub(crate) enum Colour {
     Auto,
     Always,
     Never,
+}
+
+impl Colour {
+    /// Whether standard output is to be coloured.
+    pub(crate) fn is_on(self) -> bool {
+        match self {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => {
+                io::stdout().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        }
+    }
 }

@@ -34,13 +34,7 @@ struct Style {
 
 impl ConsoleSinks {
     pub(crate) fn new(colour: Colour, judge: Option<Arc<Mutex<Judge>>>) -> ConsoleSinks {
-        let terminal = io::stdout().is_terminal();
-        let colour = match colour {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        };
-        ConsoleSinks { style: Style { colour, clear: terminal }, judge }
+        ConsoleSinks { style: Style { colour: colour.is_on(), clear: io::stdout().is_terminal() }, judge }
     }
 }
 

@@ -19,6 +19,7 @@ mod progress;
 mod run;
 mod sample;
 mod standings;
+mod sweep;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),
         Command::Init(arguments) => init::init(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Generate(arguments) => generate::generate(&arguments),
         Command::Adapters { plugin: None } => print(&adapters::built_in()),
         Command::Adapters { plugin: Some(path) } => adapters::of_plugin(&path).and_then(|text| print(&text)),

@@ -105,33 +105,40 @@ impl Monitor {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        let mut sources = Vec::new();
-        for input in &self.inputs {
-            let mut address = input.clone();
-            if let Some(time) = &self.time {
-                address.options.set_default("time", time);
+        self.inputs.iter().map(|input| self.open(input, span, context)).collect()
+    }
+
+    /// Opens one input.
+    pub(crate) fn open(
+        &self,
+        input: &Address,
+        span: Span,
+        context: &SourceContext,
+    ) -> anyhow::Result<Box<dyn Source>> {
+        let mut address = input.clone();
+        let kind = kinds::source_for(&address)?;
+        // Scenarios and plugins know their own time.
+        let takes = |key: &str| kind.adapter().options.iter().any(|option| option.name == key);
+        for (key, value) in [("time", &self.time), ("time_format", &self.time_format)] {
+            if let Some(value) = value.as_ref().filter(|_| takes(key)) {
+                address.options.set_default(key, value);
             }
-            if let Some(format) = &self.time_format {
-                address.options.set_default("time_format", format);
-            }
-            if self.sort {
-                address.options.set_default(SORT.name, "true");
-            }
-            let kind = kinds::source_for(&address)?;
-            let sort = address.options.parse(SORT.name, false);
-            let sort = sort.map_err(|bad| SourceError::Option { origin: address.location.clone(), bad })?;
-            let request = SourceRequest {
-                location: address.location,
-                options: address.options,
-                wanted: self.wanted.clone(),
-                span,
-                resume: None,
-                context: context.clone(),
-            };
-            let source = Renames::open(&*kind, &request)?;
-            sources.push(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source });
         }
-        Ok(sources)
+        if self.sort {
+            address.options.set_default(SORT.name, "true");
+        }
+        let sort = address.options.parse(SORT.name, false);
+        let sort = sort.map_err(|bad| SourceError::Option { origin: address.location.clone(), bad })?;
+        let request = SourceRequest {
+            location: address.location,
+            options: address.options,
+            wanted: self.wanted.clone(),
+            span,
+            resume: None,
+            context: context.clone(),
+        };
+        let source = Renames::open(&*kind, &request)?;
+        Ok(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source })
     }
 
     /// The columns that the specification reads, in those sources.

@@ -1,6 +1,6 @@
 //! The fairness file: what is fair, in a page of TOML. It is parsed and checked here, compiled to RTLola
-//! text, explained in plain words; and the judge turns the counts of each check into estimates and
-//! alarms. Does no input or output, and evaluates no stream: an engine does that.
+//! text, explained in plain words; the judge turns the counts of each check into estimates and alarms; and
+//! a sweep says what other parameters would have made of them. Does no input or output, and evaluates no stream: an engine does that.
 //!
 //! ```
 //! use fairstream_fairness::FairnessFile;
@@ -38,6 +38,7 @@ mod metric;
 mod problem;
 mod propose;
 mod sample;
+mod sweep;
 mod table;
 mod unit;
 
@@ -50,4 +51,5 @@ pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};
 pub use propose::{NoProposal, Proposal};
 pub use sample::{ColumnSample, column_types};
+pub use sweep::{BadGrid, Cell, Grid, Sweep, SweptRun};
 pub use unit::Unit;

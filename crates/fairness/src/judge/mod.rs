@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use standing::{GroupStanding, Standing};
 
+use crate::sweep::SweptRun;
 use crate::{Comparison, Unit};
 
 /// What is judged, and how: a metric without its streams.
@@ -109,6 +110,8 @@ pub struct Judge {
     /// For each rule, for each rate: the strata.
     state: Vec<Vec<BTreeMap<String, Stratum>>>,
     raised: u64,
+    /// Who tries other confidences and tolerances on the same counts.
+    sweep: Option<SweptRun>,
 }
 
 /// The groups of a stratum, and the alarm that stands there.
@@ -145,7 +148,20 @@ impl Judge {
     /// A judge who has seen nothing.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![BTreeMap::new(); rule.rates.len()]).collect();
-        Judge { rules, state, raised: 0 }
+        Judge { rules, state, raised: 0, sweep: None }
+    }
+
+    /// Lets a run of a sweep over the same rules see every check. It is not among what is
+    /// [saved](Judge::save): a sweep is of a run as a whole.
+    #[must_use]
+    pub fn with_sweep(mut self, sweep: SweptRun) -> Judge {
+        self.sweep = Some(sweep);
+        self
+    }
+
+    /// Ends the sweep, if there was one: what the run came to.
+    pub fn end_sweep(&mut self) -> Option<SweptRun> {
+        self.sweep.take()
     }
 
     /// What is judged.
@@ -175,12 +191,17 @@ impl Judge {
 
     /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
     pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
+        let sweep = self.sweep.as_mut().map(|sweep| (sweep, rule));
         let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
             return Vec::new();
         };
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
+        if let Some((sweep, rule)) = sweep {
+            let changed = strata.iter().filter(|(_, stratum)| stratum.is_new);
+            sweep.check(rule, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
+        }
         let mut changes = Vec::new();
         for (name, stratum) in strata.iter_mut().filter(|(_, stratum)| stratum.is_new) {
             stratum.is_new = false;
@@ -227,14 +248,14 @@ impl Judge {
 }
 
 impl Rule {
-    fn is_violated(&self, gap: f64) -> bool {
+    pub(crate) fn is_violated(&self, gap: f64) -> bool {
         match self.comparison {
             Comparison::Ratio => gap < self.tolerance,
             Comparison::Difference | Comparison::Highest => gap > self.tolerance,
         }
     }
 
-    fn is_cleared(&self, gap: f64) -> bool {
+    pub(crate) fn is_cleared(&self, gap: f64) -> bool {
         match self.comparison {
             Comparison::Ratio => gap >= self.clear,
             Comparison::Difference | Comparison::Highest => gap <= self.clear,
@@ -244,8 +265,8 @@ impl Rule {
 
 /// The groups that are furthest apart, and how far.
 #[derive(Clone, Debug, PartialEq)]
-struct Finding<'a> {
-    gap: f64,
+pub(crate) struct Finding<'a> {
+    pub(crate) gap: f64,
     highest: Option<Found<'a>>,
     lowest: Option<Found<'a>>,
 }
@@ -254,7 +275,7 @@ struct Finding<'a> {
 type Found<'a> = (&'a str, Counts, f64);
 
 impl<'a> Finding<'a> {
-    fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
+    pub(crate) fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
         let compared = groups
             .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))

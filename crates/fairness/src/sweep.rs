@@ -1,0 +1,338 @@
+//! What would come of other parameters: triggers and alarms for every confidence κ and every tolerance ε of
+//! a grid, from the counts of one evaluation. Counts depend on neither, so each run is evaluated once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::judge::Finding;
+use crate::{Comparison, Counts, Rule};
+
+/// The values of κ and ε that are tried, each with each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    confidences: Vec<f64>,
+    tolerances: Vec<f64>,
+}
+
+/// There is no such grid.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadGrid {
+    /// Nothing would be tried.
+    #[error("there is no {0} to try")]
+    Empty(&'static str),
+    /// A number that cannot be meant.
+    #[error("a {0} has to be 0 or more, and {1} is not")]
+    Value(&'static str, f64),
+    /// More cells than anybody could look at.
+    #[error("{0} confidences and {1} tolerances are too many: at most a million pairs can be tried")]
+    TooMany(usize, usize),
+}
+
+/// Pairs of κ and ε at most: each is kept for every run that is under way.
+const MOST_CELLS: usize = 1_000_000;
+
+impl Grid {
+    /// Every confidence with every tolerance, in ascending order.
+    ///
+    /// # Errors
+    /// There are none, too many, or one of them is no number or below 0.
+    pub fn new(confidences: Vec<f64>, tolerances: Vec<f64>) -> Result<Grid, BadGrid> {
+        let mut grid = Grid { confidences, tolerances };
+        for (what, axis) in [("confidence", &mut grid.confidences), ("tolerance", &mut grid.tolerances)] {
+            if let Some(bad) = axis.iter().find(|value| !value.is_finite() || **value < 0.0) {
+                return Err(BadGrid::Value(what, *bad));
+            }
+            axis.sort_by(f64::total_cmp);
+            axis.dedup();
+            if axis.is_empty() {
+                return Err(BadGrid::Empty(what));
+            }
+        }
+        let (rows, columns) = (grid.confidences.len(), grid.tolerances.len());
+        if rows.checked_mul(columns).is_none_or(|cells| cells > MOST_CELLS) {
+            return Err(BadGrid::TooMany(rows, columns));
+        }
+        Ok(grid)
+    }
+
+    /// Every κ, in ascending order.
+    pub fn confidences(&self) -> &[f64] {
+        &self.confidences
+    }
+
+    /// Every ε, in ascending order.
+    pub fn tolerances(&self) -> &[f64] {
+        &self.tolerances
+    }
+
+    fn cells(&self) -> usize {
+        self.confidences.len() * self.tolerances.len()
+    }
+}
+
+impl Rule {
+    /// The rule with another confidence and tolerance. `clear` keeps its proportion to the tolerance.
+    #[must_use]
+    pub fn at(&self, confidence: f64, tolerance: f64) -> Rule {
+        let clear = if tolerance == self.tolerance {
+            self.clear
+        } else if self.comparison == Comparison::Ratio {
+            // Both are distances from 1.
+            match 1.0 - self.tolerance {
+                distance if distance > 0.0 => {
+                    (1.0 - (1.0 - tolerance) * ((1.0 - self.clear) / distance)).clamp(tolerance, 1.0)
+                }
+                _ => tolerance,
+            }
+        } else if self.tolerance > 0.0 {
+            (tolerance * (self.clear / self.tolerance)).min(tolerance)
+        } else {
+            tolerance
+        };
+        Rule { confidence, tolerance, clear, ..self.clone() }
+    }
+}
+
+/// What came of one pair of κ and ε, in all runs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Checks at which the tolerance was exceeded; each stratum counts for itself.
+    pub triggers: u64,
+    /// Alarms that were raised.
+    pub alarms: u64,
+    /// Runs in which any was.
+    pub runs_with_alarm: u64,
+}
+
+/// Every rule at every point of a grid, and what has come of it so far.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fairstream_core::Time;
+/// use fairstream_fairness::{Counts, FairnessFile, Grid, Judge, Sweep};
+///
+/// let file = FairnessFile::parse("a.toml", r#"
+///     [events.columns]
+///     id = "UInt64"
+///     gender = "String"
+///     hired = "Bool"
+///     [trial]
+///     key = "id"
+///     group = "gender"
+///     [indicators]
+///     hired = "hired"
+///     [[fairness]]
+///     metric = "demographic-parity"
+///     decision = "hired"
+///     tolerance = 0.1
+/// "#)?;
+/// let rules = file.compile(&[])?.rules().to_vec();
+/// let mut sweep = Sweep::new(&rules, Grid::new(vec![10.0, 100.0], vec![0.1])?);
+/// let mut judge = Judge::new(rules).with_sweep(sweep.begin());
+/// for (group, numerator) in [(r#"["M"]"#, 9.0), (r#"["F"]"#, 1.0)] {
+///     let counts = judge.counts(0, 0, "[]", group).ok_or("no such rate")?;
+///     *counts = Counts { numerator, denominator: 10, ..Counts::default() };
+/// }
+/// judge.check(0, 0, Time(0));
+/// sweep.add(judge.end_sweep().ok_or("there was none")?);
+/// // (9 + 5) / 20 - (1 + 5) / 20 = 0.4, but (9 + 50) / 110 - (1 + 50) / 110 = 0.07.
+/// let cells = sweep.cells(0, 0).ok_or("no such rate")?;
+/// assert_eq!(cells.iter().map(|cell| cell.triggers).collect::<Vec<_>>(), [1, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    settings: Arc<Settings>,
+    runs: u64,
+    /// For each rule, for each rate: the checks, and the cells by κ and then ε.
+    rates: Vec<Vec<(u64, Vec<Cell>)>>,
+}
+
+/// The grid, and what it makes of each rule.
+#[derive(Debug)]
+struct Settings {
+    grid: Grid,
+    /// For each rule.
+    tried: Vec<Tried>,
+}
+
+#[derive(Debug)]
+struct Tried {
+    /// One for each κ.
+    rules: Vec<Rule>,
+    /// One for each ε: the tolerance, and where an alarm ends.
+    thresholds: Vec<Rule>,
+}
+
+impl Sweep {
+    /// A sweep over these rules that has seen no run.
+    pub fn new(rules: &[Rule], grid: Grid) -> Sweep {
+        let tried = |rule: &Rule| Tried {
+            rules: grid.confidences.iter().map(|kappa| rule.at(*kappa, rule.tolerance)).collect(),
+            thresholds: grid.tolerances.iter().map(|epsilon| rule.at(rule.confidence, *epsilon)).collect(),
+        };
+        let cells = vec![Cell::default(); grid.cells()];
+        let rates = rules.iter().map(|rule| vec![(0, cells.clone()); rule.rates.len()]).collect();
+        let tried = rules.iter().map(tried).collect();
+        Sweep { settings: Arc::new(Settings { grid, tried }), runs: 0, rates }
+    }
+
+    /// What is tried.
+    pub fn grid(&self) -> &Grid {
+        &self.settings.grid
+    }
+
+    /// How many runs have been added.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// How often a rate was checked, in all runs together.
+    pub fn checks(&self, rule: usize, rate: usize) -> Option<u64> {
+        Some(self.rates.get(rule)?.get(rate)?.0)
+    }
+
+    /// The cells of a rate: all tolerances with the lowest confidence, then with the next.
+    pub fn cells(&self, rule: usize, rate: usize) -> Option<&[Cell]> {
+        Some(&self.rates.get(rule)?.get(rate)?.1)
+    }
+
+    /// What is to watch one run, behind a [judge](crate::Judge::with_sweep).
+    pub fn begin(&self) -> SweptRun {
+        let cells = self.settings.grid.cells();
+        let rate = || SweptRate {
+            checks: 0,
+            strata: BTreeMap::new(),
+            triggers: vec![0; cells],
+            alarms: vec![0; cells],
+        };
+        let rates = self.rates.iter().map(|rates| rates.iter().map(|_| rate()).collect()).collect();
+        SweptRun { settings: Arc::clone(&self.settings), rates }
+    }
+
+    /// Adds what came of a run that has ended; in whatever order, the sum is the same.
+    pub fn add(&mut self, run: SweptRun) {
+        self.runs += 1;
+        for (total, rate) in self.rates.iter_mut().flatten().zip(run.rates.into_iter().flatten()) {
+            let rate = rate.ended();
+            total.0 += rate.checks;
+            for ((cell, triggers), alarms) in total.1.iter_mut().zip(rate.triggers).zip(rate.alarms) {
+                cell.triggers += triggers;
+                cell.alarms += alarms;
+                cell.runs_with_alarm += u64::from(alarms > 0);
+            }
+        }
+    }
+
+    /// Adds the runs of another sweep over the same rules and grid.
+    pub fn merge(&mut self, other: &Sweep) {
+        self.runs += other.runs;
+        for (total, (checks, cells)) in self.rates.iter_mut().flatten().zip(other.rates.iter().flatten()) {
+            total.0 += checks;
+            for (cell, other) in total.1.iter_mut().zip(cells) {
+                cell.triggers += other.triggers;
+                cell.alarms += other.alarms;
+                cell.runs_with_alarm += other.runs_with_alarm;
+            }
+        }
+    }
+}
+
+/// One run under way, at every point of a grid at once.
+#[derive(Clone, Debug)]
+pub struct SweptRun {
+    settings: Arc<Settings>,
+    rates: Vec<Vec<SweptRate>>,
+}
+
+#[derive(Clone, Debug)]
+struct SweptRate {
+    checks: u64,
+    strata: BTreeMap<String, Standing>,
+    triggers: Vec<u64>,
+    alarms: Vec<u64>,
+}
+
+/// How a stratum stands in every cell, since the check at which its counts last changed.
+#[derive(Clone, Debug)]
+struct Standing {
+    since: u64,
+    violated: Vec<bool>,
+    alarm: Vec<bool>,
+}
+
+impl SweptRun {
+    /// A rate is checked; `changed` are the strata whose counts are new, with their groups.
+    pub(crate) fn check<'a>(
+        &mut self,
+        rule: usize,
+        rate: usize,
+        changed: impl Iterator<Item = (&'a String, &'a BTreeMap<String, Counts>)>,
+    ) {
+        let Some(tried) = self.settings.tried.get(rule) else { return };
+        let Some(of_rate) = self.rates.get_mut(rule).and_then(|rates| rates.get_mut(rate)) else { return };
+        of_rate.checks += 1;
+        for (name, groups) in changed {
+            of_rate.judge(tried, name, groups);
+        }
+    }
+}
+
+impl SweptRate {
+    fn judge(&mut self, tried: &Tried, stratum: &str, groups: &BTreeMap<String, Counts>) {
+        let cells = self.triggers.len();
+        if !self.strata.contains_key(stratum) {
+            let fresh =
+                Standing { since: self.checks, violated: vec![false; cells], alarm: vec![false; cells] };
+            self.strata.insert(stratum.to_owned(), fresh);
+        }
+        let Some(standing) = self.strata.get_mut(stratum) else { return };
+        let checks = self.checks - standing.since;
+        standing.since = self.checks;
+        let width = tried.thresholds.len();
+        for (row, rule) in tried.rules.iter().enumerate() {
+            let gap = Finding::of(rule, groups).gap;
+            for (column, threshold) in tried.thresholds.iter().enumerate() {
+                let cell = row * width + column;
+                self.triggers[cell] += if standing.violated[cell] { checks } else { 0 };
+                standing.violated[cell] = threshold.is_violated(gap);
+                if standing.alarm[cell] {
+                    standing.alarm[cell] = !threshold.is_cleared(gap);
+                } else if standing.violated[cell] {
+                    standing.alarm[cell] = true;
+                    self.alarms[cell] += 1;
+                }
+            }
+        }
+    }
+
+    /// With the triggers since the last change, up to the last check.
+    fn ended(mut self) -> SweptRate {
+        for standing in self.strata.values() {
+            let checks = self.checks + 1 - standing.since;
+            for (triggers, violated) in self.triggers.iter_mut().zip(&standing.violated) {
+                *triggers += if *violated { checks } else { 0 };
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_is_in_order_and_sane() {
+        let grid = Grid::new(vec![24.0, 10.0, 24.0], vec![0.2, 0.1]).unwrap();
+        assert_eq!((grid.confidences(), grid.tolerances()), (&[10.0, 24.0][..], &[0.1, 0.2][..]));
+        for (confidences, tolerances, said) in [
+            (vec![], vec![0.1], "there is no confidence to try"),
+            (vec![1.0], vec![-0.1], "a tolerance has to be 0 or more, and -0.1 is not"),
+            (vec![f64::NAN], vec![0.1], "a confidence has to be 0 or more, and NaN is not"),
+        ] {
+            assert_eq!(Grid::new(confidences, tolerances).unwrap_err().to_string(), said);
+        }
+        assert!(Grid::new(vec![1.0; 1], (0..1_000_001).map(f64::from).collect()).is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! Figures: series of numbers and grids of numbers → SVG text. The same numbers give the same bytes; colours
+//! can be told apart by those who do not see all of them, and every figure says in words what it shows.
+//! Does no input or output.
+//!
+//! ```
+//! use fairstream_report::{Axis, LinePlot, Series};
+//!
+//! let plot = LinePlot {
+//!     title: "Acceptance rates".to_owned(),
+//!     description: "M stays at 0.5, F falls to 0.2.".to_owned(),
+//!     x: Axis::new("applicants"),
+//!     y: Axis::new("estimate").within(0.0, 1.0),
+//!     series: vec![
+//!         Series::new("M", vec![(0.0, 0.5), (100.0, 0.5)]),
+//!         Series::new("F", vec![(0.0, 0.5), (100.0, 0.2)]),
+//!     ],
+//!     limits: vec![],
+//! };
+//! let svg = plot.svg();
+//! assert!(svg.starts_with("<svg") && svg.contains(">applicants</text>"));
+//! ```
+
+mod heat;
+mod plot;
+mod scale;
+mod svg;
+
+pub use heat::{HeatMap, Shading};
+pub use plot::{Axis, LinePlot, Series};

@@ -1,0 +1,229 @@
+//! Lines over time.
+
+use crate::scale::{Scale, label, ticks};
+use crate::svg::{Anchor, Svg};
+
+/// Series as lines in one frame, with a legend beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinePlot {
+    /// What it is about.
+    pub title: String,
+    /// What it shows, in words, for those who do not see it.
+    pub description: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// The lines.
+    pub series: Vec<Series>,
+    /// Levels across the whole frame, such as a tolerance: where, and what it is.
+    pub limits: Vec<(f64, String)>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    label: String,
+    range: Option<(f64, f64)>,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// An axis that is as long as its numbers ask for, with ticks at round ones.
+    pub fn new(label: &str) -> Axis {
+        Axis { label: label.to_owned(), range: None, ticks: Vec::new() }
+    }
+
+    /// From one number to another.
+    #[must_use]
+    pub fn within(mut self, low: f64, high: f64) -> Axis {
+        self.range = Some((low, high));
+        self
+    }
+
+    /// With ticks at these numbers, and what is written there: dates, for example.
+    #[must_use]
+    pub fn ticks(mut self, ticks: Vec<(f64, String)>) -> Axis {
+        self.ticks = ticks;
+        self
+    }
+
+    fn bounds(&self, numbers: impl Iterator<Item = f64>) -> (f64, f64) {
+        let (mut low, mut high) = self.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+        if self.range.is_none() {
+            for number in numbers.filter(|number| number.is_finite()) {
+                (low, high) = (low.min(number), high.max(number));
+            }
+        }
+        match (low.is_finite() && high.is_finite(), low < high) {
+            (false, _) => (0.0, 1.0),
+            (true, true) => (low, high),
+            (true, false) => (low - 0.5, low + 0.5),
+        }
+    }
+
+    fn marks(&self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
+        if self.ticks.is_empty() {
+            return ticks(low, high, 6).into_iter().map(|tick| (tick, label(tick))).collect();
+        }
+        self.ticks.iter().filter(|(at, _)| (low..=high).contains(at)).cloned().collect()
+    }
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    name: String,
+    points: Vec<(f64, f64)>,
+    /// The series whose colour it has, thinner: the edge of a band, for example.
+    of: Option<usize>,
+}
+
+impl Series {
+    /// Points from left to right; the line breaks off where one is no number.
+    pub fn new(name: &str, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.to_owned(), points, of: None }
+    }
+
+    /// Drawn thin, in the colour of another series, by its index.
+    #[must_use]
+    pub fn beside(mut self, series: usize) -> Series {
+        self.of = Some(series);
+        self
+    }
+}
+
+/// Okabe and Ito's colours, which people with any kind of colour vision can tell apart; dashes help where
+/// there is no colour at all.
+const STYLES: [(&str, &str); 7] = [
+    ("#0072b2", ""),
+    ("#d55e00", "7 3"),
+    ("#009e73", "2 2"),
+    ("#cc79a7", "9 3 2 3"),
+    ("#56b4e9", "5 2"),
+    ("#000000", "1 3"),
+    ("#e69f00", "12 4"),
+];
+
+const LEFT: f64 = 66.0;
+const TOP: f64 = 44.0;
+const FRAME: (f64, f64) = (520.0, 280.0);
+/// Beside the frame, for the legend.
+const RIGHT: f64 = 200.0;
+const BELOW: f64 = 52.0;
+
+impl LinePlot {
+    /// The figure.
+    pub fn svg(&self) -> String {
+        let (width, height) = (LEFT + FRAME.0 + RIGHT, TOP + FRAME.1 + BELOW);
+        let mut svg = Svg::new(width, height, &self.title, &self.description);
+        svg.text((LEFT, 24.0), Anchor::Start, "font-size=\"15\" font-weight=\"bold\"", &self.title);
+        let points = || self.series.iter().flat_map(|series| series.points.iter());
+        let x_bounds = self.x.bounds(points().map(|(x, _)| *x));
+        let levels = self.limits.iter().map(|(level, _)| *level);
+        let y_bounds = self.y.bounds(points().map(|(_, y)| *y).chain(levels));
+        let x = Scale { low: x_bounds.0, high: x_bounds.1, from: LEFT, to: LEFT + FRAME.0 };
+        let y = Scale { low: y_bounds.0, high: y_bounds.1, from: TOP + FRAME.1, to: TOP };
+        self.axes(&mut svg, &x, &y);
+        // What is outside of the range is not drawn over the words.
+        svg.frame("frame", (LEFT, TOP), FRAME);
+        let mut row = TOP + 8.0;
+        for (level, name) in &self.limits {
+            let at = y.place(*level);
+            let style = "stroke=\"#555555\" stroke-width=\"1.2\" stroke-dasharray=\"4 4\"";
+            svg.line((LEFT, at), (LEFT + FRAME.0, at), style);
+            legend(&mut svg, &mut row, style, name);
+        }
+        let mut colour = 0;
+        let mut colours = Vec::new();
+        for series in &self.series {
+            let of = series.of.and_then(|of| colours.get(of).copied());
+            let (stroke, dashes) = of.unwrap_or_else(|| {
+                colour += 1;
+                STYLES[(colour - 1) % STYLES.len()]
+            });
+            colours.push((stroke, dashes));
+            let (width, opacity) = if of.is_some() { (0.9, 0.6) } else { (1.8, 1.0) };
+            let style = format!(
+                "stroke=\"{stroke}\" stroke-width=\"{width}\" stroke-opacity=\"{opacity}\" \
+                 stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\" clip-path=\"url(#frame)\""
+            );
+            let style = style.replace(" stroke-dasharray=\"\"", "");
+            svg.path(series.points.iter().map(|(across, up)| (x.place(*across), y.place(*up))), &style);
+            let in_legend = style.replace(" clip-path=\"url(#frame)\"", "");
+            legend(&mut svg, &mut row, &in_legend, &series.name);
+        }
+        svg.finish()
+    }
+
+    fn axes(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
+        let small = "font-size=\"11\"";
+        for (at, text) in self.y.marks((y.low, y.high)) {
+            let place = y.place(at);
+            svg.line((LEFT, place), (LEFT + FRAME.0, place), "stroke=\"#e4e4e4\"");
+            svg.text((LEFT - 8.0, place + 4.0), Anchor::End, small, &text);
+        }
+        let bottom = TOP + FRAME.1;
+        for (at, text) in self.x.marks((x.low, x.high)) {
+            let place = x.place(at);
+            svg.line((place, bottom), (place, bottom + 5.0), "stroke=\"#555555\"");
+            svg.text((place, bottom + 18.0), Anchor::Middle, small, &text);
+        }
+        svg.rect((LEFT, TOP), FRAME, "fill=\"none\" stroke=\"#555555\"");
+        let middle = (LEFT + FRAME.0 / 2.0, bottom + 40.0);
+        svg.text(middle, Anchor::Middle, "font-size=\"12\"", &self.x.label);
+        let (across, up) = (18.0, TOP + FRAME.1 / 2.0);
+        let turned = format!("font-size=\"12\" transform=\"rotate(-90 {across} {up})\"");
+        svg.text((across, up), Anchor::Middle, &turned, &self.y.label);
+    }
+}
+
+fn legend(svg: &mut Svg, row: &mut f64, style: &str, name: &str) {
+    if name.is_empty() {
+        return;
+    }
+    let left = LEFT + FRAME.0 + 14.0;
+    svg.line((left, *row), (left + 26.0, *row), style);
+    svg.text((left + 32.0, *row + 4.0), Anchor::Start, "font-size=\"11\"", name);
+    *row += 18.0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(series: Vec<Series>) -> LinePlot {
+        LinePlot {
+            title: "a < b & c".to_owned(),
+            description: "nothing".to_owned(),
+            x: Axis::new("x"),
+            y: Axis::new("y"),
+            series,
+            limits: vec![(0.1, "ε = 0.1".to_owned())],
+        }
+    }
+
+    #[test]
+    fn whatever_the_numbers_are_a_figure_comes_of_it() {
+        for points in [
+            vec![],
+            vec![(0.0, 0.0)],
+            vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)],
+            vec![(-1e300, 1e300), (1e300, -1e300)],
+        ] {
+            let svg = plot(vec![Series::new("s", points)]).svg();
+            assert!(svg.contains("<title>a &lt; b &amp; c</title>"), "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+        }
+    }
+
+    #[test]
+    fn a_band_has_the_colour_of_its_line() {
+        let middle = Series::new("median", vec![(0.0, 1.0), (1.0, 2.0)]);
+        let edge = Series::new("", vec![(0.0, 0.5), (1.0, 1.0)]).beside(0);
+        let svg = plot(vec![middle, edge]).svg();
+        // Two lines, one entry of the legend.
+        assert_eq!(svg.matches("stroke=\"#0072b2\"").count(), 3, "{svg}");
+    }
+}

@@ -1,0 +1,47 @@
+//! The experiments of *Stream-Based Monitoring of Algorithmic Fairness* (TACAS 2025), run again: what the
+//! paper says beside what comes out here, with figures. Every number on the page is of the run that wrote it.
+
+mod admissions;
+mod compas;
+mod hiring;
+mod page;
+mod seminar;
+mod subject;
+
+pub use page::{Finding, Outcome, Page};
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Runs of each hiring process.
+    pub hiring_seeds: u64,
+    /// Runs of each algorithm.
+    pub seminar_seeds: u64,
+    /// Orders in which the same people apply.
+    pub admissions_seeds: u64,
+}
+
+impl Extent {
+    /// As the paper has it.
+    pub const FULL: Extent = Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 100 };
+    /// To see that it works.
+    pub const QUICK: Extent = Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2 };
+}
+
+/// An experiment.
+pub struct Experiment {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What its section is called.
+    pub title: &'static str,
+    /// Runs it.
+    pub run: fn(Extent) -> anyhow::Result<Outcome>,
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: [Experiment; 4] = [
+    Experiment { name: "hiring", title: "Hiring: fair and unfair", run: hiring::run },
+    Experiment { name: "seminar", title: "Seminar places: the choice of κ and ε", run: seminar::run },
+    Experiment { name: "compas", title: "COMPAS: equalized odds of a risk score", run: compas::run },
+    Experiment { name: "admissions", title: "Admissions: Simpson's paradox", run: admissions::run },
+];

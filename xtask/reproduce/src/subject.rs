@@ -1,0 +1,131 @@
+//! A fairness file under study, and events that it is tried on.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use fairstream_core::{
+    Engine, Kind, Selection, Source, SourceRequest, Time, Value, VerdictBatch, Verdicts, WantedColumn,
+};
+use fairstream_engine::{CompiledEngine, Specification};
+use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, Sweep};
+
+/// A fairness file, ready to run.
+pub(crate) struct Subject {
+    pub(crate) compiled: Compiled,
+    spec: Specification,
+}
+
+/// A value of a stream that somebody follows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) time: Time,
+    /// Which of the streams.
+    pub(crate) stream: usize,
+    /// The values of its parameters.
+    pub(crate) instance: Vec<String>,
+    pub(crate) value: f64,
+}
+
+impl Subject {
+    /// A file of `specs/`, with parts of its text replaced.
+    pub(crate) fn of(name: &str, changes: &[(&str, &str)]) -> anyhow::Result<Subject> {
+        let path = root()?.join("specs").join(name);
+        let mut text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        for (from, to) in changes {
+            if !text.contains(from) {
+                bail!("{name} does not say `{from}` any more");
+            }
+            text = text.replace(from, to);
+        }
+        let compiled = FairnessFile::parse(name, &text)?.compile(&[])?;
+        let spec = Specification::parse(name, compiled.rtlola())?;
+        Ok(Subject { compiled, spec })
+    }
+
+    /// What a source of its events is asked for.
+    pub(crate) fn request(&self) -> SourceRequest {
+        let wanted: Vec<WantedColumn> = self.spec.wanted().to_vec();
+        SourceRequest { wanted, ..SourceRequest::default() }
+    }
+
+    /// Evaluates the events and takes down every value of some streams, in order.
+    pub(crate) fn follow(&self, source: &mut dyn Source, streams: &[&str]) -> anyhow::Result<Vec<Told>> {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let names: Vec<String> = streams.iter().map(|&stream| stream.to_owned()).collect();
+        let hear = {
+            let told = Rc::clone(&told);
+            move |batch: VerdictBatch| {
+                let values = batch.iter().filter(|verdict| verdict.kind == Kind::Value);
+                told.borrow_mut().extend(values.filter_map(|verdict| {
+                    let value = match verdict.value? {
+                        Value::Float(value) => value,
+                        Value::UInt(value) => value as f64,
+                        _ => return None,
+                    };
+                    let stream = names.iter().position(|name| name == verdict.stream)?;
+                    let instance = serde_json::from_str(verdict.instance.unwrap_or("[]")).unwrap_or_default();
+                    Some(Told { time: verdict.time, stream, instance, value })
+                }));
+                Ok(())
+            }
+        };
+        let streams = streams.to_vec();
+        self.evaluate(source, |start| {
+            let engine: Box<dyn Engine> = Box::new(CompiledEngine::new(&self.spec, start)?);
+            let index = |stream: &&str| engine.streams().iter().position(|name| name == stream);
+            let followed: Option<Vec<usize>> = streams.iter().map(index).collect();
+            let followed = followed.with_context(|| format!("one of {streams:?} is no stream"))?;
+            let verdicts = Verdicts::new(engine.streams(), Selection::Changes, 4096, hear)
+                .with_changes_of(&followed, &followed)
+                .without_triggers();
+            Ok((engine, verdicts))
+        })?;
+        Ok(told.take())
+    }
+
+    /// Evaluates the events as one run of a sweep.
+    pub(crate) fn sweep(&self, source: &mut dyn Source, sweep: &mut Sweep) -> anyhow::Result<()> {
+        let judge = Judge::new(self.compiled.rules().to_vec()).with_sweep(sweep.begin());
+        let judge = Arc::new(Mutex::new(judge));
+        self.evaluate(source, |start| {
+            let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
+            let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
+            let engine = JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(&judge))?;
+            let verdicts = Verdicts::new(engine.streams(), Selection::Alarms, 4096, |_: VerdictBatch| Ok(()));
+            Ok((Box::new(engine) as Box<dyn Engine>, verdicts))
+        })?;
+        let ended = judge.lock().unwrap_or_else(PoisonError::into_inner).end_sweep();
+        ended.into_iter().for_each(|ended| sweep.add(ended));
+        Ok(())
+    }
+
+    fn evaluate(
+        &self,
+        source: &mut dyn Source,
+        begin: impl FnOnce(Time) -> anyhow::Result<(Box<dyn Engine>, Verdicts)>,
+    ) -> anyhow::Result<()> {
+        let Some(mut events) = source.next_batch()? else { bail!("{} has no events", source.name()) };
+        let first = events.time(0);
+        let (mut engine, mut verdicts) = begin(if events.relative { first.min(Time(0)) } else { first })?;
+        let mut last = first;
+        loop {
+            last = if events.is_empty() { last } else { events.time(events.len() - 1) };
+            engine.feed(&events, &mut verdicts)?;
+            match source.next_batch()? {
+                Some(more) => events = more,
+                None => break,
+            }
+        }
+        engine.advance(last, &mut verdicts)?;
+        Ok(verdicts.flush()?)
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> anyhow::Result<&'static Path> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().and_then(Path::parent).context("no workspace around the experiments")
+}

@@ -1,0 +1,67 @@
+//! The experiments run, and their page says what they found.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and say what they skip"
+)]
+
+use reproduce::{EXPERIMENTS, Extent, Outcome, Page};
+
+fn run(name: &str, extent: Extent) -> Outcome {
+    let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).unwrap();
+    let outcome = (experiment.run)(extent).unwrap();
+    if let Some(reason) = &outcome.skipped {
+        eprintln!("SKIPPED: {reason}");
+        return outcome;
+    }
+    assert!(outcome.findings.iter().all(|finding| !finding.here.is_empty() && !finding.here.contains("NaN")));
+    for (name, svg, _) in &outcome.figures {
+        assert!(svg.contains("<title>") && !svg.contains("NaN"), "{name}");
+    }
+    outcome
+}
+
+const FEW: Extent = Extent { hiring_seeds: 5, seminar_seeds: 2, admissions_seeds: 1 };
+
+#[test]
+fn unfair_hiring_is_found_and_fair_hiring_is_not_constant() {
+    let outcome = run("hiring", FEW);
+    assert!(outcome.findings[1].here.starts_with("event "), "{}", outcome.findings[1].here);
+    assert!(outcome.details.contains("100.00 % of the unfair runs"), "{}", outcome.details);
+    assert!(outcome.details.contains("and 0.00 % of the fair ones"), "{}", outcome.details);
+}
+
+#[test]
+fn all_algorithms_are_swept() {
+    let outcome = run("seminar", FEW);
+    assert_eq!(outcome.figures.len(), 5);
+    for name in ["First Come First Served", "Randomize", "Qualification", "EqualGender"] {
+        assert!(outcome.details.contains(&format!("| {name} |")), "{}", outcome.details);
+    }
+}
+
+#[test]
+fn scores_are_unfair_soon_and_stay_so() {
+    let outcome = run("compas", FEW);
+    if outcome.skipped.is_none() {
+        assert!(outcome.findings[0].here.contains("2015-01"), "{}", outcome.findings[0].here);
+        assert_eq!(outcome.findings[1].here.matches("stay so to the end").count(), 2);
+        assert!(outcome.details.contains("44.85 % (805 of 1,795)"), "{}", outcome.details);
+    }
+}
+
+#[test]
+fn the_page_has_tables_and_figures() {
+    let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "admissions").unwrap();
+    let outcome = run("admissions", FEW);
+    assert!(outcome.findings[0].here.starts_with("violated at the end in 1 of 1"));
+    assert!(outcome.findings[1].here.contains("4 of 6 departments favour women"));
+    let mut page = Page::new(Extent::QUICK);
+    page.add(experiment, outcome);
+    let folder = tempfile::tempdir().unwrap();
+    page.write(folder.path()).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("reproduce.md")).unwrap();
+    assert!(text.contains("|  | paper | here |") && text.contains("(admissions.svg)"), "{text}");
+    assert!(folder.path().join("admissions.svg").is_file());
+}
