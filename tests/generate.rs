@@ -250,6 +250,46 @@ mod process {
     }
 
     #[test]
+    fn ctrl_c_leaves_columns_that_can_be_read() {
+        let folder = Folder::new("input id : UInt64\ntrigger id = 1 \"first\"\n");
+        for name in ["e.parquet", "e.arrow", "e.arrows"] {
+            let child = folder.start(&["generate", "admissions", "--applicants", "100000000", "--to", name]);
+            let path = folder.path(name);
+            wait_for("some rows", || path.metadata().is_ok_and(|meta| meta.len() > 10_000));
+            interrupt(&child);
+            let (code, _, err) = end(child);
+            assert_eq!(code, 130, "{err}");
+            let written = err.lines().last().unwrap().split(' ').next().unwrap().to_owned();
+            let (code, _, err) = end(folder.start(&["run", "spec.lola", name]));
+            assert_eq!(code, 1, "{err}");
+            assert!(err.starts_with(&format!("{written} events, 1 violation")), "{err}");
+        }
+    }
+
+    #[test]
+    fn ctrl_c_leaves_verdicts_that_can_be_read() {
+        let folder = Folder::new("input id : UInt64\ninput kind : String\ntrigger id > 0 \"somebody\"\n");
+        let input = "admissions:?applicants=100000000";
+        let columns = "verdicts.parquet?time=time&columns=kind:kind,id:uint";
+        let child = folder.start(&[
+            "run",
+            "spec.lola",
+            &format!("{input}&columns=kind:gender"),
+            "--to",
+            "verdicts.parquet",
+            "-q",
+        ]);
+        let path = folder.path("verdicts.parquet");
+        wait_for("some verdicts", || path.metadata().is_ok_and(|meta| meta.len() > 10_000));
+        interrupt(&child);
+        let (code, _, err) = end(child);
+        assert_eq!(code, 130, "{err}");
+        let (code, _, err) = end(folder.start(&["run", "spec.lola", columns]));
+        assert_eq!(code, 0, "{err}");
+        assert!(!err.starts_with("0 events"), "{err}");
+    }
+
+    #[test]
     fn a_reader_that_hangs_up_ends_it_quietly() {
         let folder = Folder::new("");
         for to in ["csv:-", "-"] {

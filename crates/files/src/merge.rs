@@ -87,23 +87,22 @@ impl Heads {
         self.next.pop();
         let other = self.next.peek().map(|Reverse(next)| *next);
         let bound = [before, other].into_iter().flatten().min();
-        let (chunk, start) = self.chunks.get_mut(&input)?;
-        let rest = &chunk.times[*start..];
+        let (chunk, next) = self.chunks.get_mut(&input)?;
+        let rest = &chunk.times[*next..];
         let rest = &rest[..rest.len().min(limit)];
         let rows = match bound {
             None => rest.len(),
             Some(bound) => 1 + rest[1..].iter().take_while(|time| (**time, input) < bound).count(),
         };
-        let (start, end) = (*start, *start + rows);
+        let (start, end) = (*next, *next + rows);
         let last = end == chunk.times.len();
-        let segment = Segment { input, chunk: Arc::clone(chunk), start, end, last };
-        if last {
-            self.chunks.remove(&input);
-        } else {
+        if !last {
             self.next.push(Reverse((chunk.times[end], input)));
-            self.chunks.insert(input, (Arc::clone(&segment.chunk), end));
+            *next = end;
+            return Some(Segment { input, chunk: Arc::clone(chunk), start, end, last });
         }
-        Some(segment)
+        let (chunk, _) = self.chunks.remove(&input)?;
+        Some(Segment { input, chunk, start, end, last })
     }
 }
 
