@@ -62,8 +62,12 @@ fn the_header_says_what_the_structs_are() {
             .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I"])
             .arg(&include)
             .arg(&path)
-            .output()
-            .unwrap();
+            .output();
+        if compiler == "c++" && output.is_err() {
+            println!("SKIPPED: there is no C++ compiler here");
+            continue;
+        }
+        let output = output.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
