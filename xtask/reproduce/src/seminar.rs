@@ -236,7 +236,8 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     }
     let [random, equal] = [RANDOMIZE, EQUAL_GENDER].map(|index| triggers(&sweeps[index]));
     let contrasts: Vec<f64> = random.iter().zip(&equal).map(|(random, equal)| random / equal).collect();
-    let shows = "How many times as many triggers Randomize has as EqualGender, for each κ and ε.".to_owned();
+    let shows = "How many times as many triggers Randomize has as EqualGender, for each κ and ε; infinite where only \
+                 Randomize has any.".to_owned();
     let marks = [(0.1, 30.0), (0.1, 80.0)].map(|(epsilon, kappa)| (epsilon, kappa, format!("κ = {kappa}")));
     let title = "Randomize against EqualGender".to_owned();
     let contrast = map(title, shows.clone(), contrasts, "times as many", marks.to_vec());
