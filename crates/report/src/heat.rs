@@ -18,7 +18,7 @@ pub struct HeatMap {
     pub y: String,
     /// The rows, from the bottom up.
     pub rows: Vec<f64>,
-    /// Row after row; infinity is more than any number, and where there is no number the field stays grey.
+    /// Row after row. What is infinite, or no number at all, has a colour that is not on the scale.
     pub values: Vec<f64>,
     /// What values are.
     pub legend: String,
@@ -63,6 +63,10 @@ const COLOURS: [(f64, f64, f64); 7] = [
     (110.0, 206.0, 88.0),
     (253.0, 231.0, 37.0),
 ];
+
+/// Colours that are not on the scale.
+const UNKNOWN: &str = "#d9d9d9";
+const INFINITE: &str = "#f2b7c6";
 
 const LEFT: f64 = 66.0;
 const TOP: f64 = 44.0;
@@ -147,16 +151,26 @@ impl HeatMap {
             svg.text((left + BAR + 6.0, up), Anchor::Start, "font-size=\"11\"", &text);
         }
         svg.text((left, TOP - 8.0), Anchor::Start, "font-size=\"11\"", &self.legend);
+        let mut below = TOP + FRAME.1 + 12.0;
+        let mut swatch = |colour: &str, said: &str| {
+            svg.rect((left, below), (BAR, 12.0), &format!("fill=\"{colour}\""));
+            svg.text((left + BAR + 6.0, below + 10.0), Anchor::Start, "font-size=\"11\"", said);
+            below += 18.0;
+        };
+        if self.values.iter().any(|value| value.is_infinite()) {
+            swatch(INFINITE, "infinite");
+        }
         if self.values.iter().any(|value| value.is_nan()) {
-            let below = TOP + FRAME.1 + 22.0;
-            svg.rect((left, below), (BAR, 12.0), "fill=\"#d9d9d9\"");
-            svg.text((left + BAR + 6.0, below + 10.0), Anchor::Start, "font-size=\"11\"", "no number");
+            swatch(UNKNOWN, "no number");
         }
     }
 
     fn colour(&self, value: f64, most: f64) -> String {
         if value.is_nan() {
-            return "#d9d9d9".to_owned();
+            return UNKNOWN.to_owned();
+        }
+        if value.is_infinite() {
+            return INFINITE.to_owned();
         }
         let share = if most > 0.0 { (self.shading.level(value) / most).clamp(0.0, 1.0) } else { 0.0 };
         let place = share * (COLOURS.len() - 1) as f64;
@@ -197,7 +211,7 @@ mod tests {
             marks: vec![(0.2, 10.0, "here".to_owned()), (7.0, 7.0, "nowhere".to_owned())],
         };
         let svg = map(vec![0.0, 100.0, f64::NAN, f64::INFINITY]).svg();
-        for colour in ["#440154", "#fde725", "#d9d9d9"] {
+        for colour in ["#440154", "#fde725", UNKNOWN, INFINITE] {
             assert!(svg.contains(&format!("fill=\"{colour}\"")), "{colour}");
         }
         assert!(svg.contains(">here<") && !svg.contains("nowhere"));

@@ -23,7 +23,7 @@ pub struct Extent {
 
 impl Extent {
     /// As the paper has it.
-    pub const FULL: Extent = Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 100 };
+    pub const FULL: Extent = Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 20 };
     /// To see that it works.
     pub const QUICK: Extent = Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2 };
 }
