@@ -102,8 +102,12 @@ fn at(sweep: &Sweep, kappa: f64, epsilon: f64) -> anyhow::Result<u64> {
     Ok(cells[row * grid.tolerances().len() + column].triggers)
 }
 
-/// A count, and by how much it differs from the paper's.
-fn against_paper(count: u64, paper: u64) -> String {
+/// A count, and by how much it differs from the paper's, if it is of as many scenarios.
+fn against_paper(count: u64, paper: u64, seeds: u64) -> String {
+    const OF_THE_PAPER: u64 = 2000;
+    if seeds != OF_THE_PAPER {
+        return format!("{} in {} scenarios instead of 2,000", grouped(count), grouped(seeds));
+    }
     format!("{} ({:+.0} %)", grouped(count), (count as f64 / paper as f64 - 1.0) * 100.0)
 }
 
@@ -145,7 +149,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         rows.push([vec![(*name).to_owned()], cells?.into_iter().map(grouped).collect()].concat());
     }
     // What the paper does not say of its generator, tried.
-    let (mut variants, mut with_one) = (Vec::new(), [const { String::new() }; 3]);
+    let mut variants = Vec::new();
     for (seminars, places) in [(1, 50), (2, 25), (5, 10), (10, 5)] {
         let base = Seminar { seminars, places, ..Seminar::default() };
         let [random, equal] = [RANDOMIZE, EQUAL_GENDER].map(|index| {
@@ -153,32 +157,18 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         });
         let (random, equal) = (random?, equal?);
         let said = [
-            against_paper(at(&equal, 54.0, 0.085)?, 1031),
+            against_paper(at(&equal, 54.0, 0.085)?, 1031, seeds),
             ratio(at(&random, 80.0, 0.1)?, at(&equal, 80.0, 0.1)?),
             ratio(at(&random, 30.0, 0.1)?, at(&equal, 30.0, 0.1)?),
         ];
-        if seminars == 1 {
-            with_one.clone_from(&said);
-        }
         variants.push([vec![format!("{seminars} × {places}")], said.to_vec()].concat());
     }
-    let both = |ours: String, one: &str| format!("{ours} with 5 seminars; {one} with one of 50 places");
+    // Of the scenario as it is by default, which was settled before the paper's figures were looked at. A
+    // variant that happens to come nearer must not take its place here.
     let findings = vec![
-        Finding::new(
-            "EqualGender, κ = 54, ε = 0.085: triggers",
-            "1,031",
-            both(against_paper(equal, 1031), &with_one[0]),
-        ),
-        Finding::new(
-            "Randomize against EqualGender, κ = 80, ε = 0.1",
-            "187 ×",
-            both(contrast(80.0, 0.1)?, &with_one[1]),
-        ),
-        Finding::new(
-            "Randomize against EqualGender, κ = 30, ε = 0.1",
-            "about 6 ×",
-            both(contrast(30.0, 0.1)?, &with_one[2]),
-        ),
+        Finding::new("EqualGender, κ = 54, ε = 0.085: triggers", "1,031", against_paper(equal, 1031, seeds)),
+        Finding::new("Randomize against EqualGender, κ = 80, ε = 0.1", "187 ×", contrast(80.0, 0.1)?),
+        Finding::new("Randomize against EqualGender, κ = 30, ε = 0.1", "about 6 ×", contrast(30.0, 0.1)?),
     ];
     // EqualGender gives out places when the 100 have applied: the events before are the applications alone.
     let applications = NonZeroUsize::new(usize::try_from(base.applicants)?);
@@ -186,7 +176,8 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     let details = format!(
         "Triggers of all four:\n\n{}\nThe paper's generator is not public: how many seminars and places there are, \
          how large the groups are, when people apply and when places are given out is our choice, and changes the \
-         counts. The same with other numbers of seminars and places, 50 places in all:\n\n{}\nWho has applied and \
+         counts. Tried afterwards, to see how much: four splits of the same 50 places, all of them shown. That one comes \
+         nearer to the paper than another does not say that the paper used it:\n\n{}\nWho has applied and \
          still waits counts as not accepted. So a seminar for which more people of one group apply has a gap before \
          any place is given out, the same under every algorithm that waits for the end of the term, and no allocation \
          can avoid that: of the {} triggers of EqualGender at κ = 54, ε = 0.085, {} are of that kind, of the {} at \
