@@ -25,7 +25,10 @@ impl Evaluator {
         } else {
             self.evaluate_each(index)?;
         }
-        if self.tells[index] { self.tell_again(index) } else { Ok(()) }
+        if self.tells[index] {
+            self.tell_again(index);
+        }
+        Ok(())
     }
 
     fn evaluate_each(&mut self, index: usize) -> Result<(), Box<Failed>> {
@@ -57,14 +60,13 @@ impl Evaluator {
     }
 
     /// Whoever holds a value is told of each time, also where it was not evaluated again.
-    fn tell_again(&mut self, index: usize) -> Result<(), Box<Failed>> {
+    fn tell_again(&mut self, index: usize) {
         let state = &mut self.state.streams[index];
         if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
             self.valued.push(index);
             state.valued.clear();
             state.valued.extend(state.holders.iter().map(|(_, slot)| *slot));
         }
-        Ok(())
     }
 
     /// The instances that the paths of clauses lead to.
@@ -130,17 +132,14 @@ impl Evaluator {
         if yields {
             changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
         }
-        if self.is_plain[index] { Ok(()) } else { self.look_again(index, slot, yields, changed) }
+        if !self.is_plain[index] {
+            self.look_again(index, slot, yields, changed);
+        }
+        Ok(())
     }
 
     /// What an evaluation means for the next, and for those who are told of this one.
-    fn look_again(
-        &mut self,
-        index: usize,
-        slot: u32,
-        yields: bool,
-        changed: bool,
-    ) -> Result<(), Box<Failed>> {
+    fn look_again(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
         let plan = &self.plan.streams[index];
         let State { windows, now, frame, families, streams, .. } = &mut self.state;
         let remembers = plan.eval.remembers;
@@ -162,7 +161,6 @@ impl Evaluator {
             }
             state.valued.push(slot);
         }
-        Ok(())
     }
 
     /// A stream without instances has the value of its result; whether that is another one.
