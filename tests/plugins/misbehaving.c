@@ -184,7 +184,9 @@ static int32_t write_batch(FairstreamSink *sink, struct ArrowArray *batch, Fairs
   State *state = sink->private_data;
   batch->release(batch);
   if (is(state, "sink fails")) return fail(error, FAIRSTREAM_IO, "the disk is full");
-  if (is(state, "sink hangs up")) return FAIRSTREAM_HUNG_UP;
+  if (is(state, "sink hangs up")) {
+    return state->batches++ ? fail(error, FAIRSTREAM_INTERNAL, "written to after it hung up") : FAIRSTREAM_HUNG_UP;
+  }
   return FAIRSTREAM_OK;
 }
 
