@@ -400,7 +400,8 @@ fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
             if !table.has("tolerance") {
                 table.missing("tolerance", "it is how far groups may differ, such as 0.1");
             }
-            0.0
+            // Nothing can be said of `clear` beside a tolerance that is not there.
+            return (0.0, 0.0);
         }
     };
     let Some(clear) = clear else { return (tolerance, tolerance) };
