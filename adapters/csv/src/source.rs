@@ -17,18 +17,14 @@ use crate::record::Records;
 pub struct CsvSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    option("time", "time", "the column that says when a row happened"),
-    option("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
-    option("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
-    option("null", "", "a field with this text has no value, like an empty one"),
-    option("empty", "null", "`value` lets an empty field of a String input be the empty string"),
-    option("decimal", ".", "what stands before the decimals: `.` or `,`"),
-    option("max_row", "16777216", "a row with more bytes than this is a bad row"),
+    OptionDoc::new("time", "time", "the column that says when a row happened"),
+    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
+    OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
+    OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
+    OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
+    OptionDoc::new("max_row", "16777216", "a row with more bytes than this is a bad row"),
 ];
-
-const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
-    OptionDoc { name, default, help }
-}
 
 impl SourceFactory for CsvSources {
     fn adapter(&self) -> Adapter {
@@ -42,11 +38,8 @@ impl SourceFactory for CsvSources {
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let location = &request.location;
-        let open_failed = |cause: Cause| SourceError::Open {
-            origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
-            cause,
-        };
-        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
+        let open_failed = |cause: Cause| request.cannot_open(cause);
+        let bad_option = |bad| request.refuse(bad);
         let settings = Settings::read(&request.options, location).map_err(bad_option)?;
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;

@@ -17,14 +17,10 @@ use crate::object::Wanted;
 pub struct JsonSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    option("time", "time", "the key that says when a row happened"),
-    option("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
-    option("max_row", "16777216", "a line with more bytes than this is a bad row"),
+    OptionDoc::new("time", "time", "the key that says when a row happened"),
+    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];
-
-const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
-    OptionDoc { name, default, help }
-}
 
 impl SourceFactory for JsonSources {
     fn adapter(&self) -> Adapter {
@@ -48,11 +44,8 @@ impl SourceFactory for JsonSources {
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let location = &request.location;
-        let open_failed = |cause: Cause| SourceError::Open {
-            origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
-            cause,
-        };
-        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
+        let open_failed = |cause: Cause| request.cannot_open(cause);
+        let bad_option = |bad| request.refuse(bad);
         let options = &request.options;
         let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
         let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;

@@ -33,11 +33,8 @@ impl SourceFactory for ArrowSources {
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let location = &request.location;
-        let failed = |cause: Cause| SourceError::Open {
-            origin: if location == "-" { "standard input".to_owned() } else { location.clone() },
-            cause,
-        };
-        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
+        let failed = |cause: Cause| request.cannot_open(cause);
+        let bad_option = |bad| request.refuse(bad);
         let format = request.options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
         let mut ipc = Ipc::open(location, &request.context.stop).map_err(failed)?;
         let all = ipc.schema();

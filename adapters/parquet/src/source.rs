@@ -23,13 +23,13 @@ use crate::spill::{Spill, Spilled};
 pub struct ParquetSources;
 
 pub(crate) const OPTIONS: &[OptionDoc] = &[
-    option("time", "time", "the column that says when a row happened"),
-    option("time_format", "auto", "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("time", "time", "the column that says when a row happened"),
+    OptionDoc::new(
+        "time_format",
+        "auto",
+        "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative",
+    ),
 ];
-
-const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
-    OptionDoc { name, default, help }
-}
 
 impl SourceFactory for ParquetSources {
     fn adapter(&self) -> Adapter {
@@ -44,8 +44,8 @@ impl SourceFactory for ParquetSources {
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let location = &request.location;
-        let bad_option = |bad| SourceError::Option { origin: location.clone(), bad };
-        let failed = |cause: Cause| SourceError::Open { origin: location.clone(), cause };
+        let bad_option = |bad| request.refuse(bad);
+        let failed = |cause: Cause| request.cannot_open(cause);
         let format = request.options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
         let place = request.resume.as_ref().and_then(|position| Place::read(&position.resume));
         let format = place.map_or(format, |place| place.time_format);

@@ -33,6 +33,13 @@ pub struct OptionDoc {
     pub help: &'static str,
 }
 
+impl OptionDoc {
+    /// An option with what it is without being given, and what it does.
+    pub const fn new(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
+        OptionDoc { name, default, help }
+    }
+}
+
 /// Options by key, as written in `events.csv?delimiter=;` or in a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);

@@ -67,7 +67,7 @@ impl Renames {
         request: &SourceRequest,
     ) -> Result<Box<dyn Source>, SourceError> {
         let key = Renames::OPTION.name;
-        let refused = |bad| SourceError::Option { origin: request.location.clone(), bad };
+        let refused = |bad| request.refuse(bad);
         let renames: Renames = match request.options.text(key) {
             None | Some("") => return factory.open(request),
             Some(_) => request.options.parse(key, Renames::default()).map_err(refused)?,

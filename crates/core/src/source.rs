@@ -131,6 +131,23 @@ pub struct SourceRequest {
     pub context: SourceContext,
 }
 
+impl SourceRequest {
+    /// What the user would call what is to be read.
+    pub fn origin(&self) -> String {
+        if self.location == "-" { "standard input".to_owned() } else { self.location.clone() }
+    }
+
+    /// It cannot be opened.
+    pub fn cannot_open(&self, cause: impl Into<Cause>) -> SourceError {
+        SourceError::Open { origin: self.origin(), cause: cause.into() }
+    }
+
+    /// It does not take an option.
+    pub fn refuse(&self, bad: BadOption) -> SourceError {
+        SourceError::Option { origin: self.location.clone(), bad }
+    }
+}
+
 /// What the pipeline lends a source.
 #[derive(Clone, Debug)]
 pub struct SourceContext {

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::datatypes::DataType;
-use fairstream_core::{Adapter, BadOption, Options, Source, SourceError, SourceRequest, Time, TimeFormat};
+use fairstream_core::{
+    Adapter, BadOption, OptionDoc, Options, Source, SourceError, SourceRequest, Time, TimeFormat,
+};
 
 use crate::course::{Course, Running};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
+use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 
 /// A department, and how many it admitted and rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +62,9 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         about: "graduate admissions to Berkeley in 1973, from the published table",
         extensions: &[],
         options: &[
-            option("applicants", "", "draw so many from the table; else the 4,526 of it, each once"),
+            OptionDoc::new("applicants", "", "draw so many from the table; else the 4,526 of it, each once"),
             SEED,
-            option("every", "1m", "the time from one applicant to the next"),
+            OptionDoc::new("every", "1m", "the time from one applicant to the next"),
         ],
     },
     details: "\

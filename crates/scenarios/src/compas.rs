@@ -8,13 +8,13 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::DataType;
 use csv::{ReaderBuilder, StringRecord};
 use fairstream_core::{
-    Adapter, Cause, RejectedRow, Source, SourceError, SourceRequest, StopToken, Time, TimeFormat, TimeReader,
-    nearest,
+    Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceRequest, StopToken, Time, TimeFormat,
+    TimeReader, nearest,
 };
 use fairstream_files::{Filled, Input};
 
 use crate::course::{Course, Running};
-use crate::scenario::{Begun, Scenario, option};
+use crate::scenario::{Begun, Scenario};
 
 /// The people of the file whose score and outcome are known, as events in order of time.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         name: "compas",
         about: "screenings and offences from ProPublica's compas-scores.csv",
         extensions: &[],
-        options: &[option("group", "race", "the column that says which group a person belongs to")],
+        options: &[OptionDoc::new("group", "race", "the column that says which group a person belongs to")],
     },
     details: "\
 SCORES is ProPublica's compas-scores.csv, with all of its columns or at least id,

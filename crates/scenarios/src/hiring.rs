@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, StringArray, UInt64Array};
 use arrow::datatypes::DataType;
-use fairstream_core::{Adapter, BadOption, Options, Source, SourceError, SourceRequest, Time, TimeFormat};
+use fairstream_core::{
+    Adapter, BadOption, OptionDoc, Options, Source, SourceError, SourceRequest, Time, TimeFormat,
+};
 
 use crate::course::{Course, Running};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
+use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 
 /// Applicants for jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,16 +53,20 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         about: "applicants for jobs; each group is accepted with its own probability",
         extensions: &[],
         options: &[
-            option("applicants", "1000", "how many apply"),
+            OptionDoc::new("applicants", "1000", "how many apply"),
             SEED,
-            option("accept", "M=0.5,F=0.2", "the groups, and the probability to be accepted for each"),
-            option(
+            OptionDoc::new(
+                "accept",
+                "M=0.5,F=0.2",
+                "the groups, and the probability to be accepted for each",
+            ),
+            OptionDoc::new(
                 "share",
                 "",
                 "how many of each group apply, in proportion, as in `M=3,F=1`; else all alike",
             ),
-            option("every", "1m", "the time from one application to the next"),
-            option("delay", "30s", "the time from an application to its acceptance"),
+            OptionDoc::new("every", "1m", "the time from one application to the next"),
+            OptionDoc::new("delay", "30s", "the time from an application to its acceptance"),
         ],
     },
     details: "\

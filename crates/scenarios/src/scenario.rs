@@ -70,11 +70,7 @@ impl SourceFactory for Scenario {
     }
 }
 
-pub(crate) const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
-    OptionDoc { name, default, help }
-}
-
-pub(crate) const SEED: OptionDoc = option("seed", "1", "the same seed gives the same events");
+pub(crate) const SEED: OptionDoc = OptionDoc::new("seed", "1", "the same seed gives the same events");
 
 /// An option as a whole number from `least` on.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display>(

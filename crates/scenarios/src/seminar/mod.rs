@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray, UInt64Array};
 use arrow::datatypes::DataType;
-use fairstream_core::{Adapter, BadOption, Options, Source, SourceError, SourceRequest, Time, TimeFormat};
+use fairstream_core::{
+    Adapter, BadOption, OptionDoc, Options, Source, SourceError, SourceRequest, Time, TimeFormat,
+};
 
 pub use self::allocation::Algorithm;
 use self::allocation::{Allocation, Applicant};
 use crate::course::{Course, Running};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
-use crate::scenario::{Begun, SEED, Scenario, duration, option, step, whole};
+use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 
 /// Applicants for places in seminars.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,21 +78,33 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         about: "applicants for places in seminars, given out by one of four algorithms",
         extensions: &[],
         options: &[
-            option("applicants", "100", "how many apply, in all terms together"),
+            OptionDoc::new("applicants", "100", "how many apply, in all terms together"),
             SEED,
-            option(
+            OptionDoc::new(
                 "algorithm",
                 "first-come-first-served",
                 "how places are given out; or `randomize`, `qualification`, `equal-gender`",
             ),
-            option("seminars", "5", "how many seminars there are; everybody applies for one"),
-            option("places", "10", "how many places each seminar has, every term"),
-            option("term", "100", "how many apply in a term"),
-            option("share", "M=1,F=1", "the groups, and how many of each apply, in proportion"),
-            option("late", "", "who applies late, as in `F=0.5`: not before half of the term is over"),
-            option("qualification", "", "the mean of a group, in points of 100, as in `M=65`; else 60"),
-            option("spread", "15", "the standard deviation of the qualification"),
-            option("every", "1m", "the time from one application to the next, on average; at least 1s"),
+            OptionDoc::new("seminars", "5", "how many seminars there are; everybody applies for one"),
+            OptionDoc::new("places", "10", "how many places each seminar has, every term"),
+            OptionDoc::new("term", "100", "how many apply in a term"),
+            OptionDoc::new("share", "M=1,F=1", "the groups, and how many of each apply, in proportion"),
+            OptionDoc::new(
+                "late",
+                "",
+                "who applies late, as in `F=0.5`: not before half of the term is over",
+            ),
+            OptionDoc::new(
+                "qualification",
+                "",
+                "the mean of a group, in points of 100, as in `M=65`; else 60",
+            ),
+            OptionDoc::new("spread", "15", "the standard deviation of the qualification"),
+            OptionDoc::new(
+                "every",
+                "1m",
+                "the time from one application to the next, on average; at least 1s",
+            ),
         ],
     },
     details: "\
