@@ -2,24 +2,30 @@
 
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
-use super::machine::{Failure, run, run_here};
+use super::machine::{Failure, run};
 use super::notify::{Changed, notify};
 use super::plan::{Path, Plan, Route, StreamPlan};
 use super::state::{State, WHOLE};
 use super::words::{copy, same, set};
 
 impl Evaluator {
+    /// Those for which something has changed.
+    #[inline(always)]
+    pub(super) fn evaluate_changed(&mut self, index: usize) -> Result<(), Box<Failed>> {
+        let state = &mut self.state.streams[index];
+        if state.evaluate.is_clean() && state.holders.is_empty() {
+            return Ok(());
+        }
+        self.evaluate(index)
+    }
+
     /// A stream without instances, or those instances for which something has changed, or all.
-    #[inline]
     pub(super) fn evaluate(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         let state = &mut self.state.streams[index];
-        if plan.eval.remembers && state.evaluate.is_clean() && state.holders.is_empty() && !state.counts {
-            return Ok(());
-        }
         if let Some(slot) = state.evaluate.take_only() {
             let instances = &mut self.state.families[plan.family].instances;
-            if instances.is_live(slot) && instances.set(slot, plan.member, flag::EVALUATE, false) {
+            if instances.is_live(slot) && instances.lower(slot, plan.member.state(), flag::EVALUATE) {
                 self.evaluate_one(index, slot)?;
             }
         } else {
@@ -101,14 +107,12 @@ impl Evaluator {
         done
     }
 
-    pub(super) fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
-        #[cfg(test)]
-        {
-            self.evaluations += 1;
-        }
+    /// Evaluates a stream that does not go the [short way](super::lane), or one of its instances.
+    #[inline(never)]
+    pub(super) fn evaluate_in_full(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         set_current(&mut self.state, plan, slot);
-        let yields = run_here(&self.plan, &mut self.state, plan.eval.program)
+        let yields = run(&self.plan, &mut self.state, plan.eval.program)
             .map_err(|failure| Failed::new(index, failure))?;
         let whole = !plan.is_parameterised();
         if plan.eval.remembers {
@@ -120,12 +124,7 @@ impl Evaluator {
                 instances.set(slot, plan.member, flag::HOLDS, yields)
             };
             if changed && self.tells[index] && self.repeats[index] {
-                let holder = if whole { (0, WHOLE) } else { (instances.born(slot), slot) };
-                if yields {
-                    state.holders.insert(holder);
-                } else {
-                    state.holders.remove(&holder);
-                }
+                self.hold(index, slot, yields);
             }
         }
         let mut changed = false;
@@ -138,8 +137,22 @@ impl Evaluator {
         Ok(())
     }
 
+    /// Somebody holds a value, or no longer does.
+    #[inline(never)]
+    pub(super) fn hold(&mut self, index: usize, slot: u32, yields: bool) {
+        let plan = &self.plan.streams[index];
+        let instances = &self.state.families[plan.family].instances;
+        let holder = if plan.is_parameterised() { (instances.born(slot), slot) } else { (0, WHOLE) };
+        let holders = &mut self.state.streams[index].holders;
+        if yields {
+            holders.insert(holder);
+        } else {
+            holders.remove(&holder);
+        }
+    }
+
     /// What an evaluation means for the next, and for those who are told of this one.
-    fn look_again(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
+    pub(super) fn look_again(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
         let plan = &self.plan.streams[index];
         let State { windows, now, frame, families, streams, .. } = &mut self.state;
         let remembers = plan.eval.remembers;
@@ -150,7 +163,7 @@ impl Evaluator {
             || (remembers && changed && plan.eval.reads_itself);
         let state = &mut streams[index];
         if again && plan.is_parameterised() {
-            state.mark(&mut families[plan.family].instances, slot, plan.member);
+            state.mark(&mut families[plan.family].instances, slot, plan.member.state());
         } else if again {
             state.evaluate.all = true;
         }

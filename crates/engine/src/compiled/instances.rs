@@ -10,7 +10,7 @@ use super::words::{copy, hash, hash_of, same};
 /// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
 /// values, latest first.
 const BORN: usize = 0;
-const PARAMS: usize = 1;
+pub(super) const PARAMS: usize = 1;
 
 /// Flags of an instance, in the low half of its state. The high half counts its values.
 pub(super) mod flag {
@@ -48,6 +48,18 @@ pub(super) struct Member {
     values: u32,
     width: u32,
     depth: u32,
+}
+
+impl Member {
+    /// Where its flags are.
+    pub(super) fn state(self) -> usize {
+        self.state as usize
+    }
+
+    /// Where its latest value is.
+    pub(super) fn value(self) -> usize {
+        self.values as usize
+    }
 }
 
 /// What a slot must have room for.
@@ -124,17 +136,26 @@ impl Instances {
 
     #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        const FEW: u32 = 4;
         if let [word] = key {
-            let (words, stride) = (self.words.as_slice(), self.stride);
-            if self.slots <= FEW {
-                let is_it = |slot: &[u64]| slot[PARAMS] == *word && slot[BORN] != 0;
-                return words.chunks_exact(stride).position(is_it).map(|slot| slot as u32);
-            }
-            let is_it = |slot: &u32| words[*slot as usize * stride + PARAMS] == *word;
-            return self.table.find(hash(&[*word]), is_it).copied();
+            return self.find_word(*word);
         }
         self.table.find(hash(key), |slot| same(self.params(*slot), key)).copied()
+    }
+
+    /// The same for a single word.
+    #[inline(always)]
+    pub(super) fn find_word(&self, word: u64) -> Option<u32> {
+        const FEW: u32 = 4;
+        let (words, stride) = (self.words.as_slice(), self.stride);
+        if self.slots <= FEW {
+            let is_it = |slot: &u32| {
+                let from = *slot as usize * stride;
+                words[from + PARAMS] == word && words[from + BORN] != 0
+            };
+            return (0..self.slots).find(is_it);
+        }
+        let is_it = |slot: &u32| words[*slot as usize * stride + PARAMS] == word;
+        self.table.find(hash(&[word]), is_it).copied()
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
@@ -291,6 +312,35 @@ impl Instances {
             *state &= !flag;
         }
         *state != before
+    }
+
+    /// Sets a flag of the state at a place in a slot; whether that changed it.
+    #[inline(always)]
+    pub(super) fn raise(&mut self, slot: u32, at: usize, flag: u64) -> bool {
+        let state = &mut self.words[slot as usize * self.stride + at];
+        let before = *state;
+        *state |= flag;
+        before & flag == 0
+    }
+
+    /// The same, the other way.
+    #[inline(always)]
+    pub(super) fn lower(&mut self, slot: u32, at: usize, flag: u64) -> bool {
+        let state = &mut self.words[slot as usize * self.stride + at];
+        let before = *state;
+        *state &= !flag;
+        before & flag != 0
+    }
+
+    /// Everything in a slot.
+    #[inline(always)]
+    pub(super) fn words(&self, slot: u32) -> &[u64] {
+        &self.words[slot as usize * self.stride..][..self.stride]
+    }
+
+    #[inline(always)]
+    pub(super) fn words_mut(&mut self, slot: u32) -> &mut [u64] {
+        &mut self.words[slot as usize * self.stride..][..self.stride]
     }
 
     /// Every value of a member that a slot holds.

@@ -7,6 +7,7 @@ use super::columns::Column;
 use super::counter::keep_count;
 use super::fault::Fault;
 use super::instances::flag;
+use super::lane::Lane;
 use super::machine::Failure;
 use super::notify::{Changed, notify};
 use super::plan::{Pacing, Plan, StreamPlan, Task};
@@ -47,10 +48,12 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
-    /// For each stream whether its evaluation has no consequences but those of a new value.
+    /// For each stream whether it [is plain](is_plain).
     pub(super) is_plain: Vec<bool>,
     /// Whether a value that was kept instead of computed again is told again.
     pub(super) repeats: Vec<bool>,
+    /// For each stream its short way, if it has one.
+    pub(super) lanes: Vec<Option<Lane>>,
     /// Streams with new values at this instant, as far as somebody wants to know.
     pub(super) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
@@ -83,12 +86,24 @@ pub(super) enum Step {
 
 #[derive(Clone, Debug)]
 pub(super) enum Reach {
-    /// All, or those for which something has changed.
     All,
+    /// Those for which something has changed.
+    Changed,
     /// Those that the paths of these clauses lead to.
     Paths(Vec<usize>),
     /// The one whose clock says so.
     One(u32),
+}
+
+/// Whether the evaluation of a stream has no consequences but those of a new value.
+pub(super) fn is_plain(stream: &StreamPlan, tells: bool, repeats: bool) -> bool {
+    let eval = &stream.eval;
+    eval.guard.is_none()
+        && if eval.remembers {
+            eval.windows.is_empty() && !eval.reads_itself && (!tells || repeats)
+        } else {
+            !tells && !stream.lists_fresh
+        }
 }
 
 impl Evaluator {
@@ -96,8 +111,9 @@ impl Evaluator {
         Evaluator {
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
-            is_plain: vec![false; plan.streams.len()],
+            is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
+            lanes: plan.streams.iter().map(|stream| Lane::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
             arrived: Vec::new(),
@@ -122,17 +138,12 @@ impl Evaluator {
     ) -> Result<(), Box<Failed>> {
         for (index, stream) in self.plan.streams.iter().enumerate() {
             let (tells, repeats) = (wanted(index, stream), stream.is_trigger || repeated(index));
-            let eval = &stream.eval;
-            self.is_plain[index] = eval.guard.is_none()
-                && if eval.remembers {
-                    eval.windows.is_empty() && !eval.reads_itself && (!tells || repeats)
-                } else {
-                    !tells && !stream.lists_fresh
-                };
             if (tells, repeats) == (self.tells[index], self.repeats[index]) {
                 continue;
             }
             (self.tells[index], self.repeats[index]) = (tells, repeats);
+            self.is_plain[index] = is_plain(stream, tells, repeats);
+            self.lanes[index] = Lane::of(&self.plan, stream, tells, repeats);
             if tells && self.state.streams[index].counts {
                 keep_count(&self.plan, &mut self.state, index)?;
             }
@@ -162,7 +173,11 @@ impl Evaluator {
         self.valued.clear();
         self.moved.clear();
         // Who holds a value at present is found anew when somebody is told.
-        self.tells.fill(false);
+        for (index, stream) in self.plan.streams.iter().enumerate() {
+            self.tells[index] = false;
+            self.is_plain[index] = is_plain(stream, false, self.repeats[index]);
+            self.lanes[index] = Lane::of(&self.plan, stream, false, self.repeats[index]);
+        }
     }
 
     pub(super) fn start_instant(&mut self, now: u64) {
@@ -258,6 +273,9 @@ impl Evaluator {
 
     /// The paths of the clauses that are active, if each of them has one.
     fn reach(&self, stream: &StreamPlan, present: u128) -> Reach {
+        if stream.eval.remembers && stream.eval.counter.is_none() {
+            return Reach::Changed;
+        }
         let mut paths = Vec::new();
         for (index, clause) in stream.eval.clauses.iter().enumerate() {
             let when = clause.activation.map_or(&Activation::Always, |at| &self.plan.activations[at]);
@@ -277,9 +295,10 @@ impl Evaluator {
             Step::Evaluate(stream, Reach::One(slot)) => self.evaluate_one(*stream, *slot),
             Step::Evaluate(stream, Reach::Paths(clauses)) => self.evaluate_candidates(*stream, clauses),
             Step::Evaluate(stream, Reach::All) => self.evaluate(*stream),
+            Step::Evaluate(stream, Reach::Changed) => self.evaluate_changed(*stream),
             Step::Close(family, Reach::One(slot)) => self.close_one(*family, *slot),
             Step::Close(family, Reach::Paths(_)) => self.close_candidates(*family),
-            Step::Close(family, Reach::All) => self.close(*family),
+            Step::Close(family, Reach::All | Reach::Changed) => self.close(*family),
         }
     }
 

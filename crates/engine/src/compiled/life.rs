@@ -66,7 +66,7 @@ impl Evaluator {
                 if streams[*member].counts {
                     begin_count(stream, &mut streams[*member], &mut state.instances, slot, *now, *instant);
                 } else if stream.eval.remembers || stream.eval.guard.is_some() {
-                    streams[*member].mark(&mut state.instances, slot, stream.member);
+                    streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
                 stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
             }

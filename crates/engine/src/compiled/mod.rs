@@ -28,6 +28,7 @@ mod fold;
 mod frame;
 mod instances;
 mod instant;
+mod lane;
 mod layout;
 mod life;
 mod machine;

@@ -100,7 +100,7 @@ fn mark(state: &mut State, plan: &Plan, reader: Reader, slot: u32) {
     match reader {
         Reader::Stream(stream) => {
             let of = &plan.streams[stream];
-            state.streams[stream].mark(&mut state.families[of.family].instances, slot, of.member);
+            state.streams[stream].mark(&mut state.families[of.family].instances, slot, of.member.state());
         }
         Reader::Family(family) => state.families[family].mark_close(slot),
     }

@@ -312,10 +312,10 @@ impl FamilyState {
 }
 
 impl StreamState {
-    /// Something that an instance reads has changed.
-    #[inline]
-    pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, member: Member) {
-        if instances.set(slot, member, flag::EVALUATE, true) {
+    /// Something has changed that an instance reads, whose state is at a place in its slot.
+    #[inline(always)]
+    pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, at: usize) {
+        if instances.raise(slot, at, flag::EVALUATE) {
             self.evaluate.push(slot, instances);
         }
     }
