@@ -93,7 +93,7 @@ impl Fold {
             Operation::Count => Part::Count(1),
             Operation::Covariance => Part::Pairs {
                 count: 1,
-                sums: [self.scalar(words, 0).to_f64(), self.scalar(words, 1).to_f64()],
+                means: [self.scalar(words, 0).to_f64(), self.scalar(words, 1).to_f64()],
                 moment: 0.0,
             },
             Operation::Average => Part::Mean { sum: self.scalar(words, 0), count: 1 },
@@ -124,6 +124,13 @@ impl Fold {
                 a.extend(b);
                 Part::Values(a)
             }
+            (
+                Part::Spread { count: n, sum: Scalar::Float(a), moment: Scalar::Float(p) },
+                Part::Spread { count: m, sum: Scalar::Float(b), moment: Scalar::Float(q) },
+            ) => {
+                let (mean, moment) = spread([n, m], [a, b], [a, b]);
+                Part::Spread { count: n + m, sum: number(mean)?, moment: number(p + q + moment)? }
+            }
             (Part::Spread { count: n, sum: a, moment: p }, Part::Spread { count: m, sum: b, moment: q }) => {
                 let (first, second) = (whole(a, n), whole(a, m));
                 let apart = b.div(second)?.sub(a.div(first)?)?;
@@ -131,11 +138,13 @@ impl Fold {
                 let moment = p.add(q)?.add(apart.mul(apart)?.mul(weight)?)?;
                 Part::Spread { count: n + m, sum: a.add(b)?, moment }
             }
-            (Part::Pairs { count: n, sums: a, moment: p }, Part::Pairs { count: m, sums: b, moment: q }) => {
-                let (first, second) = (n as f64, m as f64);
-                let apart = |i: usize| b[i] / second - a[i] / first;
-                let moment = p + q + apart(0) * apart(1) * (first * second / (first + second));
-                Part::Pairs { count: n + m, sums: [a[0] + b[0], a[1] + b[1]], moment }
+            (
+                Part::Pairs { count: n, means: a, moment: p },
+                Part::Pairs { count: m, means: b, moment: q },
+            ) => {
+                let (first, moment) = spread([n, m], [a[0], b[0]], [a[1], b[1]]);
+                let (second, _) = spread([n, m], [a[1], b[1]], [a[0], b[0]]);
+                Part::Pairs { count: n + m, means: [first, second], moment: p + q + moment }
             }
             (
                 Part::Area { area: a, first, last: (from, left) },
@@ -244,6 +253,15 @@ impl Fold {
     }
 }
 
+/// Of so many values with a mean and so many with another, for x and for y: the mean of x of all, and what the
+/// distance between the means adds to the sum of (x - mean of x)·(y - mean of y).
+fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
+    let (first, second) = (n as f64, m as f64);
+    let share = second / (first + second);
+    let apart = [x[1] - x[0], y[1] - y[0]];
+    (x[0] + apart[0] * share, apart[0] * apart[1] * first * share)
+}
+
 /// Some values, aggregated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Part {
@@ -254,7 +272,8 @@ pub(super) enum Part {
         sum: Scalar,
         count: u64,
     },
-    /// The sum of squares around the mean as `moment`.
+    /// The sum of squares around the mean as `moment`. Of floats the mean instead of the sum, so that values
+    /// that are all the same spread by nothing at all.
     Spread {
         count: u64,
         sum: Scalar,
@@ -262,7 +281,7 @@ pub(super) enum Part {
     },
     Pairs {
         count: u64,
-        sums: [f64; 2],
+        means: [f64; 2],
         moment: f64,
     },
     /// The area under the line through all values.
@@ -292,5 +311,40 @@ fn whole(like: Scalar, count: u64) -> Scalar {
         Scalar::Int(_) => Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)),
         Scalar::Decimal(_) => Scalar::Decimal(count.into()),
         _ => Scalar::UInt(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variance_of(values: &[f64], cut: usize) -> f64 {
+        let operation = Operation::Variance;
+        let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
+        let join = |values: &[f64]| {
+            let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));
+            parts.reduce(|all, part| fold.join(all, part, &Strings::default()).unwrap()).unwrap()
+        };
+        let (early, late) = values.split_at(cut);
+        let whole = fold.join(join(early), join(late), &Strings::default()).unwrap();
+        fold.result(Some(whole)).unwrap().unwrap().to_f64()
+    }
+
+    #[test]
+    fn what_does_not_vary_has_no_variance() {
+        for value in [0.1, 1.0 / 6.0, -7e15, 1e-200] {
+            assert_eq!(variance_of(&[value; 13], 5), 0.0, "{value}");
+        }
+    }
+
+    #[test]
+    fn variance_does_not_depend_on_where_values_are_cut() {
+        let values: Vec<f64> = (0..50).map(|at: i32| 1e6 + f64::from(at * at % 17)).collect();
+        let mean = values.iter().sum::<f64>() / 50.0;
+        let expected = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 50.0;
+        for cut in 1..50 {
+            let variance = variance_of(&values, cut);
+            assert!((variance - expected).abs() < 1e-9 * expected, "{cut}: {variance}, not {expected}");
+        }
     }
 }

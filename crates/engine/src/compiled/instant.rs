@@ -66,6 +66,16 @@ pub(super) struct Evaluator {
     pub(super) steps_by_inputs: HashMap<u128, usize>,
     /// ... and which it was last.
     pub(super) now: usize,
+    /// For each clock that starts with the monitor its steps, layer by layer.
+    pub(super) ticks: Vec<Vec<(usize, Step)>>,
+    /// Streams whose evaluation, and families whose close, has a clock for each instance.
+    pub(super) local: (Vec<usize>, Vec<usize>),
+    /// Streams that may tell their value from the clock.
+    pub(super) counters: Vec<usize>,
+    /// What is due at this instant, with its layer.
+    pub(super) due: Vec<(usize, Step)>,
+    /// Nothing is due before this time since the start of the clock.
+    pub(super) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
     pub(super) fresh: Vec<Slot>,
     pub(super) candidates: Vec<u32>,
@@ -95,6 +105,10 @@ pub(super) enum Reach {
     One(u32),
 }
 
+fn places_of(flags: impl Iterator<Item = bool>) -> Vec<usize> {
+    flags.enumerate().filter(|(_, is_it)| *is_it).map(|(place, _)| place).collect()
+}
+
 /// Whether the evaluation of a stream has no consequences but those of a new value.
 pub(super) fn is_plain(stream: &StreamPlan, tells: bool, repeats: bool) -> bool {
     let eval = &stream.eval;
@@ -108,7 +122,16 @@ pub(super) fn is_plain(stream: &StreamPlan, tells: bool, repeats: bool) -> bool 
 
 impl Evaluator {
     pub(super) fn new(plan: Plan) -> Evaluator {
-        Evaluator {
+        let is_local = |pacing: &Pacing| matches!(pacing, Pacing::Local(_));
+        let streams = plan.streams.iter().map(|stream| is_local(&stream.eval.pacing));
+        let closes = plan.families.iter().map(|family| family.close.as_ref());
+        let closes = closes.map(|close| close.is_some_and(|close| is_local(&close.pacing)));
+        let mut evaluator = Evaluator {
+            ticks: Vec::new(),
+            local: (places_of(streams), places_of(closes)),
+            counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
+            due: Vec::new(),
+            quiet_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
@@ -127,7 +150,14 @@ impl Evaluator {
             #[cfg(test)]
             evaluations: 0,
             plan,
+        };
+        for (_, tasks) in &evaluator.plan.clocks {
+            let step = |task: &Task| (evaluator.layer(*task), evaluator.step_of(*task, 0));
+            let mut steps: Vec<(usize, Step)> = tasks.iter().map(step).collect();
+            steps.sort_by_key(|(layer, _)| *layer);
+            evaluator.ticks.push(steps);
         }
+        evaluator
     }
 
     /// Says whose verdicts are wanted from now on, and of whom also values that were kept.
@@ -169,6 +199,7 @@ impl Evaluator {
     /// Goes on from another state.
     pub(super) fn resume(&mut self, state: State) {
         self.state = state;
+        self.quiet_until = 0;
         self.fresh.clear();
         self.valued.clear();
         self.moved.clear();

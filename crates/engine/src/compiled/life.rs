@@ -44,7 +44,12 @@ impl Evaluator {
             }
             state.since[slot as usize] = [*now, *instant];
         }
-        let due = |period: u64| Due { at: now.saturating_add(period), slot, born };
+        let mut quiet_until = self.quiet_until;
+        let mut due = |period: u64| {
+            let at = now.saturating_add(period);
+            quiet_until = quiet_until.min(at);
+            Due { at, slot, born }
+        };
         if let Some(close) = &plan.close {
             if let Pacing::Local(period) = close.pacing {
                 state.close_clock.add(due(period));
@@ -65,12 +70,15 @@ impl Evaluator {
             } else {
                 if streams[*member].counts {
                     begin_count(stream, &mut streams[*member], &mut state.instances, slot, *now, *instant);
+                    // When its readers must look again is told in ticks: it is asked for.
+                    due(0);
                 } else if stream.eval.remembers || stream.eval.guard.is_some() {
                     streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
                 stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
             }
         }
+        self.quiet_until = quiet_until;
         if tells {
             state.spawned.push(slot);
             self.moved.push(index);

@@ -31,8 +31,6 @@ pub(super) struct Plan {
     pub(super) at_event: Vec<Task>,
     /// Clocks that start with the monitor: a period and what may be done then.
     pub(super) clocks: Vec<(u64, Vec<Task>)>,
-    /// Whether anything is ever due.
-    pub(super) has_clock: bool,
 }
 
 /// Where a stream without instances, or an input, has its latest value in the frame.

@@ -25,9 +25,8 @@ impl Builder<'_> {
         for (layer, task, pacing) in tasks {
             match pacing {
                 Pacing::Event(_) => at_event.push((layer, task)),
-                Pacing::Local(_) => self.plan.has_clock = true,
+                Pacing::Local(_) => {}
                 Pacing::Global(period) => {
-                    self.plan.has_clock = true;
                     match self.plan.clocks.iter_mut().find(|(known, _)| known == period) {
                         Some((_, tasks)) => tasks.push(task),
                         None => self.plan.clocks.push((*period, vec![task])),
