@@ -8,6 +8,7 @@
 
 mod bench;
 mod ci;
+mod instructions;
 mod reproduce;
 
 use std::process::{Command, ExitCode};
@@ -16,8 +17,12 @@ use anyhow::{Context, bail};
 
 const HELP: &str = "\
 cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit
+cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--baseline RESULTS]
+                    fairstream beside everything that one would pick instead, into target/bench/benchmarks.md
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
                     the engines against each other and against loops by hand, and what must hold of it
+cargo xtask bench instructions [--note]
+                    what an event costs in instructions, against what it may cost; part of ci
 cargo xtask reproduce [NAME] [--quick]
                     the experiments of the paper, into target/reproduce/reproduce.md, with figures";
 
@@ -26,6 +31,8 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["bench", "engine", options @ ..] => bench::engine(options),
+        ["bench", "instructions", options @ ..] => instructions::run(options),
+        ["bench", options @ ..] => bench::peers(options),
         ["ci"] => ci::run(),
         ["reproduce", options @ ..] => reproduce::run(options),
         ["help" | "--help" | "-h"] => {

@@ -1,0 +1,147 @@
+//! Runs everybody on the same events, and insists that they say the same.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::Options;
+use crate::contestant::{self, COMPILED, HAND, REFERENCE};
+use crate::must_hold;
+use bench::measure::{Build, Measurement, Run, run};
+use bench::screenings::Published;
+use bench::triggers::Triggers;
+use bench::workload::{NAMES, Workload};
+
+/// Sizes in trials, and how often each is run; the reference engine runs once.
+const SIZES: [(u64, usize); 5] = [(1_000, 101), (10_000, 31), (100_000, 9), (1_000_000, 3), (10_000_000, 1)];
+
+/// After this long nothing is run another time.
+const ENOUGH: Duration = Duration::from_secs(10);
+
+/// Runs what the options ask for.
+pub(crate) fn everything(options: &Options) -> anyhow::Result<Vec<Measurement>> {
+    let mut comparison = Comparison { options, measured: Vec::new() };
+    for name in NAMES {
+        if options.only.as_deref().is_some_and(|only| only != name) {
+            continue;
+        }
+        match Workload::invented(name)? {
+            Some(workload) => comparison.invented(&workload)?,
+            None => comparison.published()?,
+        }
+    }
+    Ok(comparison.measured)
+}
+
+struct Comparison<'a> {
+    options: &'a Options,
+    measured: Vec<Measurement>,
+}
+
+impl Comparison<'_> {
+    fn invented(&mut self, workload: &Workload) -> anyhow::Result<()> {
+        let mut slowest = Some(Duration::ZERO);
+        for (trials, times) in SIZES.into_iter().filter(|(trials, _)| *trials <= self.options.max_trials) {
+            let triggers = self.hand_and_compiled(workload, trials, times)?;
+            // Ten times as many trials are expected to take a hundred times as long.
+            let limit = self.reference_limit(workload, trials);
+            slowest = match slowest.filter(|slowest| *slowest * 100 < limit * 2) {
+                Some(_) => self.reference(workload, trials, limit, triggers)?,
+                None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// The reference engine on as many people as it can do, the others on these and on all.
+    fn published(&mut self) -> anyhow::Result<()> {
+        let people = match Published::find() {
+            Ok(path) => Rc::new(Published::read(&path)?),
+            Err(path) => {
+                eprintln!("compas: SKIPPED, as there is no {} (set FAIRSTREAM_COMPAS)", path.display());
+                return Ok(());
+            }
+        };
+        let all = people.len().min(self.options.max_trials);
+        let workload = Workload::published(people)?;
+        let limit = self.options.reference_limit;
+        let mut people = 500.min(all);
+        loop {
+            let triggers = self.hand_and_compiled(&workload, people, 9)?;
+            let ended = self.reference(&workload, people, limit, triggers)?;
+            // As many more as are expected to take nine tenths of the limit.
+            let factor =
+                ended.map_or(0.0, |elapsed| 0.9 * limit.as_secs_f64() / elapsed.as_secs_f64()).sqrt();
+            if people == all || factor < 1.1 {
+                break;
+            }
+            people = ((people as f64 * factor.min(4.0)) as u64).min(all);
+        }
+        if people < all {
+            self.hand_and_compiled(&workload, all, 9)?;
+        }
+        Ok(())
+    }
+
+    fn reference_limit(&self, workload: &Workload, trials: u64) -> Duration {
+        // What must hold there is better measured over a whole run.
+        let factor = if must_hold::REFERENCE_AT == (workload.name, trials) { 5 } else { 1 };
+        self.options.reference_limit * factor
+    }
+
+    /// Alternates between the two, so that both get their share of what else the machine does.
+    fn hand_and_compiled(
+        &mut self,
+        workload: &Workload,
+        trials: u64,
+        times: usize,
+    ) -> anyhow::Result<Triggers> {
+        let mut runs = [Vec::new(), Vec::new()];
+        let who = [HAND, COMPILED];
+        let builds: [&Build<'_>; 2] = [&contestant::by_hand, &contestant::compiled];
+        let begun = Instant::now();
+        for _ in (0..times).take_while(|time| *time == 0 || begun.elapsed() < ENOUGH) {
+            for (build, runs) in builds.into_iter().zip(&mut runs) {
+                runs.push(run(workload, build, trials, None)?);
+            }
+        }
+        let expected = runs[0][0].triggers;
+        for (who, runs) in who.into_iter().zip(runs) {
+            self.keep(Measurement { workload: workload.name, who, trials, runs }, expected)?;
+        }
+        Ok(expected)
+    }
+
+    /// How long the reference engine took; `None` if it was stopped at the limit.
+    fn reference(
+        &mut self,
+        workload: &Workload,
+        trials: u64,
+        limit: Duration,
+        expected: Triggers,
+    ) -> anyhow::Result<Option<Duration>> {
+        let run = run(workload, &contestant::reference, trials, Some(limit))?;
+        let Run { ended, elapsed, .. } = run;
+        self.keep(
+            Measurement { workload: workload.name, who: REFERENCE, trials, runs: vec![run] },
+            expected,
+        )?;
+        Ok(ended.then_some(elapsed))
+    }
+
+    fn keep(&mut self, measurement: Measurement, expected: Triggers) -> anyhow::Result<()> {
+        let Measurement { workload, who, trials, runs } = &measurement;
+        let who = who;
+        for run in runs.iter().filter(|run| run.ended) {
+            if run.triggers != expected {
+                bail!("{workload}, {trials} trials: {who} says {:?}, hand says {expected:?}", run.triggers);
+            }
+        }
+        let [least, median, most] = measurement.ns_per_event();
+        let stopped = if measurement.last().ended { "" } else { ", stopped at the time limit" };
+        eprintln!("{workload} {trials} {who}: {median:.1} ns an event ({least:.1} to {most:.1}){stopped}");
+        self.measured.push(measurement);
+        Ok(())
+    }
+}

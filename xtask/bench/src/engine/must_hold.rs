@@ -1,0 +1,113 @@
+//! What must hold, and whether it does.
+
+use std::fmt;
+
+use crate::contestant::{COMPILED, HAND, REFERENCE};
+use bench::measure::Measurement;
+use bench::workload::NAMES;
+
+/// Where the compiled engine is held against the reference engine: workload and trials.
+pub(crate) const REFERENCE_AT: (&str, u64) = ("hiring", 10_000);
+
+/// A line of the last section.
+pub(crate) struct Requirement {
+    pub(crate) what: String,
+    /// What was measured; `None` if it was not.
+    pub(crate) measured: Option<f64>,
+    pub(crate) bound: Bound,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Requirement {
+    /// Whether it holds; `None` if it was not measured.
+    pub(crate) fn holds(&self) -> Option<bool> {
+        self.measured.map(|measured| match self.bound {
+            Bound::AtLeast(bound) => measured >= bound,
+            Bound::AtMost(bound) => measured <= bound,
+        })
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::AtLeast(bound) => write!(f, "≥ {bound}"),
+            Bound::AtMost(bound) => write!(f, "≤ {bound}"),
+        }
+    }
+}
+
+/// All requirements, with what was measured.
+pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
+    let mut all = Vec::new();
+    for workload in NAMES.into_iter().filter(|workload| *workload != "compas") {
+        let cost = |trials| find(measured, workload, trials, COMPILED).map(Measurement::median);
+        all.push(Requirement {
+            what: format!("{workload}: cost an event at 10^7 trials / at 10^4"),
+            measured: cost(10_000_000).zip(cost(10_000)).map(|(large, small)| large / small),
+            bound: Bound::AtMost(3.0),
+        });
+    }
+    for hand in measured.iter().filter(|measurement| measurement.who == HAND) {
+        let compiled = find(measured, hand.workload, hand.trials, COMPILED);
+        all.push(Requirement {
+            what: format!("{}, {} trials: speed / that of the loop by hand", hand.workload, hand.trials),
+            measured: compiled.map(|compiled| hand.median() / compiled.median()),
+            bound: Bound::AtLeast(0.33),
+        });
+    }
+    let (workload, trials) = REFERENCE_AT;
+    all.push(Requirement {
+        what: format!("{workload}, {trials} trials: speed / that of the reference engine"),
+        measured: over_reference(measured, workload, trials),
+        bound: Bound::AtLeast(5_000.0),
+    });
+    // The most people that the reference engine has come to the end of.
+    let compas = measured
+        .iter()
+        .rfind(|one| one.workload == "compas" && one.who == REFERENCE && one.last().ended)
+        .map(|one| one.trials);
+    all.push(Requirement {
+        what: match compas {
+            Some(people) => format!("compas, {people} trials: speed / that of the reference engine"),
+            None => "compas: speed / that of the reference engine".to_owned(),
+        },
+        measured: compas.and_then(|people| over_reference(measured, "compas", people)),
+        bound: Bound::AtLeast(200.0),
+    });
+    for workload in ["hiring", "hiring-lookup"] {
+        all.push(Requirement {
+            what: format!("{workload}: bytes an open trial"),
+            measured: bytes_per_trial(measured, workload, COMPILED),
+            bound: Bound::AtMost(200.0),
+        });
+    }
+    all
+}
+
+pub(crate) fn find<'a>(
+    measured: &'a [Measurement],
+    workload: &str,
+    trials: u64,
+    who: &str,
+) -> Option<&'a Measurement> {
+    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
+}
+
+/// How often faster than the reference engine. If that was stopped at the time limit, its cost an
+/// event is that of the events it came to: the first, which are the cheapest.
+pub(crate) fn over_reference(measured: &[Measurement], workload: &str, trials: u64) -> Option<f64> {
+    let reference = find(measured, workload, trials, REFERENCE)?;
+    Some(reference.median() / find(measured, workload, trials, COMPILED)?.median())
+}
+
+/// What a contestant keeps of each applicant, at the largest size: nobody's trial ever ends.
+pub(crate) fn bytes_per_trial(measured: &[Measurement], workload: &str, who: &str) -> Option<f64> {
+    let largest = measured.iter().rfind(|one| one.workload == workload && one.who == who)?;
+    largest.last().ended.then(|| largest.last().live_bytes as f64 / largest.trials as f64)
+}

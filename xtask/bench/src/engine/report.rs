@@ -1,0 +1,126 @@
+//! Measurements as tables for people and as JSON for programs.
+
+use serde_json::{Value, json};
+
+use crate::contestant::{COMPILED, HAND, REFERENCE};
+use crate::must_hold::{Requirement, bytes_per_trial, find, over_reference};
+use bench::measure::Measurement;
+use bench::table::Table;
+use bench::workload::NAMES;
+
+/// Costs and ratios, one line for each workload and size.
+pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
+    let mut table = Table::new(&[
+        "ns an event",
+        "trials",
+        "events",
+        "triggers",
+        "hand",
+        "compiled",
+        "reference",
+        "compiled speed/hand",
+        "compiled speed/reference",
+    ]);
+    for hand in measured.iter().filter(|measurement| measurement.who == HAND) {
+        let cost = |who| find(measured, hand.workload, hand.trials, who).map(Measurement::median);
+        let reference = find(measured, hand.workload, hand.trials, REFERENCE);
+        let is_stopped = reference.is_none_or(|reference| !reference.last().ended);
+        table.row([
+            hand.workload.to_owned(),
+            hand.trials.to_string(),
+            hand.last().events.to_string(),
+            hand.last().triggers.count.to_string(),
+            number(Some(hand.median())),
+            number(cost(COMPILED)),
+            match reference {
+                _ if is_stopped => format!("over {reference_limit} s"),
+                _ => number(cost(REFERENCE)),
+            },
+            number(cost(COMPILED).map(|compiled| hand.median() / compiled)),
+            match over_reference(measured, hand.workload, hand.trials) {
+                Some(ratio) if is_stopped => format!("> {}", number(Some(ratio))),
+                ratio => number(ratio),
+            },
+        ]);
+    }
+    table
+}
+
+/// How the cost of an event grows with the number of trials.
+pub(crate) fn growth(measured: &[Measurement]) -> Table {
+    let mut table = Table::new(&["cost at 10^7 / at 10^4", "hand", "compiled"]);
+    for workload in NAMES.into_iter().filter(|workload| *workload != "compas") {
+        let cost = |trials, who| find(measured, workload, trials, who).map(Measurement::median);
+        let growth = |who| cost(10_000_000, who).zip(cost(10_000, who)).map(|(large, small)| large / small);
+        table.row([workload.to_owned(), number(growth(HAND)), number(growth(COMPILED))]);
+    }
+    table
+}
+
+/// What is kept of an applicant.
+pub(crate) fn memory(measured: &[Measurement]) -> Table {
+    let mut table = Table::new(&["bytes an open trial", "hand", "compiled", "reference"]);
+    for workload in ["hiring", "hiring-lookup"] {
+        let bytes = |who: &str| number(bytes_per_trial(measured, workload, who));
+        table.row([workload.to_owned(), bytes(HAND), bytes(COMPILED), bytes(REFERENCE)]);
+    }
+    table
+}
+
+/// What must hold, and whether it does.
+pub(crate) fn must_hold(requirements: &[Requirement]) -> Table {
+    let mut table = Table::new(&["must hold", "bound", "measured", ""]);
+    for requirement in requirements {
+        let verdict = match requirement.holds() {
+            Some(true) => "pass",
+            Some(false) => "FAIL",
+            None => "not measured",
+        };
+        table.row([
+            requirement.what.clone(),
+            requirement.bound.to_string(),
+            number(requirement.measured),
+            verdict.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Everything that was measured.
+pub(crate) fn json(measured: &[Measurement], requirements: &[Requirement]) -> Value {
+    let measurements = measured.iter().map(|one| {
+        let [least, median, most] = one.ns_per_event();
+        let last = one.last();
+        json!({
+            "workload": one.workload,
+            "contestant": one.who,
+            "trials": one.trials,
+            "events": last.events,
+            "triggers": last.triggers.count,
+            "checksum": last.triggers.checksum,
+            "ended": last.ended,
+            "runs": one.runs.len(),
+            "ns_per_event": { "min": least, "median": median, "max": most },
+            "live_bytes": last.live_bytes,
+        })
+    });
+    let must_hold = requirements.iter().map(|requirement| {
+        json!({
+            "what": requirement.what,
+            "bound": requirement.bound.to_string(),
+            "measured": requirement.measured,
+            "holds": requirement.holds(),
+        })
+    });
+    json!({ "measurements": Vec::from_iter(measurements), "must_hold": Vec::from_iter(must_hold) })
+}
+
+/// Three digits or so.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 10.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}

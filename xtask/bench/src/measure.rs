@@ -1,0 +1,158 @@
+//! Runs a contestant on a workload and measures it.
+
+use std::time::{Duration, Instant};
+
+use fairstream_core::{EventBatch, Time};
+
+use crate::allocator::live_bytes;
+use crate::monitor::Monitor;
+use crate::screenings::DAY;
+use crate::trace::slice;
+use crate::triggers::Triggers;
+use crate::workload::Workload;
+
+/// How many batches are generated at once: then their time is taken, then they are dropped.
+const CHUNK: usize = 64;
+/// Where there is a time limit, how many rows are fed at first before looking at the clock, ...
+const PIECE: usize = 64;
+/// ... and how long a piece may take before the next is no longer.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// One run.
+#[derive(Clone, Copy)]
+pub struct Run {
+    pub elapsed: Duration,
+    pub events: u64,
+    pub triggers: Triggers,
+    /// What the contestant keeps in memory at the end.
+    pub live_bytes: usize,
+    /// Whether it came to the end of the events before the time limit.
+    pub ended: bool,
+}
+
+impl Run {
+    pub fn ns_per_event(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.events.max(1) as f64
+    }
+}
+
+/// Builds a monitor whose clock starts at a time.
+pub type Build<'a> = dyn Fn(&Workload, Time) -> anyhow::Result<Box<dyn Monitor>> + 'a;
+
+/// Runs a monitor on so many trials, for at most `limit` if there is one. Only the time in which
+/// it judges is taken: not that of building it, of generating events, of adding up what it said.
+pub fn run(
+    workload: &Workload,
+    build: &Build<'_>,
+    trials: u64,
+    limit: Option<Duration>,
+) -> anyhow::Result<Run> {
+    let bytes_before = live_bytes();
+    let mut trace = workload.trace(trials);
+    let mut stopwatch =
+        Stopwatch { monitor: build(workload, trace.start)?, elapsed: Duration::ZERO, limit, piece: PIECE };
+    let mut events = 0;
+    let mut now = trace.start;
+    let mut ended = true;
+    'judging: loop {
+        let chunk: Vec<EventBatch> = trace.batches.by_ref().take(CHUNK).collect();
+        let Some(last) = chunk.last() else { break };
+        now = last.time(last.len() - 1);
+        for batch in &chunk {
+            let rows = stopwatch.feed(batch)?;
+            events += rows as u64;
+            ended = rows == batch.len();
+            if !ended {
+                break 'judging;
+            }
+        }
+        stopwatch.monitor.triggers()?;
+    }
+    if let Some(end) = trace.end
+        && ended
+    {
+        ended = stopwatch.advance(now, end)?;
+    }
+    drop(trace);
+    let triggers = stopwatch.monitor.triggers()?;
+    let live_bytes = live_bytes().saturating_sub(bytes_before);
+    Ok(Run { elapsed: stopwatch.elapsed, events, triggers, live_bytes, ended })
+}
+
+struct Stopwatch {
+    monitor: Box<dyn Monitor>,
+    elapsed: Duration,
+    limit: Option<Duration>,
+    /// How many rows are fed at once, if there is a limit.
+    piece: usize,
+}
+
+impl Stopwatch {
+    /// Feeds a batch, and says how many rows it came to feed.
+    fn feed(&mut self, batch: &EventBatch) -> anyhow::Result<usize> {
+        let Some(limit) = self.limit else {
+            let start = Instant::now();
+            self.monitor.feed(batch)?;
+            self.elapsed += start.elapsed();
+            return Ok(batch.len());
+        };
+        let mut from = 0;
+        while from < batch.len() {
+            if self.elapsed > limit {
+                return Ok(from);
+            }
+            let piece = slice(batch, from, self.piece);
+            let start = Instant::now();
+            self.monitor.feed(&piece)?;
+            let took = start.elapsed();
+            self.elapsed += took;
+            from += piece.len();
+            if took < PATIENCE {
+                self.piece *= 2;
+            }
+        }
+        Ok(batch.len())
+    }
+
+    /// Lets the clock run, and says whether it came to the end.
+    fn advance(&mut self, now: Time, end: Time) -> anyhow::Result<bool> {
+        let mut next = if self.limit.is_some() { now } else { end };
+        loop {
+            let start = Instant::now();
+            self.monitor.advance(next)?;
+            self.elapsed += start.elapsed();
+            if next == end {
+                return Ok(true);
+            }
+            if self.limit.is_some_and(|limit| self.elapsed > limit) {
+                return Ok(false);
+            }
+            next = Time(next.0 + DAY).min(end);
+        }
+    }
+}
+
+/// The runs of one contestant on the same events.
+pub struct Measurement {
+    pub workload: &'static str,
+    pub who: &'static str,
+    pub trials: u64,
+    pub runs: Vec<Run>,
+}
+
+impl Measurement {
+    pub fn last(&self) -> &Run {
+        &self.runs[self.runs.len() - 1]
+    }
+
+    /// The least, the median and the greatest number of nanoseconds an event.
+    pub fn ns_per_event(&self) -> [f64; 3] {
+        let mut all: Vec<f64> = self.runs.iter().map(Run::ns_per_event).collect();
+        all.sort_by(f64::total_cmp);
+        [all[0], all[all.len() / 2], all[all.len() - 1]]
+    }
+
+    pub fn median(&self) -> f64 {
+        self.ns_per_event()[1]
+    }
+}

@@ -1,0 +1,39 @@
+//! What fired, as two numbers that two contestants share only if they said the same.
+
+use fairstream_core::{Time, Verdict};
+
+const MIX: u64 = 0x517c_c1b7_2722_0a95;
+
+/// How many triggers fired, and a checksum over when, which, for which instance, and in what order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Triggers {
+    pub count: u64,
+    pub checksum: u64,
+}
+
+impl Triggers {
+    /// Trigger number `trigger` fired. `instance` is what [`instance_hash`] says of the instance,
+    /// 0 without one.
+    pub fn fired(&mut self, time: Time, trigger: u64, instance: u64) {
+        self.count += 1;
+        for word in [time.0 as u64, trigger, instance] {
+            self.checksum = mix(self.checksum, word);
+        }
+    }
+
+    /// What an engine said.
+    pub fn add(&mut self, verdict: &Verdict<'_>) -> anyhow::Result<()> {
+        let number = verdict.stream.trim_start_matches("trigger_").parse()?;
+        self.fired(verdict.time, number, verdict.instance.map_or(0, instance_hash));
+        Ok(())
+    }
+}
+
+/// A number for an instance, from its parameters as a JSON array.
+pub fn instance_hash(parameters: &str) -> u64 {
+    parameters.bytes().fold(1, |hash, byte| mix(hash, u64::from(byte)))
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(MIX)
+}

@@ -1,0 +1,46 @@
+"""DuckDB, in memory, asked anew at every check: its counting is fast, its questions are not free."""
+
+import duckdb
+
+from triggers import Clock, Stopwatch, arguments, events, report
+
+ASK = """
+    SELECT seminar FROM (
+        SELECT seminar, (SUM(hired) + 0.5 * 24.0) / (COUNT(*) + 24.0) AS rate
+        FROM applicants GROUP BY seminar, gender)
+    GROUP BY seminar HAVING MAX(rate) - MIN(rate) > 0.1"""
+
+task, path, start, end, limit = arguments()
+rows, fired = events(path), []
+daily, has_seminars = task.endswith("daily"), task.startswith("seminar")
+database = duckdb.connect(":memory:", config={"threads": 2})
+database.execute("CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)")
+watch, clock, seminars = Stopwatch(limit), Clock(start, daily), {}
+
+
+def check(now):
+    violated = {seminar for (seminar,) in database.execute(ASK).fetchall()}
+    for seminar in seminars:
+        if seminar in violated:
+            fired.append((now, 0, seminar if has_seminars else None))
+
+
+def run():
+    for row in rows:
+        now, accepted = row[0], row[-1]
+        for tick in clock.before(now):
+            check(tick)
+        if accepted is None:
+            seminar = row[3] if has_seminars else ""
+            seminars.setdefault(seminar)
+            database.execute("INSERT INTO applicants VALUES (?, ?, ?, 0)", (row[1], row[2], seminar))
+        else:
+            database.execute("UPDATE applicants SET hired = 1 WHERE id = ?", (accepted,))
+        if not daily:
+            check(now)
+        if not watch.goes_on():
+            return False
+    return True
+
+
+report(watch, fired, run(), duckdb.__version__)

@@ -1,0 +1,142 @@
+//! Runs everybody on the same events, and insists that they say the same.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use bench::measure::{Measurement, Run, run};
+use bench::screenings::Published;
+use bench::triggers::Triggers;
+use bench::workload::Workload;
+
+use crate::Options;
+use crate::process::Tools;
+use crate::rivals::{FAIRSTREAM, HAND, Rival, Way};
+
+/// What was measured, and who could not be.
+pub(crate) struct Comparison {
+    pub(crate) measured: Vec<Measurement>,
+    /// Peers and their versions, as far as they say.
+    pub(crate) versions: BTreeSet<(String, String)>,
+    pub(crate) missing: Vec<(String, String)>,
+}
+
+/// Workloads in the order of the page, with the numbers of trials.
+fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
+    let sizes = |to: u32| (1..=to).map(|power| 10_u64.pow(power)).collect::<Vec<_>>();
+    if quick {
+        return vec![("hiring", sizes(4)), ("seminar", sizes(3)), ("compas-deadline", vec![1_000])];
+    }
+    vec![
+        ("hiring", sizes(7)),
+        ("hiring-daily", sizes(7)),
+        ("seminar", sizes(7)),
+        ("seminar-daily", sizes(7)),
+        ("compas", vec![500, u64::MAX]),
+        ("compas-deadline", vec![10_000, 100_000, 1_000_000]),
+    ]
+}
+
+pub(crate) fn everything(options: &Options, tools: &Tools, rivals: &[Rival]) -> anyhow::Result<Comparison> {
+    let mut all = Comparison { measured: Vec::new(), versions: BTreeSet::new(), missing: Vec::new() };
+    for (name, sizes) in schedule(options.quick) {
+        let (workload, sizes) = match Workload::invented(name)? {
+            Some(workload) => (workload, sizes),
+            None => match Published::find() {
+                Ok(path) => {
+                    let people = Rc::new(Published::read(&path)?);
+                    let everybody = people.len();
+                    let sizes = sizes.into_iter().map(|size| size.min(everybody)).collect();
+                    (Workload::published(people)?, sizes)
+                }
+                Err(path) => {
+                    let reason = format!("there is no {} (set FAIRSTREAM_COMPAS)", path.display());
+                    eprintln!("{name}: SKIPPED, as {reason}");
+                    all.missing.push((name.to_owned(), reason));
+                    continue;
+                }
+            },
+        };
+        all.workload(options, tools, rivals, &workload, &sizes)?;
+    }
+    Ok(all)
+}
+
+impl Comparison {
+    fn workload(
+        &mut self,
+        options: &Options,
+        tools: &Tools,
+        rivals: &[Rival],
+        workload: &Workload,
+        sizes: &[u64],
+    ) -> anyhow::Result<()> {
+        let mut given_up = BTreeSet::new();
+        for trials in sizes.iter().copied().filter(|trials| *trials <= options.max_trials) {
+            let mut expected = None;
+            for rival in rivals.iter().filter(|rival| (rival.takes)(workload.task)) {
+                let is_wanted = options.only.as_deref().is_none_or(|only| {
+                    only == workload.name
+                        || rival.name.contains(only)
+                        || [FAIRSTREAM, HAND].contains(&rival.name)
+                });
+                if !is_wanted || trials > rival.most || given_up.contains(rival.name) {
+                    continue;
+                }
+                eprint!("{} {trials} {}: ", workload.name, rival.name);
+                let begun = Instant::now();
+                let mut runs = Vec::new();
+                // Whoever is quick runs again, until the median means something.
+                while runs.len() < options.runs && begun.elapsed() < options.enough {
+                    let (run, version) = once(rival, tools, workload, trials, options.limit)?;
+                    if !version.is_empty() {
+                        self.versions.insert((rival.name.to_owned(), version));
+                    }
+                    runs.push(run);
+                }
+                let measurement = Measurement { workload: workload.name, who: rival.name, trials, runs };
+                agree(&measurement, &mut expected)?;
+                let [least, median, most] = measurement.ns_per_event();
+                if measurement.last().ended {
+                    eprintln!("{median:.0} ns an event ({least:.0} to {most:.0})");
+                } else {
+                    eprintln!("stopped after {} s", options.limit.as_secs());
+                    given_up.insert(rival.name);
+                }
+                self.measured.push(measurement);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn once(
+    rival: &Rival,
+    tools: &Tools,
+    workload: &Workload,
+    trials: u64,
+    limit: Duration,
+) -> anyhow::Result<(Run, String)> {
+    match &rival.way {
+        // What is measured should not be cut into pieces.
+        Way::Here(build) if [FAIRSTREAM, HAND].contains(&rival.name) => {
+            Ok((run(workload, build, trials, None)?, String::new()))
+        }
+        Way::Here(build) => Ok((run(workload, build, trials, Some(limit))?, String::new())),
+        Way::Script { file, .. } => tools.script(file, workload, trials, limit),
+        Way::RtlolaCli => tools.rtlola_cli(workload, trials, limit),
+    }
+}
+
+/// Everybody who came to the end says what the first said.
+fn agree(measurement: &Measurement, expected: &mut Option<(&'static str, Triggers)>) -> anyhow::Result<()> {
+    let Measurement { workload, who, trials, runs } = measurement;
+    for run in runs.iter().filter(|run| run.ended) {
+        let (first, triggers) = *expected.get_or_insert((who, run.triggers));
+        if run.triggers != triggers {
+            bail!("{workload}, {trials} trials: {who} says {:?}, {first} says {triggers:?}", run.triggers);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! What was measured: tables for people, figures, JSON for programs.
+
+use std::fmt::Write;
+
+use bench::measure::Measurement;
+use fairstream_report::{Axis, LinePlot, Series};
+use serde_json::{Value, json};
+
+use crate::compare::Comparison;
+use crate::rivals::{FAIRSTREAM, Rival};
+
+const TITLES: [(&str, &str); 6] = [
+    ("hiring", "Demographic parity in hiring, a check at every event"),
+    ("hiring-daily", "Demographic parity in hiring, a check a day"),
+    ("seminar", "Conditional parity in ten seminars, a check at every event"),
+    ("seminar-daily", "Conditional parity in ten seminars, a check a day"),
+    ("compas", "Equalized odds, the published COMPAS screenings, a check a day"),
+    ("compas-deadline", "Equalized odds, screenings in the shape of COMPAS, a check a day"),
+];
+
+fn title(workload: &str) -> &str {
+    TITLES.iter().find(|(name, _)| *name == workload).map_or(workload, |(_, title)| title)
+}
+
+/// Workloads that were measured, in order.
+fn workloads(measured: &[Measurement]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = measured.iter().map(|one| one.workload).collect();
+    names.dedup();
+    names
+}
+
+fn find<'a>(measured: &'a [Measurement], workload: &str, trials: u64, who: &str) -> Option<&'a Measurement> {
+    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
+}
+
+/// Seconds of a whole run, and how many times as long as fairstream's.
+pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
+    let mut text = String::new();
+    for workload in workloads(measured) {
+        let of: Vec<&Measurement> = measured.iter().filter(|one| one.workload == workload).collect();
+        let mut sizes: Vec<u64> = of.iter().map(|one| one.trials).collect();
+        sizes.dedup();
+        sizes.sort_unstable();
+        sizes.dedup();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "\n## {}\n\nTimes as long as fairstream takes; fairstream itself in nanoseconds an event.\n",
+            title(workload)
+        );
+        let heads: Vec<String> = sizes.iter().map(|size| format!(" {} |", thousands(*size))).collect();
+        let _ = writeln!(text, "| trials |{}\n| --- |{}", heads.concat(), " ---: |".repeat(sizes.len()));
+        for rival in rivals.iter().filter(|rival| of.iter().any(|one| one.who == rival.name)) {
+            let cells: Vec<String> = sizes
+                .iter()
+                .map(|trials| {
+                    let ours = find(measured, workload, *trials, FAIRSTREAM);
+                    let cell = match (find(measured, workload, *trials, rival.name), ours) {
+                        (Some(one), _) if rival.name == FAIRSTREAM => format!("{} ns", short(one.median())),
+                        (Some(one), Some(ours)) if one.last().ended => {
+                            format!("{} ×", short(one.median() / ours.median()))
+                        }
+                        (Some(one), Some(ours)) => {
+                            let least = one.last().elapsed.as_secs_f64() / whole(ours);
+                            format!("> {} ×", short(least))
+                        }
+                        _ => "–".to_owned(),
+                    };
+                    format!(" {cell} |")
+                })
+                .collect();
+            let _ = writeln!(text, "| {} |{}", rival.name, cells.concat());
+        }
+    }
+    text
+}
+
+/// Seconds of a whole run.
+fn whole(one: &Measurement) -> f64 {
+    one.median() * one.last().events as f64 / 1e9
+}
+
+/// Time over trials, both logarithmic: a file name and its text for each workload.
+pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String, String)> {
+    let mut figures = Vec::new();
+    for workload in workloads(measured) {
+        let series = |rival: &Rival| {
+            let of = measured.iter().filter(|one| one.workload == workload && one.who == rival.name);
+            let points: Vec<(f64, f64)> = of
+                .filter(|one| one.last().ended)
+                .map(|one| ((one.trials as f64).log10(), whole(one).max(1e-9).log10()))
+                .collect();
+            (points.len() > 1).then(|| Series::new(rival.name, points))
+        };
+        let series: Vec<Series> = rivals.iter().filter_map(series).collect();
+        if series.is_empty() {
+            continue;
+        }
+        let sizes = measured.iter().filter(|one| one.workload == workload).map(|one| one.trials);
+        let (least, most) = (sizes.clone().min().unwrap_or(1), sizes.max().unwrap_or(1));
+        let powers = |low: i32, high: i32, unit: &str| {
+            (low..=high)
+                .map(|power| (f64::from(power), format!("{}{unit}", power_of_ten(power))))
+                .collect::<Vec<_>>()
+        };
+        let (from, to) = ((least as f64).log10().floor() as i32, (most as f64).log10().ceil() as i32);
+        let plot = LinePlot {
+            title: title(workload).to_owned(),
+            description: format!(
+                "Seconds of a whole run over the number of trials, for {} contestants",
+                series.len()
+            ),
+            x: Axis::new("trials").within(f64::from(from), f64::from(to)).ticks(powers(from, to, "")),
+            y: Axis::new("seconds").within(-6.0, 2.0).ticks(powers(-6, 2, "")),
+            series,
+            limits: Vec::new(),
+        };
+        figures.push((format!("{workload}.svg"), plot.svg()));
+    }
+    figures
+}
+
+fn power_of_ten(power: i32) -> String {
+    match power {
+        0 => "1".to_owned(),
+        1 => "10".to_owned(),
+        power => {
+            let power = power.to_string();
+            let digits = power.chars().map(|c| match c {
+                '-' => '⁻',
+                '1' => '¹',
+                '2' => '²',
+                '3' => '³',
+                digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or_default()).unwrap_or(digit),
+            });
+            format!("10{}", digits.collect::<String>())
+        }
+    }
+}
+
+pub(crate) fn json(comparison: &Comparison) -> Value {
+    let measurements = comparison.measured.iter().map(|one| {
+        let [least, median, most] = one.ns_per_event();
+        let last = one.last();
+        json!({
+            "workload": one.workload,
+            "contestant": one.who,
+            "trials": one.trials,
+            "events": last.events,
+            "triggers": last.triggers.count,
+            "checksum": last.triggers.checksum.to_string(),
+            "ended": last.ended,
+            "runs": one.runs.len(),
+            "ns_per_event": { "min": least, "median": median, "max": most },
+            "live_bytes": last.live_bytes,
+        })
+    });
+    json!({
+        "measurements": Vec::from_iter(measurements),
+        "versions": comparison.versions,
+        "missing": comparison.missing,
+    })
+}
+
+/// fairstream now against an earlier `results.json`: how many times as long each workload takes.
+pub(crate) fn against(baseline: &Value, measured: &[Measurement]) -> String {
+    let mut text = String::from(
+        "\n## Since the baseline\n\n| workload | trials | then, ns an event | now | now / then |\n| --- | ---: | ---: | ---: | ---: |\n",
+    );
+    let earlier = baseline["measurements"].as_array().map_or(&[][..], Vec::as_slice);
+    for one in measured.iter().filter(|one| one.who == FAIRSTREAM) {
+        let then = earlier.iter().find(|then| {
+            then["workload"] == one.workload
+                && then["contestant"] == FAIRSTREAM
+                && then["trials"] == one.trials
+        });
+        let Some(then) = then.and_then(|then| then["ns_per_event"]["median"].as_f64()) else { continue };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {:.2} |",
+            one.workload,
+            thousands(one.trials),
+            short(then),
+            short(one.median()),
+            one.median() / then
+        );
+    }
+    text
+}
+
+/// Three digits or so.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        value if value >= 1000.0 => thousands(value.round() as u64),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

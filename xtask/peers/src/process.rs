@@ -1,0 +1,151 @@
+//! Peers that are programs of their own.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use bench::measure::Run;
+use bench::triggers::Triggers;
+use bench::workload::{Task, Workload};
+use fairstream_core::Time;
+
+use crate::files::{self, Span};
+
+/// Where programs and files are.
+pub(crate) struct Tools {
+    /// A Python with what could be installed for it.
+    pub(crate) python: PathBuf,
+    pub(crate) rtlola_cli: Option<PathBuf>,
+    pub(crate) folder: PathBuf,
+}
+
+/// How a script is told what to do.
+fn task_name(task: Task) -> &'static str {
+    match task {
+        Task::Hiring { daily: false, .. } => "hiring",
+        Task::Hiring { daily: true, .. } => "hiring-daily",
+        Task::Seminar { daily: false } => "seminar",
+        Task::Seminar { daily: true } => "seminar-daily",
+        Task::Odds(bench::hand::Horizon::Exact) => "odds-exact",
+        Task::Odds(bench::hand::Horizon::Ticks) => "odds-ticks",
+    }
+}
+
+impl Tools {
+    /// Runs a script once; the run, and the version that it says it is.
+    pub(crate) fn script(
+        &self,
+        file: &str,
+        workload: &Workload,
+        trials: u64,
+        limit: Duration,
+    ) -> anyhow::Result<(Run, String)> {
+        let (events, Span { start, end }) = self.events(workload, trials, "")?;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(file);
+        let child = Command::new(&self.python)
+            .arg(&script)
+            .arg(task_name(workload.task))
+            .arg(&events)
+            .arg(start.0.to_string())
+            .arg(end.map_or("-".to_owned(), |end| end.0.to_string()))
+            .arg(limit.as_secs_f64().to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| self.python.display().to_string())?;
+        // A script looks at the clock itself; reading the events may take as long again.
+        let Some(output) = wait(child, limit * 2 + Duration::from_secs(60))? else {
+            return Ok((stopped(limit), String::new()));
+        };
+        let said: serde_json::Value =
+            serde_json::from_str(&output).with_context(|| format!("{file} says: {output}"))?;
+        let number = |name: &str| said[name].as_u64().with_context(|| format!("{file} says no `{name}`"));
+        let run = Run {
+            elapsed: Duration::from_secs_f64(said["seconds"].as_f64().unwrap_or_default()),
+            events: number("events")?,
+            triggers: Triggers { count: number("count")?, checksum: number("checksum")? },
+            live_bytes: 0,
+            ended: said["ended"].as_bool().unwrap_or_default(),
+        };
+        Ok((run, said["version"].as_str().unwrap_or_default().to_owned()))
+    }
+
+    /// Runs the command of RTLola once, from its start to its end.
+    pub(crate) fn rtlola_cli(
+        &self,
+        workload: &Workload,
+        trials: u64,
+        limit: Duration,
+    ) -> anyhow::Result<(Run, String)> {
+        let Some(program) = &self.rtlola_cli else { bail!("rtlola-cli is not there") };
+        let (events, _) = self.events(workload, trials, "#")?;
+        let begun = Instant::now();
+        let child = Command::new(program)
+            .args(["monitor", "--offline", "relative-nanos", "--verbosity", "violations"])
+            .args(["--output-time-format", "relative-nanos", "--csv-in"])
+            .args([&events, &workload.file])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| program.display().to_string())?;
+        let Some(output) = wait(child, limit)? else { return Ok((stopped(limit), String::new())) };
+        let elapsed = begun.elapsed();
+        let mut triggers = Triggers::default();
+        for line in output.lines().filter(|line| line.contains("Trigger")) {
+            let digits: String =
+                line.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+            triggers.fired(Time(digits.parse().with_context(|| format!("rtlola-cli says: {line}"))?), 0, 0);
+        }
+        let events = std::fs::read_to_string(&events)?.lines().count() as u64 - 1;
+        Ok((Run { elapsed, events, triggers, live_bytes: 0, ended: true }, "0.1.2".to_owned()))
+    }
+
+    /// The file of events, written if it is not there.
+    fn events(&self, workload: &Workload, trials: u64, silent: &str) -> anyhow::Result<(PathBuf, Span)> {
+        let kind = if silent.is_empty() { "" } else { "-rtlola" };
+        let path = self.folder.join(format!("{}-{trials}{kind}.csv", workload.name));
+        let span = files::write(workload, trials, silent, &path)?;
+        Ok((path, span))
+    }
+}
+
+fn stopped(limit: Duration) -> Run {
+    Run { elapsed: limit, events: 0, triggers: Triggers::default(), live_bytes: 0, ended: false }
+}
+
+/// What a process says, or `None` if it is stopped because it takes too long.
+fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<String>> {
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let out = std::thread::spawn(move || {
+        let mut text = String::new();
+        out.as_mut().map(|out| out.read_to_string(&mut text)).transpose().map(|_| text)
+    });
+    let err = std::thread::spawn(move || {
+        let mut text = String::new();
+        err.as_mut().map(|err| err.read_to_string(&mut text)).transpose().map(|_| text)
+    });
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > limit => {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let read = |reader: std::thread::JoinHandle<std::io::Result<String>>| match reader.join() {
+        Ok(text) => Ok(text?),
+        Err(_) => bail!("cannot read what a peer says"),
+    };
+    let (out, err) = (read(out)?, read(err)?);
+    match status {
+        None => Ok(None),
+        Some(status) if status.success() => Ok(Some(out)),
+        Some(status) => bail!("a peer ended with {status}: {}", err.lines().last().unwrap_or_default()),
+    }
+}

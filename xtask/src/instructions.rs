@@ -1,0 +1,87 @@
+//! `cargo xtask bench instructions`: what an event costs in instructions, which are the same on every run, against
+//! what it may cost. A change that makes the engine slower does not pass unnoticed, however busy the machine is.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::bench::root;
+use crate::cargo;
+
+/// Workloads and the most instructions an event may take.
+const BOUNDS: &str = "xtask/instructions.txt";
+/// Two runs: what they have in common, the start above all, is no cost of an event.
+const TRIALS: [u64; 2] = [2_000, 4_000];
+/// How many per cent more than noted is too much: compilers differ.
+const TOLERANCE: f64 = 10.0;
+
+/// Counts, and compares; with `--note`, writes down what was counted instead.
+pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
+    let is_noted = match options {
+        [] => false,
+        ["--note"] => true,
+        _ => bail!("`bench instructions` takes no option but --note"),
+    };
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("instructions: SKIPPED, as there is no valgrind here");
+        return Ok(());
+    }
+    cargo(&["build", "--release", "-p", "bench", "--bin", "bench-once"], &[])?;
+    let path = root()?.join(BOUNDS);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut noted = String::new();
+    let mut too_many = Vec::new();
+    for line in text.lines() {
+        let Some((workload, bound)) = line.split_once(' ').filter(|_| !line.starts_with('#')) else {
+            // Writing to a string cannot fail.
+            let _ = writeln!(noted, "{line}");
+            continue;
+        };
+        let bound: f64 = bound.trim().parse().with_context(|| format!("{BOUNDS}: `{line}`"))?;
+        let counts = TRIALS.map(|trials| count(workload, trials));
+        let [Ok((few, few_events)), Ok((many, many_events))] = counts else {
+            let reason =
+                counts.into_iter().find_map(Result::err).map_or(String::new(), |error| format!("{error:#}"));
+            bail!("{workload}: {reason}");
+        };
+        let cost = (many - few) as f64 / (many_events - few_events) as f64;
+        let change = (cost / bound - 1.0) * 100.0;
+        println!("{workload}: {cost:.0} instructions an event, {bound:.0} noted ({change:+.1} %)");
+        if change > TOLERANCE {
+            too_many.push(workload.to_owned());
+        }
+        let _ = writeln!(noted, "{workload} {cost:.0}");
+    }
+    if is_noted {
+        return std::fs::write(&path, noted).with_context(|| path.display().to_string());
+    }
+    if !too_many.is_empty() {
+        bail!(
+            "{} costs over {TOLERANCE} % more than {BOUNDS} notes; if that is the price of something worth it, \
+             `cargo xtask bench instructions --note`",
+            too_many.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// The instructions of a run, and its events.
+fn count(workload: &str, trials: u64) -> anyhow::Result<(u64, u64)> {
+    let program = Path::new("target/release/bench-once");
+    let root = root()?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(root.join(program))
+        .args([workload, &trials.to_string()])
+        .current_dir(root)
+        .output()
+        .context("valgrind")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let collected =
+        said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
+    let instructions = collected.and_then(|count| count.parse().ok());
+    let events = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    instructions.zip(events).with_context(|| format!("valgrind says: {said}"))
+}
