@@ -6,8 +6,13 @@ from triggers import Stopwatch, arguments, events, report
 
 task, path, start, end, limit = arguments()
 rows, fired = events(path), []
-applications = [(key, gender, 2 * at, 1) for at, (_, key, gender, accepted) in enumerate(rows) if accepted is None]
-decisions = [(accepted, 2 * at, 1) for at, (_, _, _, accepted) in enumerate(rows) if accepted is not None]
+def signed(key):
+    """Pathway has no unsigned numbers."""
+    return key - (1 << 64) if key >= 1 << 63 else key
+
+
+applications = [(signed(key), gender, 2 * at, 1) for at, (_, key, gender, accepted) in enumerate(rows) if accepted is None]
+decisions = [(signed(accepted), 2 * at, 1) for at, (_, _, _, accepted) in enumerate(rows) if accepted is not None]
 
 
 class Application(pw.Schema):
