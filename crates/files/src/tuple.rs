@@ -54,12 +54,12 @@ impl Parts {
     }
 
     pub(crate) fn finish(&mut self) -> StructArray {
-        let is_there = NullBuffer::new(self.is_there.finish());
+        let mut nulls = Some(NullBuffer::new(self.is_there.finish()));
         let parts: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect();
         // A tuple that lacks a part is none.
-        let nulls = parts.iter().fold(Some(is_there), |nulls, part| {
-            NullBuffer::union(nulls.as_ref(), part.logical_nulls().as_ref())
-        });
+        for part in &parts {
+            nulls = NullBuffer::union(nulls.as_ref(), part.logical_nulls().as_ref());
+        }
         let rows = nulls.as_ref().map_or(0, NullBuffer::len);
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         StructArray::try_new(self.fields.clone(), parts, nulls).unwrap_or_else(|_| {
