@@ -43,7 +43,7 @@ fn main() -> anyhow::Result<()> {
         let path = folder.join(format!("events.{format}"));
         data::write(format, &path, rows)?;
         let mut contestants: Vec<Contestant> = Vec::new();
-        contestants.extend(ours::contestants(format, &path));
+        contestants.extend(ours::contestants(format, &path)?);
         contestants.extend(theirs::contestants(format, &path));
         match python.as_ref() {
             Some(python) => contestants.extend(python::contestants(python, format, &path)),

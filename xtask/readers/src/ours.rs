@@ -27,6 +27,7 @@ fn factory(format: &str) -> Box<dyn SourceFactory> {
 }
 
 /// What is monitored: demographic parity, or of packets who tries many ports.
+#[derive(Clone)]
 struct Subject {
     spec: Specification,
     fairness: Option<Compiled>,
@@ -57,18 +58,27 @@ fn request(format: &str, path: &Path, wanted: &[WantedColumn]) -> SourceRequest 
     request
 }
 
-pub(crate) fn contestants(format: &'static str, path: &Path) -> [Contestant; 2] {
+pub(crate) fn contestants(format: &'static str, path: &Path) -> anyhow::Result<[Contestant; 2]> {
     let (alone, behind) = (path.to_owned(), path.to_owned());
-    [
-        Contestant::new("fairstream, source alone", Kind::Source, move || read(format, &alone)),
-        Contestant::new("fairstream, with engine and judge", Kind::Engine, move || evaluate(format, &behind)),
-    ]
+    // What is monitored is read once, before anybody looks at the clock.
+    let (wanted, subject) = (subject(format)?.wanted, subject(format)?);
+    Ok([
+        Contestant::new("fairstream, source alone", Kind::Source, move || {
+            read_columns(format, &alone, &wanted)
+        }),
+        Contestant::new("fairstream, with engine and judge", Kind::Engine, move || {
+            evaluate(format, &behind, subject.clone())
+        }),
+    ])
 }
 
 /// Reads the columns that are monitored.
 pub(crate) fn read(format: &str, path: &Path) -> anyhow::Result<usize> {
-    let subject = subject(format)?;
-    let mut source = factory(format).open(&request(format, path, &subject.wanted))?;
+    read_columns(format, path, &subject(format)?.wanted)
+}
+
+fn read_columns(format: &str, path: &Path, wanted: &[WantedColumn]) -> anyhow::Result<usize> {
+    let mut source = factory(format).open(&request(format, path, wanted))?;
     let mut rows = 0;
     while let Some(batch) = source.next_batch()? {
         if let Some(bad) = batch.rejected.first() {
@@ -80,8 +90,8 @@ pub(crate) fn read(format: &str, path: &Path) -> anyhow::Result<usize> {
 }
 
 /// A whole run, whose verdicts are forgotten.
-fn evaluate(format: &str, path: &Path) -> anyhow::Result<usize> {
-    let Subject { spec, fairness, wanted } = subject(format)?;
+fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize> {
+    let Subject { spec, fairness, wanted } = subject;
     let sources = vec![factory(format).open(&request(format, path, &wanted))?];
     let columns = Columns::bind(&wanted, &sources)?;
     let engine = Box::new(move |start| {
