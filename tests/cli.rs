@@ -191,7 +191,7 @@ fn specifications_that_are_not() {
         bad("bad.lola", "// ∧ is two bytes more\ninput a : Int64\noutput b := a + c\n".as_bytes())
     );
     assert_snapshot!("spec_types", bad("bad.lola", b"input a : Int64\noutput b := a + \"x\"\n"));
-    assert_snapshot!("spec_tuple_input", bad("bad.lola", b"input a : (Int64, Bool)\n"));
+    assert_snapshot!("spec_tuple_input", bad("bad.lola", b"input a : (Int64, Bool?)\n"));
     assert_snapshot!("spec_not_utf8", bad("bad.lola", b"input \xFF : Int64\n"));
     assert_snapshot!("spec_too_fast", bad("bad.lola", b"input a : Int64\noutput b @2GHz := 1\n"));
     assert_snapshot!("spec_very_slow", bad("slow.lola", b"input a : Int64\noutput b @0.0000000001Hz := 1\n"));

@@ -7,7 +7,7 @@ use fairstream_core::{RunOptions, Selection, Time};
 use fairstream_engine::Specification;
 use serde::Deserialize;
 
-use crate::support::{BuildFor, Collect, ENGINES, csv_sources, root, run_on};
+use crate::support::{BuildFor, Collect, ENGINES, root, run_on, sources};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,14 +64,15 @@ pub(crate) fn check(path: &Path, name: &str, engine: BuildFor) -> Result<(), Str
     assert_eq!(case.differs.is_some(), case.reference.is_some(), "a difference has a reason");
     let spec = Specification::parse("spec", &case.spec).map_err(|error| error.to_string())?;
     let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace.csv");
+    let is_json = case.trace.trim_start().starts_with('{');
+    let trace = dir.path().join(if is_json { "trace.jsonl" } else { "trace.csv" });
     std::fs::write(&trace, &case.trace).unwrap();
     let time = |text: &Option<String>| text.as_ref().map(|text| text.parse::<Time>().unwrap());
     let options = RunOptions { since: time(&case.since), until: time(&case.until), ..RunOptions::default() };
     let select = if case.select == Expected::Triggers { Selection::Triggers } else { Selection::Changes };
     let collect = Collect::new(select);
     let report =
-        run_on(engine, &spec, csv_sources(&spec, &[trace], 8192), vec![Box::new(collect.clone())], options);
+        run_on(engine, &spec, sources(&spec, &[trace], 8192), vec![Box::new(collect.clone())], options);
     if name == "reference" && case.reference.as_deref() == Some("refused") {
         return report.error.map(|_| ()).ok_or_else(|| "the reference engine does not refuse it".to_owned());
     }

@@ -1,4 +1,4 @@
-//! Files that other programs wrote: `tests/data/make_foreign.py` says how. The same events in all of them
+//! Files that other programs wrote: `make_foreign.py` and `make_json.py` in `tests/data` say how. The same events in all of them
 //! must give the same verdicts; what cannot be read must be refused in words.
 
 use std::path::Path;
@@ -20,6 +20,19 @@ fn changes(input: &str, more: &[&str]) -> String {
     assert_eq!(code, 1, "{input}: {err}");
     out
 }
+
+/// In `tests/data/json`; `make_json.py` says how they were written.
+const JSON: [&str; 9] = [
+    "json/python.jsonl",
+    "json/python_utf8.jsonl",
+    "json/python_compact.jsonl",
+    "json/python_absent.jsonl",
+    "json/python_nested.jsonl?columns=id:is.id,gender:is.gender,salary:is.salary,accepted:is.accepted,region:is.region,date:is.date",
+    "json/jq.jsonl",
+    "json/jq_from_array.jsonl",
+    "json/jq_ascii_sorted.jsonl",
+    "json/jq_texts.jsonl",
+];
 
 const FILES: [&str; 17] = [
     "foreign/pyarrow_snappy.parquet",
@@ -45,12 +58,14 @@ const FILES: [&str; 17] = [
 fn the_same_events_give_the_same_verdicts() {
     let expected = changes("foreign/events.csv", &[]);
     assert!(expected.lines().count() > 500);
-    for input in FILES {
+    for input in FILES.iter().chain(&JSON) {
         assert_eq!(changes(input, &[]), expected, "{input}");
     }
-    let files = std::fs::read_dir(root().join("tests/data/foreign")).unwrap();
+    let files = ["foreign", "json"]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(root().join("tests/data").join(folder)).unwrap());
     for file in files.map(|file| file.unwrap().file_name().into_string().unwrap()) {
-        let known = FILES.iter().any(|known| known.contains(&file));
+        let known = FILES.iter().chain(&JSON).any(|known| known.contains(&file));
         assert!(known || file.starts_with("bad_") || file == "events.csv", "{file} is tested by nobody");
     }
 }
@@ -59,7 +74,7 @@ fn the_same_events_give_the_same_verdicts() {
 fn a_part_of_the_time_is_the_same_part_of_every_file() {
     let span = ["--since", "2026-01-01T20:00:00Z", "--until", "2026-01-02T03:00:00Z"];
     let expected = changes("foreign/events.csv", &span);
-    for input in FILES {
+    for input in FILES.iter().chain(&JSON) {
         assert_eq!(changes(input, &span), expected, "{input}");
     }
 }
@@ -92,6 +107,11 @@ fn what_cannot_be_read_is_refused_in_words() {
         ),
         ("foreign/pyarrow_lake?columns=salary:region", "from the name of its folder: `eu` is not a Float64"),
         ("foreign/polars.parquet?sort=yes", "option `sort=yes`"),
+        ("json/bad_python_array.json", "row 1: it is an array; write one object a line (`jq -c '.[]'`"),
+        ("json/bad_python_indent.json", "row 1: it is cut off: an object has to end on the line"),
+        ("json/bad_jq_indent.json", "row 1: it is cut off: an object has to end on the line"),
+        ("json/bad_python_nan.jsonl", "row 1: it is not JSON: expected value at character"),
+        ("json/bad_jq_seq.jsonl", "row 1: it is not JSON: expected value at character 1"),
     ] {
         let (code, _, err) = run(&["run", "foreign.lola", input, "-q"]);
         assert_eq!(code, 2, "{input}: {err}");

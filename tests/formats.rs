@@ -129,6 +129,82 @@ fn verdicts(factory: &dyn SourceFactory, path: &Path, max_rows: usize, sort: boo
     collect.lines()
 }
 
+/// Tuples take every way that other values take: sorted, merged with an input that has none, from every format.
+#[test]
+fn tuples_are_the_same_in_every_format() {
+    const TUPLES: &str = "
+input at : (UInt8, (String, Float64))
+input n : Int64
+output first := at.0
+output ats @n := at.hold(or: (0, (\"\", 0.0)))
+output seen(name, part)
+  spawn with (at.1, at.0)
+  eval @at when at.1 = name with seen(name, part).last(or: 0) + 1
+trigger at.1 = (\"b\", 0.5) \"found\"";
+    let spec = Specification::parse("tuples", TUPLES).unwrap();
+    let wanted = spec.wanted().to_vec();
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let text: String = (0..40)
+        .map(|row| {
+            let (name, half) = (["a", "b", "c"][row % 3], row % 2);
+            match row % 5 {
+                4 => format!("{{\"time\":{row},\"n\":{row}}}\n"),
+                _ => format!("{{\"time\":{row},\"at\":[{},[\"{name}\",{half}.5]]}}\n", row % 4),
+            }
+        })
+        .collect();
+    std::fs::write(at("a.jsonl"), &text).unwrap();
+    let request = |path: &Path, rows: usize| SourceRequest {
+        location: path.to_str().unwrap().to_owned(),
+        wanted: wanted.clone(),
+        context: SourceContext { max_rows: NonZeroUsize::new(rows).unwrap(), ..SourceContext::default() },
+        ..SourceRequest::default()
+    };
+    let open = |factory: &dyn SourceFactory, name: &str, rows: usize| {
+        factory.open(&request(&at(name), rows)).unwrap()
+    };
+    let heard = |sources: Vec<Box<dyn Source>>| {
+        let collect = Collect::new(Selection::Changes);
+        let report = run(&spec, sources, vec![Box::new(collect.clone())], RunOptions::default());
+        assert!(report.error.is_none(), "{:?}", report.error);
+        collect.lines()
+    };
+    let mut batches = Vec::new();
+    let mut source = open(&JsonSources, "a.jsonl", 7);
+    while let Some(batch) = source.next_batch().unwrap() {
+        batches.push(batch);
+    }
+    let (none, relative) = (Options::default(), TimeFormat::Relative);
+    write(&ParquetEventWriters, &at("a.parquet"), &none, relative, &batches);
+    write(&ArrowEventWriters, &at("a.arrow"), &none, relative, &batches);
+    let expected = heard(vec![open(&JsonSources, "a.jsonl", 8192)]);
+    assert!(expected.iter().filter(|line| line.contains("! found")).count() > 2, "{expected:#?}");
+    for rows in [1, 3, 8192] {
+        assert_eq!(heard(vec![open(&JsonSources, "a.jsonl", rows)]), expected, "JSON in batches of {rows}");
+        assert_eq!(
+            heard(vec![open(&ParquetSources, "a.parquet", rows)]),
+            expected,
+            "Parquet in batches of {rows}"
+        );
+        assert_eq!(heard(vec![open(&ArrowSources, "a.arrow", rows)]), expected, "Arrow in batches of {rows}");
+        let sorted =
+            Sorted::with_memory(open(&ArrowSources, "a.arrow", rows), SourceContext::default(), None, 64)
+                .unwrap();
+        assert_eq!(heard(vec![Box::new(sorted)]), expected, "sorted, in batches of {rows}");
+    }
+    // The rows with a number come from a file that has no tuples.
+    let (numbers, tuples): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("\"n\""));
+    std::fs::write(at("tuples.jsonl"), tuples.join("\n")).unwrap();
+    let csv = numbers.iter().map(|line| {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        format!("{},{}\n", json["time"], json["n"])
+    });
+    std::fs::write(at("numbers.csv"), "time,n\n".to_owned() + &csv.collect::<String>()).unwrap();
+    let merged = vec![open(&JsonSources, "tuples.jsonl", 3), open(&CsvSources, "numbers.csv", 2)];
+    assert_eq!(heard(merged), expected, "merged");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 

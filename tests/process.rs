@@ -99,6 +99,39 @@ fn rows_from_a_pipe_are_judged_as_they_come_and_ctrl_c_ends_in_good_order() {
     assert_eq!(lines(&folder.path("out.jsonl")), 3);
 }
 
+/// A verdict is there soon after its line, though no batch is full. One that is late may be the machine's
+/// fault; half of them are not.
+#[test]
+fn a_line_of_json_is_judged_within_50_ms_of_its_arrival() {
+    const LINES: usize = 50;
+    let folder = Folder::new(SPEC);
+    let mut child = fairstream()
+        .args(["run", "spec.lola", "-", "--to", "-", "-q"])
+        .current_dir(folder.0.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut verdicts = BufReader::new(child.stdout.take().unwrap());
+    let mut waits = Vec::new();
+    for number in 1..=LINES {
+        let written = Instant::now();
+        writeln!(input, "{{\"time\":{number},\"a\":{number}}}").unwrap();
+        let mut line = String::new();
+        verdicts.read_line(&mut line).unwrap();
+        waits.push(written.elapsed());
+        assert!(line.contains("\"positive\""), "line {number}: {line}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(input);
+    assert_eq!(end(child).0, 1);
+    waits.sort();
+    let median = waits[LINES / 2];
+    assert!(median < Duration::from_millis(50), "half of the lines waited for more than {median:?}");
+}
+
 #[test]
 fn ctrl_c_while_waiting_for_the_first_byte_ends_it() {
     let folder = Folder::new(SPEC);

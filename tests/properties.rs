@@ -13,7 +13,7 @@ use fairstream_core::{
 use fairstream_engine::{ReferenceEngine, Specification};
 use proptest::prelude::*;
 
-use crate::support::{Collect, csv_sources, line, run};
+use crate::support::{Collect, line, run, sources};
 
 /// Instances, aggregates over them, windows and clocks, so that order and time matter everywhere.
 const SPEC: &str = r#"
@@ -90,7 +90,7 @@ fn verdicts(files: &[Vec<Event>], max_rows: usize, capacity: usize, reorder: Dur
         reorder,
         ..RunOptions::default()
     };
-    let report = run(&spec, csv_sources(&spec, &paths, max_rows), vec![Box::new(collect.clone())], options);
+    let report = run(&spec, sources(&spec, &paths, max_rows), vec![Box::new(collect.clone())], options);
     assert!(report.error.is_none(), "{:?}", report.error);
     assert_eq!(report.counts.evaluated as usize, files.iter().map(Vec::len).sum::<usize>());
     collect.lines()
@@ -198,7 +198,7 @@ fn outcome(rows: &[Wrong], max_rows: usize, skip: bool, since: u64, until: u64, 
         ..RunOptions::default()
     };
     let collect = Collect::new(Selection::Changes);
-    let report = run(&spec, csv_sources(&spec, &[path], max_rows), vec![Box::new(collect.clone())], options);
+    let report = run(&spec, sources(&spec, &[path], max_rows), vec![Box::new(collect.clone())], options);
     let error = report.error.map(|error| error.to_string().split_once(".csv").unwrap().1.to_owned());
     let reported = reported.lock().unwrap().clone();
     format!("{:#?}\n{error:?}\n{reported:#?}\n{:?}", collect.lines(), report.counts)

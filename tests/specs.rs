@@ -7,7 +7,7 @@ use fairstream_core::{RunOptions, Selection, Time};
 use fairstream_engine::Specification;
 use proptest::prelude::*;
 
-use crate::support::{Collect, csv_sources, root, run};
+use crate::support::{Collect, root, run, sources};
 
 fn spec_text(name: &str) -> String {
     std::fs::read_to_string(root().join("specs/rtlola").join(name)).unwrap()
@@ -21,7 +21,7 @@ fn triggers(spec: &str, csv: &str, until: Option<Time>) -> Vec<String> {
     std::fs::write(&path, csv).unwrap();
     let collect = Collect::new(Selection::Triggers);
     let options = RunOptions { until, ..RunOptions::default() };
-    let report = run(&spec, csv_sources(&spec, &[path], 8192), vec![Box::new(collect.clone())], options);
+    let report = run(&spec, sources(&spec, &[path], 8192), vec![Box::new(collect.clone())], options);
     assert!(report.error.is_none(), "{:?}", report.error);
     collect.lines().iter().map(|line| line.split(" ! ").next().unwrap().to_owned()).collect()
 }

@@ -11,6 +11,7 @@ use fairstream_core::{
 };
 use fairstream_csv::CsvSources;
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
+use fairstream_json::JsonSources;
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -100,8 +101,8 @@ impl Sink for Collect {
     }
 }
 
-/// Opens CSV files for a specification, in batches of that size.
-pub(crate) fn csv_sources(spec: &Specification, paths: &[PathBuf], max_rows: usize) -> Vec<Box<dyn Source>> {
+/// Opens files of CSV or JSON lines for a specification, in batches of that size.
+pub(crate) fn sources(spec: &Specification, paths: &[PathBuf], max_rows: usize) -> Vec<Box<dyn Source>> {
     let open = |path: &PathBuf| {
         let request = SourceRequest {
             location: path.to_str().unwrap().to_owned(),
@@ -112,7 +113,8 @@ pub(crate) fn csv_sources(spec: &Specification, paths: &[PathBuf], max_rows: usi
             },
             ..SourceRequest::default()
         };
-        CsvSources.open(&request).unwrap()
+        let is_json = path.extension().is_some_and(|ending| ending == "jsonl");
+        if is_json { JsonSources.open(&request).unwrap() } else { CsvSources.open(&request).unwrap() }
     };
     paths.iter().map(open).collect()
 }

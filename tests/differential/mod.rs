@@ -140,7 +140,7 @@ fn the_engines_agree() {
                  cut down, in {}:\n{}\n{}",
                 path.display(),
                 case.spec(),
-                case.trace.csv(),
+                case.trace.text(),
             );
         }
     }
@@ -212,7 +212,7 @@ fn a_snapshot_changes_nothing() {
     );
     if let Some((number, case, difference)) = found {
         let case = cut_down(case, restored);
-        panic!("case {number} of seed {seed}: {difference}\n{}\n{}", case.spec(), case.trace.csv());
+        panic!("case {number} of seed {seed}: {difference}\n{}\n{}", case.spec(), case.trace.text());
     }
 }
 
@@ -274,7 +274,7 @@ fn an_engine_that_errs_is_found_and_its_case_cut_down() {
     let (_, case, difference) = search(1, 200, forgetful, &Mutex::default()).expect("a difference");
     assert!(difference.contains("8, reference says 7"), "{difference}");
     let case = cut_down(case, forgetful);
-    let (spec, csv) = (case.spec(), case.trace.csv());
+    let (spec, csv) = (case.spec(), case.trace.text());
     assert!(case.declarations.len() <= 2 && case.trace.events.len() <= 3, "{spec}\n{csv}");
     let text = report::toml(&case, 1, 2, &difference);
     assert!(text.contains("= 7"), "{text}");

@@ -30,7 +30,7 @@ pub(super) fn toml(case: &Case, seed: u64, number: usize, difference: &str) -> S
     format!(
         "rationale = {rationale}\nselect = \"changes\"\n{until}\nspec = '''\n{}'''\n\ntrace = '''\n{}'''\n\nexpect = '''\n{}'''\n",
         case.spec(),
-        case.trace.csv(),
+        case.trace.text(),
         expected.concat(),
     )
 }

@@ -82,8 +82,11 @@ fn input_type(random: &mut Random) -> Ty {
         Ty::Fixed,
         Ty::UFixed,
         Ty::Bytes,
+        Ty::Tuple(vec![FLOAT, FLOAT]),
+        Ty::Tuple(vec![Ty::UInt(8), Ty::Text, Ty::Bool]),
+        Ty::Tuple(vec![Ty::Fixed, Ty::Tuple(vec![INT, Ty::Bytes]), FLOAT]),
     ];
-    types[random.weighted(&[20, 16, 12, 16, 10, 5, 5, 2, 5, 1, 3])].clone()
+    types[random.weighted(&[20, 16, 12, 16, 10, 5, 5, 2, 5, 1, 5, 5, 5, 3])].clone()
 }
 
 fn output_type(random: &mut Random) -> Ty {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int16Array, Int32Array,
-    Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    Int64Array, RecordBatch, StringArray, StructArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use fairstream_core::{EventBatch, Position, WantedColumn};
 
 use super::draft::Input;
@@ -16,7 +17,7 @@ use super::random::Random;
 pub(super) struct Event {
     /// In milliseconds since the clock started.
     pub(super) time: i64,
-    /// One for each input, as CSV writes it.
+    /// One for each input, as CSV writes it, or JSON if it is a tuple.
     pub(super) values: Vec<Option<String>>,
 }
 
@@ -51,8 +52,29 @@ impl Trace {
         Trace { columns: inputs.iter().map(|input| input.name.clone()).collect(), events, until }
     }
 
-    /// As CSV with times relative to the start of the clock.
-    pub(super) fn csv(&self) -> String {
+    /// As CSV with times relative to the start of the clock; as JSON lines where there are tuples.
+    pub(super) fn text(&self) -> String {
+        let mut values = self.events.iter().flat_map(|event| &event.values).flatten();
+        if values.any(|value| value.starts_with('[')) { self.json() } else { self.csv() }
+    }
+
+    fn json(&self) -> String {
+        let mut text = String::new();
+        for event in &self.events {
+            text += &format!("{{\"time\":{}", seconds(event.time));
+            for (name, value) in self.columns.iter().zip(&event.values) {
+                match value {
+                    Some(value) if value.starts_with('[') => text += &format!(",\"{name}\":{value}"),
+                    Some(value) => text += &format!(",\"{name}\":{value:?}"),
+                    None => {}
+                }
+            }
+            text += "}\n";
+        }
+        text
+    }
+
+    fn csv(&self) -> String {
         let mut text = format!("time,{}\n", self.columns.join(","));
         for event in &self.events {
             let values: Vec<&str> =
@@ -117,6 +139,23 @@ fn array(data_type: &DataType, texts: &[Option<&str>]) -> ArrayRef {
             let digits = |text: &str| (parse::<f64>(text) * 100.0) as i128 * 10_i128.pow(*scale as u32 - 2);
             let array: Decimal128Array = texts.iter().map(|text| text.map(digits)).collect();
             Arc::new(array.with_precision_and_scale(*precision, *scale).expect("digits"))
+        }
+        DataType::Struct(parts) => {
+            let tuples: Vec<Option<Vec<serde_json::Value>>> =
+                texts.iter().map(|text| text.map(|text| serde_json::from_str(text).unwrap())).collect();
+            let part = |(index, part): (usize, &FieldRef)| {
+                let text = |tuple: &Option<Vec<serde_json::Value>>| {
+                    tuple.as_ref().map(|tuple| match &tuple[index] {
+                        serde_json::Value::String(text) => text.clone(),
+                        other => other.to_string(),
+                    })
+                };
+                let texts: Vec<Option<String>> = tuples.iter().map(text).collect();
+                array(part.data_type(), &texts.iter().map(Option::as_deref).collect::<Vec<_>>())
+            };
+            let columns = parts.iter().enumerate().map(part).collect();
+            let nulls = NullBuffer::from_iter(texts.iter().map(Option::is_some));
+            Arc::new(StructArray::new(parts.clone(), columns, Some(nulls)))
         }
         other => panic!("no input has the type {other}"),
     }

@@ -65,7 +65,8 @@ impl Ty {
         })
     }
 
-    /// What an input of this type can be in a trace, as CSV writes it. Few values, so that they meet.
+    /// What an input of this type can be in a trace, as CSV writes it, or JSON if it is a tuple. Few
+    /// values, so that they meet.
     pub(super) fn domain(&self) -> Vec<String> {
         let numbers = |from: i64, to: i64| (from..=to).map(|number| number.to_string()).collect();
         let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -76,7 +77,21 @@ impl Ty {
             Ty::Float(_) => (-6..18).map(quarters).collect(),
             Ty::Fixed => (-3..9).map(quarters).collect(),
             Ty::UFixed => (0..9).map(quarters).collect(),
-            Ty::Text | Ty::Tuple(_) => texts(&["F", "M", "D"]),
+            Ty::Text => texts(&["F", "M", "D"]),
+            Ty::Tuple(parts) => {
+                let tuple = |step: usize| {
+                    let value = |(index, part): (usize, &Ty)| {
+                        let domain = part.domain();
+                        let text = &domain[step * (index + 2) / 2 % domain.len()];
+                        match part {
+                            Ty::Text | Ty::Bytes => format!("{text:?}"),
+                            _ => text.clone(),
+                        }
+                    };
+                    format!("[{}]", parts.iter().enumerate().map(value).collect::<Vec<_>>().join(","))
+                };
+                (0..6).map(tuple).collect()
+            }
             Ty::Bytes => texts(&["00", "41ff", "a0"]),
         }
     }

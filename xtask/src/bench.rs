@@ -37,7 +37,7 @@ pub(crate) fn root() -> anyhow::Result<&'static Path> {
 }
 
 /// Where results go.
-fn folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let out = root()?.join("target/bench");
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     Ok(out)

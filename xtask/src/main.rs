@@ -9,6 +9,7 @@
 mod bench;
 mod ci;
 mod instructions;
+mod readers;
 mod reproduce;
 
 use std::process::{Command, ExitCode};
@@ -23,6 +24,8 @@ cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
                     the engines against each other and against loops by hand, and what must hold of it
 cargo xtask bench instructions [--note]
                     what an event costs in instructions, against what it may cost; part of ci
+cargo xtask bench adapters [--quick] [--only FORMAT] [--lake GIGABYTES]
+                    the sources against the fastest readers of their formats; a folder of Parquet of that size
 cargo xtask reproduce [NAME] [--quick]
                     the experiments of the paper, into target/reproduce/reproduce.md, with figures";
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["bench", "engine", options @ ..] => bench::engine(options),
+        ["bench", "adapters", options @ ..] => readers::adapters(options),
         ["bench", "instructions", options @ ..] => instructions::run(options),
         ["bench", options @ ..] => bench::peers(options),
         ["ci"] => ci::run(),

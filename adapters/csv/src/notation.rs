@@ -25,8 +25,7 @@ impl Notation {
         }
     }
 
-    /// Appends what a field says to a column. On an error the column is one shorter than its
-    /// neighbours.
+    /// Appends what a field says to a column, which may have got no value or none yet on an error.
     pub(crate) fn append(&self, field: &[u8], column: &mut Column) -> Result<(), String> {
         if (field.is_empty() && !(column.is_text() && self.empty_is_value))
             || (!self.null.is_empty() && field == self.null.as_bytes())

@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Instant;
 
+use arrow::datatypes::DataType;
 use fairstream_core::{
     Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
-    SourceRequest, Time, TimeFormat, TimeReader,
+    SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
-use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, no_time_column, shortened};
+use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, no_time_column, shortened, type_name};
 
 use crate::notation::Notation;
 use crate::record::Records;
@@ -49,6 +50,9 @@ impl SourceFactory for CsvSources {
         let (mut fields, mut wanted) = (Vec::new(), Vec::new());
         for column in &request.wanted {
             if let Some(field) = find(&header, &column.name).map_err(|text| open_failed(text.into()))? {
+                if matches!(column.data_type, DataType::Struct(_)) {
+                    return Err(open_failed(no_tuples(column).into()));
+                }
                 fields.push(field);
                 wanted.push(column.clone());
             }
@@ -65,6 +69,15 @@ impl SourceFactory for CsvSources {
         }
         Ok(Box::new(source))
     }
+}
+
+fn no_tuples(column: &WantedColumn) -> String {
+    format!(
+        "a field of column `{}` cannot be {}; declare an input for each part, or read JSON lines, in which \
+         a tuple is an array",
+        column.name,
+        type_name(&column.data_type)
+    )
 }
 
 struct CsvRows {

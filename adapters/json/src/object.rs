@@ -183,7 +183,10 @@ fn append(raw: &str, column: &mut Column) -> Result<(), String> {
         }
         Some(b'"') => column.append(&text(raw)?),
         Some(b'{') => is_not("an object"),
-        Some(b'[') => is_not("an array"),
+        Some(b'[') => match column.parts() {
+            None => is_not("an array"),
+            Some(count) => append_tuple(raw, count, column),
+        },
         Some(b't' | b'f') if !matches!(column.data_type(), DataType::Boolean) => is_not(&format!("`{raw}`")),
         Some(_) if column.is_text() => is_not(&format!("the number `{}`", shortened(raw))),
         Some(_) => match whole(raw) {
@@ -191,6 +194,19 @@ fn append(raw: &str, column: &mut Column) -> Result<(), String> {
             _ => column.append(raw),
         },
     }
+}
+
+/// Appends an array to a column of tuples with so many parts.
+fn append_tuple(raw: &str, count: usize, column: &mut Column) -> Result<(), String> {
+    let parts: Vec<&RawValue> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+    if parts.len() != count {
+        let (found, wanted) = (parts.len(), type_name(column.data_type()));
+        return Err(format!("an array of {found} is not {wanted}"));
+    }
+    column.append_tuple(|index, part| match parts[index].get() {
+        "null" => Err("there is none (a tuple without all of its parts is no value)".to_owned()),
+        raw => append(raw, part),
+    })
 }
 
 /// The text of a string, or whatever else is written.
@@ -253,17 +269,20 @@ fn no_time(path: &str, line: &str) -> String {
 mod tests {
     use super::*;
     use arrow::array::{Array, ArrayRef};
+    use arrow::datatypes::Field;
     use arrow::util::display::array_value_to_string;
     use fairstream_core::TimeFormat;
 
     /// What a line says: its time and its values, `∅` for none, or what is wrong with it.
     fn read(line: &str) -> String {
+        let part = |name, data_type| Field::new(name, data_type, false);
         let types = [
             ("id", DataType::UInt8),
             ("who.name", DataType::Utf8),
             ("who.score", DataType::Float64),
             ("ok", DataType::Boolean),
             ("sum", DataType::Decimal128(28, 3)),
+            ("pair", DataType::Struct(vec![part("0", DataType::UInt8), part("1", DataType::Utf8)].into())),
         ];
         let mut columns: Vec<Column> = types.iter().map(|(_, ty)| Column::new(ty).unwrap()).collect();
         let mut wanted = Wanted::new("time", types.iter().map(|(path, _)| (*path).to_owned()));
@@ -284,13 +303,25 @@ mod tests {
     #[test]
     fn an_object_says_what_is_wanted_of_it() {
         for (line, expected) in [
-            (r#"{"time": 1, "id": 5, "ok": true}"#, "1s 5 ∅ ∅ true ∅"),
-            (r#"{"ok":null,"more":[{"id":3}],"time":"2.5","id":"7"}"#, "2.5s 7 ∅ ∅ ∅ ∅"),
-            (r#"{"time":1,"who":{"score":1e3,"name":"a\"\u00e4","x":{}}}"#, "1s ∅ a\"ä 1000.0 ∅ ∅"),
-            (r#"{"time":1,"who.name":"dotted"}"#, "1s ∅ dotted ∅ ∅ ∅"),
-            (r#"{"time":1,"who":5}"#, "1s ∅ ∅ ∅ ∅ ∅"),
-            (r#"{"time":1,"id":5.0}"#, "1s 5 ∅ ∅ ∅ ∅"),
-            (r#"{"time":1,"sum":0.1}"#, "1s ∅ ∅ ∅ ∅ 0.100"),
+            (r#"{"time": 1, "id": 5, "ok": true}"#, "1s 5 ∅ ∅ true ∅ ∅"),
+            (r#"{"ok":null,"more":[{"id":3}],"time":"2.5","id":"7"}"#, "2.5s 7 ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who":{"score":1e3,"name":"a\"\u00e4","x":{}}}"#, "1s ∅ a\"ä 1000.0 ∅ ∅ ∅"),
+            (r#"{"time":1,"who.name":"dotted"}"#, "1s ∅ dotted ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who":5}"#, "1s ∅ ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"id":5.0}"#, "1s 5 ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"sum":0.1}"#, "1s ∅ ∅ ∅ ∅ 0.100 ∅"),
+            (r#"{"time":1,"pair":[7, "a\"b"]}"#, "1s ∅ ∅ ∅ ∅ ∅ {0: 7, 1: a\"b}"),
+            (r#"{"time":1,"pair":null}"#, "1s ∅ ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"pair":[7]}"#, "pair: an array of 1 is not a (UInt8, String)"),
+            (
+                r#"{"time":1,"pair":[7,null]}"#,
+                "pair: part 2: there is none (a tuple without all of its parts is no value)",
+            ),
+            (r#"{"time":1,"pair":[-1,"a"]}"#, "pair: part 1: `-1` is not a UInt8 (it is negative)"),
+            (r#"{"time":1,"pair":[7,[]]}"#, "pair: part 2: an array is not a String"),
+            (r#"{"time":1,"pair":{"0":7}}"#, "pair: an object is not a (UInt8, String)"),
+            (r#"{"time":1,"pair":7}"#, "pair: `7` is not a (UInt8, String) (write an array)"),
+            (r#"{"time":1,"id":[5]}"#, "id: an array is not a UInt8"),
             (r#"{"time":1,"id":5.5}"#, "id: `5.5` is not a UInt8 (it is not a whole number)"),
             (r#"{"time":1,"id":256}"#, "id: `256` is not a UInt8 (it is out of range)"),
             (r#"{"time":1,"id":"x"}"#, "id: `x` is not a UInt8"),

@@ -12,6 +12,8 @@ use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use fairstream_files::{Column, shortened, type_name};
 
+use crate::tuple::tuples;
+
 /// How values of one type become values of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {
@@ -20,7 +22,7 @@ pub(crate) struct Conversion {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Rule {
+pub(crate) enum Rule {
     /// They are what is wanted.
     Same,
     /// There are none.
@@ -43,6 +45,8 @@ enum Rule {
     Nanos,
     /// An instant as RFC 3339.
     Instant,
+    /// The columns of a struct, or the values of a list of fixed length, as the parts of a tuple.
+    Parts(Vec<Rule>),
 }
 
 /// A value that does not fit: where it is, and why not.
@@ -108,11 +112,27 @@ fn rule(found: &DataType, wanted: &DataType) -> Option<Rule> {
             DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_),
             DataType::Int64 | DataType::UInt64,
         ) => Rule::Nanos,
+        (found, DataType::Struct(parts)) => {
+            let found: Vec<&DataType> = match found {
+                DataType::Struct(columns) => columns.iter().map(|column| column.data_type()).collect(),
+                DataType::FixedSizeList(item, length) => {
+                    vec![item.data_type(); usize::try_from(*length).ok()?]
+                }
+                _ => return None,
+            };
+            let rules = found.iter().zip(parts).map(|(found, part)| rule(found, part.data_type()));
+            let rules = rules.collect::<Option<Vec<Rule>>>()?;
+            return (found.len() == parts.len()).then_some(Rule::Parts(rules));
+        }
         _ => return None,
     })
 }
 
-fn apply(rule: &Rule, values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
+pub(crate) fn apply(
+    rule: &Rule,
+    values: &ArrayRef,
+    wanted: &DataType,
+) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
     let fitting = |values: ArrayRef| Ok((values, Vec::new()));
     match rule {
         Rule::Same => fitting(Arc::clone(values)),
@@ -168,6 +188,7 @@ fn apply(rule: &Rule, values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef,
             let utc = lenient(values, &DataType::Timestamp(*unit, zone))?;
             checked(&utc, lenient(&utc, wanted)?, wanted)
         }
+        Rule::Parts(rules) => tuples(rules, values, wanted),
     }
 }
 
@@ -251,7 +272,6 @@ fn written(values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit
             _ => text.as_str(),
         };
         if let Err(reason) = column.append(text) {
-            column.append_null();
             misfits.push((row, reason));
         }
     }

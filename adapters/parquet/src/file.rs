@@ -106,7 +106,7 @@ impl OpenFile {
 
     /// Makes sure that the columns can be decompressed.
     pub(crate) fn check_codecs(&self, binding: &Binding) -> Result<(), Cause> {
-        let leaves: Vec<usize> = binding.paths().filter_map(|path| self.leaf(path)).collect();
+        let leaves: Vec<usize> = binding.paths().flat_map(|path| self.leaves(path)).collect();
         for group in self.metadata.metadata().row_groups() {
             for column in leaves.iter().filter_map(|leaf| group.columns().get(*leaf)) {
                 if matches!(column.compression(), Compression::BROTLI(_) | Compression::LZO) {
@@ -145,7 +145,7 @@ impl OpenFile {
             return Some(vec![only.map(|time| (time, time)); groups.len()]);
         }
         let path = binding.time_path()?;
-        let leaf = self.leaf(path)?;
+        let leaf = self.leaves(path).next()?;
         let schema = self.metadata.parquet_schema();
         // Those of texts may be cut off; those of the old timestamps of 12 bytes cannot be relied upon.
         let is_number = path.data_type.is_integer() || path.data_type.is_floating();
@@ -199,14 +199,14 @@ impl OpenFile {
     }
 
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a ColumnPath>) -> ProjectionMask {
-        let leaves: Vec<usize> = paths.filter_map(|path| self.leaf(path)).collect();
+        let leaves: Vec<usize> = paths.flat_map(|path| self.leaves(path)).collect();
         ProjectionMask::leaves(self.metadata.parquet_schema(), leaves)
     }
 
-    /// The number of a column among those that have values of their own.
-    fn leaf(&self, path: &ColumnPath) -> Option<usize> {
-        let columns = self.metadata.parquet_schema().columns();
-        columns.iter().position(|column| column.path().parts() == path.names.as_slice())
+    /// The numbers of a column, or of those inside it, among those that have values of their own.
+    fn leaves(&self, path: &ColumnPath) -> impl Iterator<Item = usize> {
+        let columns = self.metadata.parquet_schema().columns().iter().enumerate();
+        columns.filter(|(_, column)| column.path().parts().starts_with(&path.names)).map(|(index, _)| index)
     }
 }
 

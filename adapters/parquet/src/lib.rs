@@ -14,6 +14,7 @@ mod sink;
 mod source;
 mod spill;
 mod table;
+mod tuple;
 mod writer;
 
 pub use arrow_source::ArrowSources;

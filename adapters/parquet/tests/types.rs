@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Date64Array, Decimal128Array,
-    DictionaryArray, DurationMillisecondArray, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, LargeStringArray, NullArray, RecordBatch, StringArray,
-    StringViewArray, Time32SecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
-    TimestampSecondArray, UInt64Array,
+    DictionaryArray, DurationMillisecondArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, LargeStringArray, NullArray, RecordBatch,
+    StringArray, StringViewArray, StructArray, Time32SecondArray, TimestampMillisecondArray,
+    TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Fields, Int32Type};
 use arrow::ipc::writer::FileWriter;
 use arrow::util::display::array_value_to_string;
 use fairstream_core::{Options, Source, SourceFactory, SourceRequest, WantedColumn};
@@ -118,6 +119,38 @@ fn numbers_are_read_where_they_fit() {
         .unwrap();
     check(exact, &Float64, "1.2345678901234567");
     check(BooleanArray::from(vec![true]), &DataType::Boolean, "true");
+}
+
+#[test]
+fn structs_and_lists_of_fixed_length_are_tuples() {
+    let part = |name: &str, data_type: DataType| Field::new(name, data_type, false);
+    let tuple = |parts: Vec<Field>| DataType::Struct(parts.into());
+    let pair = tuple(vec![part("0", DataType::UInt8), part("1", DataType::Utf8)]);
+    let fields = Fields::from(vec![
+        Field::new("port", DataType::Int64, true),
+        Field::new("name", DataType::LargeUtf8, true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![Some(7), Some(256), None, Some(300), None])),
+        Arc::new(LargeStringArray::from(vec![Some("a"), Some("b"), Some("c"), Some("d"), None])),
+    ];
+    let nulls = NullBuffer::from(vec![true, true, true, false, false]);
+    let structs = StructArray::new(fields, columns, Some(nulls));
+    let expected = "{0: 7, 1: a}, ! part 1: `256` is not a UInt8 (it is out of range), \
+                    ! part 1 of the tuple is null, ∅, ∅";
+    check(structs.clone(), &pair, expected);
+    let one = tuple(vec![part("0", DataType::UInt8)]);
+    assert!(read(Arc::new(structs), &one).starts_with("refused: Struct("));
+    let list = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+        vec![Some(vec![Some(10), Some(1)]), None, Some(vec![Some(10), None]), Some(vec![Some(-1), Some(2)])],
+        2,
+    );
+    let address = tuple(vec![part("0", DataType::UInt8), part("1", DataType::UInt8)]);
+    let expected = "{0: 10, 1: 1}, ∅, ! part 2 of the tuple is null, \
+                    ! part 1: `-1` is not a UInt8 (it is negative)";
+    check(list.clone(), &address, expected);
+    let sliced = list.slice(2, 2);
+    check(sliced, &address, expected.strip_prefix("{0: 10, 1: 1}, ∅, ").unwrap());
 }
 
 #[test]

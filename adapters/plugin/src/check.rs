@@ -64,6 +64,9 @@ unsafe fn check_column(array: &RawArray, data_type: &DataType, rows: i64) -> Res
     if !(0..=MANY).contains(&offset) || !(-1..=length).contains(&null_count) {
         return Err(format!("{null_count} nulls among {length} values from {offset} on"));
     }
+    if matches!(data_type, DataType::Struct(_)) {
+        return Err("tuples, which plugins cannot give; declare an input for each part".to_owned());
+    }
     if n_children != 0 || !array.dictionary.is_null() {
         return Err("children".to_owned());
     }

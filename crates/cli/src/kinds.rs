@@ -12,6 +12,7 @@ use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
 };
+use fairstream_pcap::{LiveSources, PcapSources};
 use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
@@ -24,6 +25,8 @@ pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
         Box::new(JsonSources),
         Box::new(ParquetSources),
         Box::new(ArrowSources),
+        Box::new(PcapSources),
+        Box::new(LiveSources),
         Box::new(PluginSources),
     ];
     // One that reads a file is not among them: what it leaves out would go unsaid.

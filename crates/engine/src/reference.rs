@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use fairstream_core::{Engine, EngineError, EventBatch, Time, Verdicts, WantedColumn, catch_panic};
-use rtlola_frontend::mir::WindowOperation;
+use rtlola_frontend::mir::{OutputStream, Type, WindowOperation};
 use rtlola_interpreter::config::OfflineMode;
 use rtlola_interpreter::input::VectorFactory;
 use rtlola_interpreter::monitor::{Change, Incremental};
@@ -58,6 +58,15 @@ impl ReferenceEngine {
             // Version 0.11 counts fractions of a second tenfold.
             let reason = "rtlola-interpreter computes `integral` over a sliding window wrongly";
             return Err(EngineError::Build(reason.to_owned()));
+        }
+        let is_split = |output: &&OutputStream| matches!(output.params.as_slice(), [only] if matches!(only.ty, Type::Tuple(_)));
+        if let Some(output) = spec.mir().outputs.iter().find(is_split) {
+            let name = &output.name;
+            let reason = format!(
+                "rtlola-interpreter takes the parts of a tuple for parameters where the only parameter is one, as \
+                 in `{name}`"
+            );
+            return Err(EngineError::Build(reason));
         }
         let build = || {
             ConfigBuilder::new()

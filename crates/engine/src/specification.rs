@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use codespan_reporting::diagnostic::Diagnostic;
 use codespan_reporting::files::SimpleFile;
 use codespan_reporting::term::{self, termcolor::Buffer};
@@ -176,10 +176,27 @@ fn signature(output: &OutputStream) -> String {
     format!("{}({})", output.name, params.join(", "))
 }
 
-/// How the engines read an input's type. All floats are read in double precision, and integers of
-/// more than 64 bits in 64, as the interpreter computes them.
+/// How the engines read an input.
 fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
-    let data_type = match ty {
+    let unfit = |part: &Type| {
+        let help = match part {
+            Type::Option(_) => "Help: an input has no value at an instant anyway where there is none",
+            _ => "Help: a tuple has one part at least",
+        };
+        Diagnostic::error()
+            .with_message(format!("input `{name}` has the type {ty}, which no source can supply"))
+            .with_notes(vec![help.to_owned()])
+    };
+    data_type(ty).map(|data_type| WantedColumn::new(name, data_type)).map_err(unfit)
+}
+
+/// How the engines read a type: all floats in double precision, and integers of more than 64 bits in
+/// 64, as the interpreter computes them; a tuple as a struct whose fields are called `0`, `1` and so on.
+///
+/// # Errors
+/// The type, or the part of it, that no column can have.
+fn data_type(ty: &Type) -> Result<DataType, &Type> {
+    Ok(match ty {
         Type::Bool => DataType::Boolean,
         Type::Int(IntTy::Int8) => DataType::Int8,
         Type::Int(IntTy::Int16) => DataType::Int16,
@@ -194,17 +211,16 @@ fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
         Type::Fixed(_) | Type::UFixed(_) => DataType::Decimal128(28, 18),
         Type::String => DataType::Utf8,
         Type::Bytes => DataType::Binary,
-        Type::Tuple(_) | Type::Option(_) | Type::Function { .. } => {
-            let help = match ty {
-                Type::Tuple(_) => vec!["Help: use one input for each part".to_owned()],
-                _ => vec!["Help: an input has no value at an instant anyway where there is none".to_owned()],
-            };
-            return Err(Diagnostic::error()
-                .with_message(format!("input `{name}` has the type {ty}, which no source can supply"))
-                .with_notes(help));
-        }
-    };
-    Ok(WantedColumn::new(name, data_type))
+        // No part of a tuple that is there can be missing, and Arrow sees to it.
+        Type::Tuple(parts) if !parts.is_empty() => DataType::Struct(
+            parts
+                .iter()
+                .enumerate()
+                .map(|(index, part)| Ok(Field::new(index.to_string(), data_type(part)?, false)))
+                .collect::<Result<_, _>>()?,
+        ),
+        Type::Tuple(_) | Type::Option(_) | Type::Function { .. } => return Err(ty),
+    })
 }
 
 /// What a stream is for.

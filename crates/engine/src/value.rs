@@ -41,6 +41,10 @@ pub(crate) fn read(column: &ArrayRef, row: usize) -> Result<Value, String> {
         }
         DataType::Utf8 => Value::Str(column.as_string::<i32>().value(row).into()),
         DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(row).into()),
+        DataType::Struct(_) => {
+            let parts = column.as_struct().columns().iter();
+            Value::Tuple(parts.map(|part| read(part, row)).collect::<Result<_, _>>()?)
+        }
         other => return Err(format!("the engine does not read {other}")),
     })
 }

@@ -1,4 +1,4 @@
-//! One typed column, filled with what texts say.
+//! One typed column, filled with what texts say, or with numbers and bytes as they are.
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use arrow::array::{
     UInt64Builder,
 };
 use arrow::compute::kernels::cast_utils::parse_decimal;
-use arrow::datatypes::{DataType, Decimal128Type};
+use arrow::datatypes::{DataType, Decimal128Type, FieldRef};
+
+use crate::tuple::Parts;
 
 /// Builds one column.
 pub struct Column {
@@ -30,6 +32,7 @@ enum Builder {
     Decimal(Decimal128Builder, u8, i8),
     Text(StringBuilder),
     Bytes(BinaryBuilder),
+    Tuple(Parts),
 }
 
 /// Runs the same code on whatever builder there is.
@@ -49,12 +52,13 @@ macro_rules! on_builder {
             Builder::Decimal($builder, _, _) => $run,
             Builder::Text($builder) => $run,
             Builder::Bytes($builder) => $run,
+            Builder::Tuple($builder) => $run,
         }
     };
 }
 
 impl Column {
-    /// A column of that type; `None` if text cannot be read as one.
+    /// A column of that type; `None` if it is not one that specifications read.
     pub fn new(data_type: &DataType) -> Option<Column> {
         let builder = match data_type {
             DataType::Boolean => Builder::Bool(Default::default()),
@@ -74,6 +78,7 @@ impl Column {
             ),
             DataType::Utf8 => Builder::Text(Default::default()),
             DataType::Binary => Builder::Bytes(Default::default()),
+            DataType::Struct(fields) => Builder::Tuple(Parts::new(fields)?),
             _ => return None,
         };
         Some(Column { data_type: data_type.clone(), builder })
@@ -92,8 +97,8 @@ impl Column {
     /// Appends what a text says.
     ///
     /// # Errors
-    /// Why it says nothing that this column can hold. The column is one shorter than its neighbours
-    /// then; [`append_null`](Column::append_null) makes up for it.
+    /// Why it says nothing that this column can hold. It has got no value then, as by
+    /// [`append_null`](Column::append_null).
     pub fn append(&mut self, text: &str) -> Result<(), String> {
         let word = text.trim_ascii();
         let read = match &mut self.builder {
@@ -116,8 +121,77 @@ impl Column {
                 Some(())
             }
             Builder::Bytes(values) => hexadecimal(word).map(|value| values.append_value(value)),
+            Builder::Tuple(_) => None,
         };
-        read.ok_or_else(|| self.reason(word))
+        self.or_null(read, word)
+    }
+
+    /// Appends a whole number, to a column of whole numbers.
+    ///
+    /// # Errors
+    /// As for [`append`](Column::append).
+    pub fn append_whole(&mut self, value: u64) -> Result<(), String> {
+        let fit = match &mut self.builder {
+            Builder::Int8(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::Int16(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::Int32(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::Int64(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::UInt8(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::UInt16(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::UInt32(values) => value.try_into().ok().map(|value| values.append_value(value)),
+            Builder::UInt64(values) => {
+                values.append_value(value);
+                Some(())
+            }
+            _ => None,
+        };
+        if fit.is_some() { Ok(()) } else { self.or_null(None, &value.to_string()) }
+    }
+
+    /// Appends yes or no, to a column of such.
+    ///
+    /// # Errors
+    /// As for [`append`](Column::append).
+    pub fn append_bool(&mut self, value: bool) -> Result<(), String> {
+        match &mut self.builder {
+            Builder::Bool(values) => {
+                values.append_value(value);
+                Ok(())
+            }
+            _ => self.or_null(None, &value.to_string()),
+        }
+    }
+
+    /// Appends bytes: as they are, or to a column of text with `�` for what is none.
+    ///
+    /// # Errors
+    /// As for [`append`](Column::append).
+    pub fn append_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
+        match &mut self.builder {
+            Builder::Bytes(values) => values.append_value(bytes),
+            Builder::Text(values) => values.append_value(String::from_utf8_lossy(bytes)),
+            _ => return self.or_null(None, &String::from_utf8_lossy(bytes)),
+        }
+        Ok(())
+    }
+
+    /// How many parts a tuple of this column has; `None` if it is not one of tuples.
+    pub fn parts(&self) -> Option<usize> {
+        if let Builder::Tuple(parts) = &self.builder { Some(parts.count()) } else { None }
+    }
+
+    /// Appends a tuple: calls `append` for each part, with its number, to append the value of it.
+    ///
+    /// # Errors
+    /// As for [`append`](Column::append): this is no column of tuples, or a part could not be appended.
+    pub fn append_tuple(
+        &mut self,
+        append: impl FnMut(usize, &mut Column) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match &mut self.builder {
+            Builder::Tuple(parts) => parts.append(append),
+            _ => self.or_null(None, "a tuple"),
+        }
     }
 
     /// Appends no value.
@@ -135,11 +209,20 @@ impl Column {
         on_builder!(self, builder => Arc::new(builder.finish()))
     }
 
+    /// Makes up for what could not be read, and says why.
+    fn or_null(&mut self, read: Option<()>, word: &str) -> Result<(), String> {
+        read.ok_or_else(|| {
+            self.append_null();
+            self.reason(word)
+        })
+    }
+
     fn reason(&self, word: &str) -> String {
         let is_number = |text: &str| text.parse::<f64>().is_ok();
         let hint = match &self.data_type {
             DataType::Boolean => " (write true or false)",
             DataType::Binary => " (write pairs of hexadecimal digits)",
+            DataType::Struct(_) => " (write an array)",
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64
                 if word.starts_with('-') =>
             {
@@ -186,6 +269,14 @@ pub fn type_name(data_type: &DataType) -> String {
         DataType::Utf8 => "a String".to_owned(),
         DataType::Binary => "Bytes".to_owned(),
         DataType::Decimal128(..) => "a fixed-point number".to_owned(),
+        DataType::Struct(parts) => {
+            let bare = |part: &FieldRef| {
+                let name = type_name(part.data_type());
+                let name = name.strip_prefix("an ").or(name.strip_prefix("a ")).unwrap_or(&name);
+                name.to_owned()
+            };
+            format!("a ({})", parts.iter().map(bare).collect::<Vec<_>>().join(", "))
+        }
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => format!("an {data_type}"),
         _ => format!("a {data_type}"),
     }

@@ -10,6 +10,7 @@ mod packing;
 mod rows;
 mod sort;
 mod time_column;
+mod tuple;
 mod verdicts;
 
 pub use column::{Column, shortened, type_name};

@@ -1,4 +1,4 @@
-//! A source of rows of text. What a row is and what it says is up to the format; that rows are gathered into
+//! A source of rows one by one. What a row is and what it says is up to the format; that rows are gathered into
 //! batches, that bad ones are put aside, and where to go on after each is the same for all.
 
 use std::io;
@@ -15,7 +15,7 @@ use fairstream_core::{
 
 use crate::Column;
 
-/// Rows of text in some format.
+/// Rows in some format, mostly of text.
 pub trait Rows: Send {
     /// What the user would call where they come from.
     fn name(&self) -> &str;
@@ -26,7 +26,7 @@ pub trait Rows: Send {
     /// The input cannot be read. The source ends with that error, once it has given the rows before.
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next>;
 
-    /// The line that the row begins on, counted from 1.
+    /// The number of the row, counted from 1: of text the line that it begins on.
     fn line(&self) -> u64;
 
     /// Where the row after the last one that was read as a whole begins.
@@ -47,6 +47,11 @@ pub trait Rows: Send {
 
     /// The names of all columns there are, wanted or not. Empty if that cannot be known.
     fn offers(&self) -> Vec<String>;
+
+    /// How many rows were lost since this was asked last, because they came faster than they were read.
+    fn dropped(&mut self) -> u64 {
+        0
+    }
 }
 
 /// What came of going on to the next row.
@@ -65,7 +70,7 @@ pub enum Next {
 pub struct Place {
     /// Bytes before it.
     pub offset: u64,
-    /// The line, counted from 1.
+    /// Its number, as of [`Rows::line`].
     pub line: u64,
     /// Whether a carriage return stands before it, whose line feed may be still to come.
     pub after_return: bool,
@@ -95,7 +100,7 @@ impl<R: Rows> RowSource<R> {
     /// A source of rows that have these columns.
     ///
     /// # Errors
-    /// A column has a type that text cannot be read as.
+    /// A column has a type that no column of rows has.
     pub fn new(
         rows: R,
         wanted: &[WantedColumn],
@@ -103,7 +108,7 @@ impl<R: Rows> RowSource<R> {
         context: SourceContext,
     ) -> Result<RowSource<R>, Cause> {
         let column = |wanted: &WantedColumn| {
-            let no_column = || format!("column `{}`: text has no {}", wanted.name, wanted.data_type);
+            let no_column = || format!("column `{}`: no row has {}", wanted.name, wanted.data_type);
             Column::new(&wanted.data_type).ok_or_else(no_column)
         };
         let field = |wanted: &WantedColumn| Field::new(&wanted.name, wanted.data_type.clone(), true);
@@ -127,7 +132,7 @@ impl<R: Rows> RowSource<R> {
     /// The position is not one of such a source, or lies behind the end.
     pub fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
         let Resume { place, time_format } =
-            Resume::read(&position.resume).ok_or("the position is not one of rows of text")?;
+            Resume::read(&position.resume).ok_or("the position is not one of such rows")?;
         self.rows.go_to(place).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => "it is shorter than it was when it was read before".into(),
             _ => Cause::from(error),
@@ -207,6 +212,7 @@ impl<R: Rows> Source for RowSource<R> {
         let events = batch.finish(&self.schema, arrays, self.position());
         let mut events = events.map_err(|error| self.cannot_read(error.into()))?;
         events.relative = self.time.is_relative();
+        events.dropped = self.rows.dropped();
         Ok(Some(events))
     }
 }

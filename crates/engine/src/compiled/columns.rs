@@ -15,10 +15,9 @@ use super::strings::Strings;
 pub(super) struct Column {
     /// For each row whether there is a value, ...
     is_there: Vec<bool>,
-    /// ... and its words.
-    words: Vec<[u64; 2]>,
-    /// Whether they are numbers of strings.
-    pub(super) is_interned: bool,
+    /// ... and its words, as many as a value has.
+    words: Vec<u64>,
+    width: usize,
     /// The first row that cannot be read, and why.
     wrong: Option<(usize, String)>,
 }
@@ -27,39 +26,53 @@ impl Column {
     /// Takes in the values of a batch.
     pub(super) fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
         self.clear();
-        self.is_interned = matches!(array.data_type(), DataType::Utf8 | DataType::Binary);
         match array.nulls() {
             Some(nulls) => self.is_there.extend(nulls.iter()),
             None => self.is_there.resize(array.len(), true),
         }
+        self.width = width(array.data_type());
+        self.words.resize(array.len() * self.width, 0);
+        self.decode_at(0, array, strings);
+    }
+
+    /// Takes in the words of a value, or of a part of it, from the word `at` on.
+    fn decode_at(&mut self, at: usize, array: &ArrayRef, strings: &mut Strings) {
         match array.data_type() {
             DataType::Boolean => {
                 let values = array.as_boolean().values();
-                self.words.extend(values.iter().map(|value| [u64::from(value), 0]));
+                self.put(at, values.iter().map(u64::from));
             }
-            DataType::Int8 => self.signed::<Int8Type>(array),
-            DataType::Int16 => self.signed::<Int16Type>(array),
-            DataType::Int32 => self.signed::<Int32Type>(array),
-            DataType::Int64 => self.signed::<Int64Type>(array),
-            DataType::UInt8 => self.unsigned::<UInt8Type>(array),
-            DataType::UInt16 => self.unsigned::<UInt16Type>(array),
-            DataType::UInt32 => self.unsigned::<UInt32Type>(array),
-            DataType::UInt64 => self.unsigned::<UInt64Type>(array),
+            DataType::Int8 => self.signed::<Int8Type>(at, array),
+            DataType::Int16 => self.signed::<Int16Type>(at, array),
+            DataType::Int32 => self.signed::<Int32Type>(at, array),
+            DataType::Int64 => self.signed::<Int64Type>(at, array),
+            DataType::UInt8 => self.unsigned::<UInt8Type>(at, array),
+            DataType::UInt16 => self.unsigned::<UInt16Type>(at, array),
+            DataType::UInt32 => self.unsigned::<UInt32Type>(at, array),
+            DataType::UInt64 => self.unsigned::<UInt64Type>(at, array),
             DataType::Float64 => {
                 let values = array.as_primitive::<Float64Type>().values();
-                self.words.extend(values.iter().map(|value| [value.to_bits(), 0]));
+                self.put(at, values.iter().map(|value| value.to_bits()));
                 let is_wrong = |row: &usize| self.is_there[*row] && values[*row].is_nan();
-                let wrong = (0..values.len()).find(is_wrong);
-                self.wrong = wrong.map(|row| (row, "NaN is not a number".to_owned()));
+                if let Some(row) = (0..values.len()).find(is_wrong) {
+                    self.is_wrong(row, "NaN is not a number".to_owned());
+                }
             }
-            DataType::Decimal128(_, scale) => self.decimals(array.as_primitive(), *scale),
+            DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
-                self.texts(|row| array.value(row).as_bytes(), strings);
+                self.texts(at, |row| array.value(row).as_bytes(), strings);
             }
             DataType::Binary => {
                 let array = array.as_binary::<i32>();
-                self.texts(|row| array.value(row), strings);
+                self.texts(at, |row| array.value(row), strings);
+            }
+            DataType::Struct(_) => {
+                let mut at = at;
+                for part in array.as_struct().columns() {
+                    self.decode_at(at, part, strings);
+                    at += width(part.data_type());
+                }
             }
             // Batches whose columns are of other types are refused before.
             _ => self.is_there.fill(false),
@@ -72,54 +85,90 @@ impl Column {
         self.wrong = None;
     }
 
-    /// The words of a row; `None` where it is silent.
+    /// Whether a row has a value.
     ///
     /// # Errors
     /// What is wrong with the value: it is NaN, or has too many digits.
     #[inline]
-    pub(super) fn read(&self, row: usize) -> Result<Option<[u64; 2]>, String> {
+    pub(super) fn has(&self, row: usize) -> Result<bool, String> {
         match &self.wrong {
             Some((wrong, reason)) if *wrong == row => Err(reason.clone()),
-            _ if self.is_there[row] => Ok(Some(self.words[row])),
-            _ => Ok(None),
+            _ => Ok(self.is_there[row]),
+        }
+    }
+
+    /// The words of a row that has a value.
+    #[inline]
+    pub(super) fn read(&self, row: usize) -> &[u64] {
+        match self.width {
+            1 => std::slice::from_ref(&self.words[row]),
+            width => &self.words[row * width..][..width],
         }
     }
 
     /// Every value there is.
-    pub(super) fn values(&self) -> impl Iterator<Item = &[u64; 2]> {
-        self.words.iter().zip(&self.is_there).filter(|(_, is_there)| **is_there).map(|(words, _)| words)
+    pub(super) fn values(&self) -> impl Iterator<Item = &[u64]> {
+        let rows = self.is_there.iter().enumerate().filter(|(_, is_there)| **is_there);
+        rows.map(|(row, _)| self.read(row))
     }
 
-    fn signed<T: ArrowPrimitiveType<Native: Into<i64>>>(&mut self, array: &ArrayRef) {
-        let values = array.as_primitive::<T>().values();
-        self.words.extend(values.iter().map(|value| [(*value).into().cast_unsigned(), 0]));
-    }
-
-    fn unsigned<T: ArrowPrimitiveType<Native: Into<u64>>>(&mut self, array: &ArrayRef) {
-        let values = array.as_primitive::<T>().values();
-        self.words.extend(values.iter().map(|value| [(*value).into(), 0]));
-    }
-
-    fn texts<'a>(&mut self, value: impl Fn(usize) -> &'a [u8], strings: &mut Strings) {
-        for (row, is_there) in self.is_there.iter().enumerate() {
-            self.words.push(if *is_there { [strings.intern(value(row)), 0] } else { [0; 2] });
+    #[inline]
+    fn put(&mut self, at: usize, words: impl Iterator<Item = u64>) {
+        if self.width == 1 {
+            self.words.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+        } else {
+            let places = self.words.chunks_exact_mut(self.width.max(1));
+            places.zip(words).for_each(|(places, word)| places[at] = word);
         }
     }
 
-    fn decimals(&mut self, array: &PrimitiveArray<Decimal128Type>, scale: i8) {
+    fn signed<T: ArrowPrimitiveType<Native: Into<i64>>>(&mut self, at: usize, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.put(at, values.iter().map(|value| (*value).into().cast_unsigned()));
+    }
+
+    fn unsigned<T: ArrowPrimitiveType<Native: Into<u64>>>(&mut self, at: usize, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.put(at, values.iter().map(|value| (*value).into()));
+    }
+
+    fn texts<'a>(&mut self, at: usize, value: impl Fn(usize) -> &'a [u8], strings: &mut Strings) {
+        for (row, is_there) in self.is_there.iter().enumerate() {
+            if *is_there {
+                self.words[row * self.width + at] = strings.intern(value(row));
+            }
+        }
+    }
+
+    fn decimals(&mut self, at: usize, array: &PrimitiveArray<Decimal128Type>, scale: i8) {
         for (row, value) in array.values().iter().enumerate() {
             let value = u32::try_from(scale).map_err(|error| error.to_string()).and_then(|scale| {
                 Decimal::try_from_i128_with_scale(*value, scale).map_err(|e| e.to_string())
             });
-            self.words.push(match value {
-                Ok(value) => decimal_words(value.normalize()),
-                Err(reason) => {
-                    if self.is_there[row] && self.wrong.is_none() {
-                        self.wrong = Some((row, reason));
-                    }
-                    [0; 2]
+            match value {
+                Ok(value) => {
+                    let place = row * self.width + at;
+                    self.words[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
                 }
-            });
+                Err(reason) if self.is_there[row] => self.is_wrong(row, reason),
+                Err(_) => {}
+            }
         }
+    }
+
+    /// Keeps the first row that is wrong.
+    fn is_wrong(&mut self, row: usize, reason: String) {
+        if self.wrong.as_ref().is_none_or(|(first, _)| row < *first) {
+            self.wrong = Some((row, reason));
+        }
+    }
+}
+
+/// How many words a value takes: as many as [`layout::width`](super::layout::width) says of its type.
+fn width(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Decimal128(..) => 2,
+        DataType::Struct(parts) => parts.iter().map(|part| width(part.data_type())).sum(),
+        _ => 1,
     }
 }

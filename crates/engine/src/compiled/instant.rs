@@ -217,12 +217,12 @@ impl Evaluator {
         self.state.present = 0;
     }
 
-    /// An input has a value, of one word or two.
+    /// An input has a value, in that row of the batch.
     #[inline]
-    pub(super) fn accept(&mut self, input: usize, words: [u64; 2]) -> Result<(), Box<Failed>> {
+    pub(super) fn accept(&mut self, input: usize, row: usize) -> Result<(), Box<Failed>> {
         let cell = &self.plan.inputs[input];
         self.state.present |= 1 << input;
-        let value = &words[..cell.width];
+        let value = self.arrived[input].read(row);
         let watchers = &self.plan.input_watchers[input];
         if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
             notify(&mut self.state, &self.plan, watchers, Changed::Whole);

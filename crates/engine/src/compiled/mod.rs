@@ -116,11 +116,11 @@ impl CompiledEngine {
         let now = self.timeline.since_start(time);
         self.evaluator.start_instant(now);
         for input in 0..self.evaluator.arrived.len() {
-            let value = self.evaluator.arrived[input]
-                .read(index)
+            let has_value = self.evaluator.arrived[input]
+                .has(index)
                 .map_err(|reason| bad(Some(self.wanted[input].name.clone()), reason))?;
-            if let Some(words) = value {
-                self.evaluator.accept(input, words).map_err(|failed| bad(None, self.reason(&failed)))?;
+            if has_value {
+                self.evaluator.accept(input, index).map_err(|failed| bad(None, self.reason(&failed)))?;
             }
         }
         self.evaluator.event().map_err(|failed| bad(None, self.reason(&failed)))?;

@@ -21,8 +21,10 @@ impl Evaluator {
                 }
             }
         };
-        for column in self.arrived.iter().filter(|column| column.is_interned) {
-            column.values().for_each(|words| keep(&[(0, Leaf::Text)], words));
+        for (column, cell) in self.arrived.iter().zip(&plan.inputs) {
+            if cell.leaves.iter().any(|(_, leaf)| leaf.is_interned()) {
+                column.values().for_each(|words| keep(&cell.leaves, words));
+            }
         }
         let outputs = plan.streams.iter().map(|stream| stream.cell.as_ref());
         for (cell, past) in plan.inputs.iter().map(Some).chain(outputs).zip(&state.past) {

@@ -31,7 +31,8 @@ pub(super) fn pins(condition: &Expression) -> Vec<(usize, Expression)> {
     pins
 }
 
-/// The equations that must hold for a condition to hold; those of tuples part by part.
+/// The equations that must hold for a condition to hold; those of tuples part by part, unless one of them is a
+/// parameter.
 fn equations(condition: &Expression) -> Vec<(Expression, Expression)> {
     let mut equations = Vec::new();
     for part in conjuncts(condition) {
@@ -49,8 +50,9 @@ fn equate(left: Expression, right: Expression, equations: &mut Vec<(Expression, 
     if is_optional(&left.ty) || is_optional(&right.ty) {
         return;
     }
+    let is_parameter = |side: &Expression| is_parameter(side) || is_lambda(side);
     match &left.ty {
-        Type::Tuple(parts) => {
+        Type::Tuple(parts) if !is_parameter(&left) && !is_parameter(&right) => {
             for index in 0..parts.len() {
                 equate(part_of(&left, index), part_of(&right, index), equations);
             }

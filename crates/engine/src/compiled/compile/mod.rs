@@ -70,6 +70,9 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         return Err(Refused::construct("more than 128 inputs"));
     }
     for input in &mir.inputs {
+        if width(&input.ty) > MAX_WIDTH {
+            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", input.name)));
+        }
         let cell = builder.cell(&input.ty, depth(input));
         builder.plan.inputs.push(cell);
     }

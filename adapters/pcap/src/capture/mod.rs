@@ -1,0 +1,248 @@
+//! Captured packets, one after another, from a file or a pipe. Knows where each stands and when it was
+//! captured, not what it says.
+
+mod blocks;
+mod bytes;
+mod classic;
+
+use std::io;
+use std::time::Instant;
+
+use fairstream_core::Time;
+use fairstream_files::{Input, Next, Place};
+
+use self::blocks::Blocks;
+use self::bytes::{Bytes, Got};
+use self::classic::Classic;
+use crate::dissect::Link;
+
+/// A packet that is longer than this is none: what says so is damaged.
+const LONGEST: usize = 16 << 20;
+
+/// What was captured of a packet, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) link: Link,
+    pub(crate) time: Time,
+    /// How many bytes it had, captured or not.
+    pub(crate) length: u32,
+}
+
+/// Reads packets one after another.
+pub(crate) struct Packets {
+    bytes: Bytes,
+    format: Format,
+    /// The current packet: where its bytes are, and what is known of it.
+    current: Result<Known, String>,
+    /// Packets read so far, ...
+    number: u64,
+    /// ... and where the last of them ended.
+    after: u64,
+}
+
+/// What a file says of a packet. Its bytes are the next of the [`Bytes`].
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    link: Link,
+    time: Time,
+    length: u32,
+    /// Where its bytes begin and end, counted from the start of its record.
+    start: usize,
+    end: usize,
+}
+
+enum Format {
+    Classic(Classic),
+    Blocks(Blocks),
+}
+
+/// What stands next in a file.
+enum Record {
+    /// A packet in a record of so many bytes; or what is wrong with it.
+    Packet(usize, Result<Known, String>),
+    /// Something else, which has been looked at, of so many bytes.
+    Other(usize),
+    /// Not enough bytes to tell: so many are needed.
+    Needs(usize),
+}
+
+impl Packets {
+    /// Reads up to the first packet, so that it is known of which kind the file is.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no file of packets.
+    pub(crate) fn begin(input: Input) -> io::Result<Packets> {
+        let mut bytes = Bytes::new(input);
+        let mark = match bytes.have(4, None)? {
+            Got::All => bytes.next(4).first_chunk::<4>().copied().unwrap_or_default(),
+            Got::Ended(0) => return Err(io::Error::other("it is empty")),
+            _ => return Err(not_packets()),
+        };
+        let format = match mark {
+            blocks::SECTION => Format::Blocks(Blocks::default()),
+            _ => match bytes.have(classic::HEADER, None)? {
+                Got::All => {
+                    let header = Classic::read(bytes.next(classic::HEADER)).map_err(io::Error::other)?;
+                    bytes.skip(classic::HEADER);
+                    Format::Classic(header)
+                }
+                _ if Classic::is_mark(mark) => return Err(io::Error::other("it is cut off in its header")),
+                _ => return Err(not_packets()),
+            },
+        };
+        let after = bytes.offset();
+        Ok(Packets { bytes, format, current: Err(String::new()), number: 0, after })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.bytes.name()
+    }
+
+    /// Goes on to the next packet; waits for it, but not past the deadline.
+    ///
+    /// # Errors
+    /// The file cannot be read, is cut off, or is damaged so that it is not known where the next packet is.
+    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+        self.bytes.skip_current();
+        loop {
+            match self.step(deadline)? {
+                Step::Packet(length) => {
+                    self.bytes.hold(length);
+                    self.after = self.bytes.offset() + length as u64;
+                    return Ok(Next::Row);
+                }
+                Step::Other(length) => self.bytes.skip(length),
+                Step::NotYet => return Ok(Next::NotYet),
+                Step::End => return Ok(Next::End),
+            }
+        }
+    }
+
+    /// Looks at what is next.
+    fn step(&mut self, deadline: Option<Instant>) -> io::Result<Step> {
+        let mut needed = 1;
+        loop {
+            let place = (self.number + 1, self.bytes.offset());
+            match self.bytes.have(needed, deadline)? {
+                Got::All => {}
+                Got::NotYet => return Ok(Step::NotYet),
+                Got::Stopped => return Ok(Step::End),
+                Got::Ended(0) => return Ok(Step::End),
+                Got::Ended(_) => {
+                    let (number, offset) = place;
+                    let reason = format!("it is cut off in packet {number}, which begins at byte {offset}");
+                    return Err(io::Error::other(reason));
+                }
+            }
+            let next = self.bytes.rest();
+            let record = match &mut self.format {
+                Format::Classic(header) => header.record(next),
+                Format::Blocks(blocks) => blocks.record(next),
+            };
+            let record = record.map_err(|reason| {
+                let (number, offset) = place;
+                io::Error::other(format!("it is damaged at byte {offset}, before packet {number}: {reason}"))
+            })?;
+            match record {
+                Record::Needs(more) => needed = more,
+                Record::Other(length) => return Ok(Step::Other(length)),
+                Record::Packet(length, packet) => {
+                    self.current = packet;
+                    self.number += 1;
+                    return Ok(Step::Packet(length));
+                }
+            }
+        }
+    }
+
+    /// The current packet.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn packet(&self) -> Result<Captured<'_>, &str> {
+        let Known { link, time, length, start, end } = *self.current.as_ref().map_err(String::as_str)?;
+        let bytes = self.bytes.current().get(start..end).unwrap_or_default();
+        Ok(Captured { bytes, link, time, length })
+    }
+
+    /// The number of the current packet, counted from 1; 0 before the first.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Where the packet after the current one, or what stands before it, begins.
+    pub(crate) fn place(&self) -> Place {
+        Place { offset: self.after, line: self.number + 1, after_return: false }
+    }
+
+    /// Goes to where a packet begins. Only forwards.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is shorter than that.
+    pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
+        match &mut self.format {
+            Format::Classic(_) => self.bytes.go_to(place.offset)?,
+            // What packets mean is said by blocks before them.
+            Format::Blocks(_) => {
+                while self.bytes.offset() < place.offset {
+                    match self.step(None)? {
+                        Step::Packet(length) | Step::Other(length) => self.bytes.skip(length),
+                        Step::NotYet | Step::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    }
+                }
+            }
+        }
+        (self.number, self.after) = (place.line.saturating_sub(1), place.offset);
+        Ok(())
+    }
+}
+
+enum Step {
+    /// A packet in a record of so many bytes.
+    Packet(usize),
+    /// So many other bytes.
+    Other(usize),
+    NotYet,
+    End,
+}
+
+fn not_packets() -> io::Error {
+    io::Error::other("it is not a file of packets: neither pcap nor pcapng")
+}
+
+/// Numbers in the order of bytes of whoever wrote a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    /// The number at an offset; zero behind the end.
+    fn u16(self, bytes: &[u8], at: usize) -> u16 {
+        let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    /// The number at an offset; zero behind the end.
+    fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+}
+
+/// A length as the number of bytes it is, if that can be.
+fn length(value: u32) -> Result<usize, String> {
+    usize::try_from(value)
+        .ok()
+        .filter(|length| *length <= LONGEST)
+        .ok_or_else(|| format!("a packet of {value} bytes cannot be"))
+}

@@ -1,0 +1,60 @@
+//! What the bytes of a packet are: the headers of its layers, as far as they were captured. Never fails:
+//! what is cut off or makes no sense is not there.
+
+mod internet;
+mod link;
+mod transport;
+
+pub(crate) use self::internet::Internet;
+pub(crate) use self::link::Link;
+pub(crate) use self::transport::Transport;
+
+/// The headers of a packet. A header may be cut off anywhere: use [`bits`] and `get`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packet<'a> {
+    pub(crate) ethernet: Option<&'a [u8]>,
+    /// The outermost VLAN tag, without what says that it is one.
+    pub(crate) vlan: Option<&'a [u8]>,
+    pub(crate) internet: Option<Internet<'a>>,
+    pub(crate) transport: Option<Transport<'a>>,
+    /// What follows the last header, if all of that was captured.
+    pub(crate) payload: Option<&'a [u8]>,
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a packet apart that was captured on a link.
+    pub(crate) fn new(link: Link, bytes: &'a [u8]) -> Packet<'a> {
+        let mut packet = Packet::default();
+        let Some(carried) = link.open(bytes, &mut packet) else { return packet };
+        packet.payload = Some(carried.bytes);
+        let Some(internet) = carried.internet() else { return packet };
+        packet.internet = Some(internet);
+        packet.payload = internet.payload;
+        let Some(protocol) = internet.carries else { return packet };
+        // Of a later fragment of a packet, nothing says what it carries.
+        let (transport, payload) = transport::open(protocol, internet);
+        (packet.transport, packet.payload) = (Some(transport), payload);
+        packet
+    }
+
+    /// What the innermost layer is that is known.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match (self.transport, self.internet, self.ethernet) {
+            (Some(Transport::Tcp(_)), ..) => "TCP",
+            (Some(Transport::Udp(_)), ..) => "UDP",
+            (Some(Transport::Icmp(_)), Some(Internet { is_v6: false, .. }), _) => "ICMPv4",
+            (Some(Transport::Icmp(_)), ..) => "ICMPv6",
+            (Some(Transport::Unknown), ..) => "Unknown",
+            (None, Some(Internet { is_v6: false, .. }), _) => "IPv4",
+            (None, Some(Internet { is_v6: true, .. }), _) => "IPv6",
+            (None, None, Some(_)) => "Ethernet2",
+            (None, None, None) => "Unknown",
+        }
+    }
+}
+
+/// The number in so many bytes, the first of which counts most; `None` if they were not captured.
+pub(crate) fn number(header: &[u8], at: usize, bytes: usize) -> Option<u64> {
+    let bytes = header.get(at..at + bytes)?;
+    Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
