@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let Monitor { spec, fairness, .. } = monitor;
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
-    if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
+    if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let engine = build(spec, arguments.engine, arguments.verify, judged);

@@ -332,6 +332,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
             "h" => 3_600 * SECOND,
             "d" => 86_400 * SECOND,
             "w" => 7 * 86_400 * SECOND,
+            "y" => 365 * 86_400 * SECOND,
             _ => return Err(bad()),
         };
         let billionths = scaled(number, 9).ok_or_else(bad)?;
@@ -345,7 +346,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
 
 /// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration; write it as 10m, 730d, 1h30m (units: ns us ms s m h d w)")]
+#[error("`{0}` is not a duration; write it as 10m, 730d, 1h30m (units: ns us ms s m h d w y)")]
 pub struct BadDuration(String);
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         groups: vec!["gender".to_owned()],
         strata: Vec::new(),
         has_horizon: false,
+        guarantee: None,
+        range: None,
         rates: vec![rate],
     }
 }
