@@ -37,7 +37,7 @@ pub(crate) fn demo() -> anyhow::Result<Outcome> {
     let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec())));
     let chart = Arc::new(Mutex::new(Chart::default()));
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Charting { estimate, chart: Arc::clone(&chart) })];
-    let engine = run::build(spec, EngineKind::Compiled, false, Some((compiled, Arc::clone(&judge))));
+    let engine = run::build(spec, EngineKind::Compiled, false, Some((compiled, Arc::clone(&judge))), None);
     let options = RunOptions { stop, ..RunOptions::default() };
 
     interrupt.start();

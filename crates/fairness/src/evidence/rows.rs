@@ -180,7 +180,7 @@ impl<'a> Columns<'a> {
             "trial" => Some(Row::Trial(TrialRow {
                 metric,
                 check: check?,
-                key: key?,
+                key: key.unwrap_or_default(),
                 group: group?,
                 stratum: stratum?,
                 indicators: indicators.unwrap_or_default(),
