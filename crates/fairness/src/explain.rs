@@ -206,8 +206,8 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
                 Every::Time(time) => in_words(time),
             };
             format!(
-                "A fair system raises an alarm once in {every} or more seldom, on average; bets are made on the last \
-                 {memory} trials, and an alarm ends when no evidence is left."
+                "A fair system raises an alarm once in {every} or more seldom, on average. What counts is the last \
+                 {memory} trials or so: when they look fair, an alarm ends and evidence begins anew."
             )
         }
     };

@@ -169,6 +169,20 @@ impl Inquiry {
         believed.into_iter().zip(fair).zip(&weights).map(bet).collect()
     }
 
+    /// Whether what bets are made on is fair as it is: for a detector, the last trials. Groups that have been forgotten
+    /// do not matter.
+    pub fn looks_fair(&self, hypothesis: &Hypothesis) -> bool {
+        let least = hypothesis.min_trials.max(1);
+        let compared = self.known.iter().zip(&self.cut);
+        let compared = compared.filter(|(known, all)| known.trials >= 1.0 && all.trials >= least);
+        hypothesis.fair.contains(&compared.map(|(known, _)| known.rate()).collect::<Vec<_>>())
+    }
+
+    /// Lets evidence begin with 1 again. What is known stays.
+    pub fn begin_anew(&mut self) {
+        self.log_e_value = 0.0;
+    }
+
     /// Whether the evidence is enough for an alarm.
     pub fn is_enough(&self, hypothesis: &Hypothesis) -> bool {
         self.log_e_value >= hypothesis.log_threshold()

@@ -309,8 +309,8 @@ impl Stratum {
                 let message = words::change(rule, &rule.rates[charge.rate], name, &finding, evidence, None);
                 let blocks = weighed.clone();
                 alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
-            } else if stands && floor == 0.0 && log_evidence <= 0.0 {
-                stands = false;
+            } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
+                (stands, log_evidence) = (false, 0.0);
             }
         }
         alarms
@@ -346,6 +346,22 @@ struct Block<'a> {
     check: u64,
     /// Trials and the sum of their values.
     groups: BTreeMap<&'a str, (f64, f64)>,
+}
+
+/// Whether groups that are not forgotten are within the tolerance, by what a detector remembers.
+fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
+    let width = rule.range.map_or(1.0, |(low, high)| high - low);
+    let is_compared = |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
+    let rates = known.iter().filter(|(group, (trials, _))| *trials >= 1.0 && is_compared(group));
+    let rates: Vec<f64> = rates.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let least = rates.iter().copied().fold(1.0, f64::min);
+    rates.is_empty()
+        || match rule.comparison {
+            Comparison::Difference => most - least <= rule.tolerance / width,
+            Comparison::Ratio => least >= rule.tolerance * most,
+            Comparison::Highest => most <= rule.tolerance,
+        }
 }
 
 /// The e-value at which a stratum has an alarm.

@@ -80,7 +80,10 @@ impl Hearing {
         }
         match (stands, hypothesis.form) {
             (false, _) if self.inquiry.is_enough(&hypothesis) => Turn::Raise,
-            (true, Form::Detector { .. }) if self.inquiry.log_e_value() <= 0.0 => Turn::Clear,
+            (true, Form::Detector { .. }) if self.inquiry.looks_fair(&hypothesis) => {
+                self.inquiry.begin_anew();
+                Turn::Clear
+            }
             _ => Turn::Stay,
         }
     }
@@ -117,7 +120,6 @@ impl Hearing {
         Assessment {
             outcome: match &evidence {
                 _ if stands => Outcome::Unfair,
-                // One that was cleared, or that a later block took back before anybody checked.
                 Some(Evidence { outcome: Outcome::Unfair, .. }) | None => not_judged,
                 Some(evidence) => evidence.outcome,
             },

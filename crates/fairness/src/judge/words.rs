@@ -38,7 +38,7 @@ pub(crate) fn change(
                     significant(e_value),
                     significant(threshold)
                 ),
-                Some(_) => format!("{so_far}; no evidence is left that it is {than}"),
+                Some(_) => format!("{so_far}; of late it is no {than}"),
             }
         }
         _ if !is_known => "there is not enough evidence any more".to_owned(),
