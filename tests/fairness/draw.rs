@@ -55,8 +55,13 @@ pub(crate) enum DrawnPrior {
 pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
     // What is asked later cannot be known at the opening.
     let least = if ["delay", "counterfactual-fairness"].contains(&metric) { 1 } else { 0 };
-    let shape =
-        (any::<bool>(), any::<bool>(), prop::option::of(least..6_i64), prop::option::of(1..4_i64), any::<bool>());
+    let shape = (
+        any::<bool>(),
+        any::<bool>(),
+        prop::option::of(least..6_i64),
+        prop::option::of(1..4_i64),
+        any::<bool>(),
+    );
     let numbers = (
         prop::sample::select(vec![0.0, 4.0, 2.5]),
         prop::sample::select(vec![DrawnPrior::Default, DrawnPrior::Number(0.25), DrawnPrior::OfScores]),
@@ -146,10 +151,7 @@ impl Plan {
             "counterfactual-fairness" => "decision = 'score > 5'\n".to_owned(),
             _ => "decision = \"later\"\n".to_owned(),
         };
-        text += &format!(
-            "tolerance = {}\nconfidence = {}\n",
-            self.tolerance, self.confidence
-        );
+        text += &format!("tolerance = {}\nconfidence = {}\n", self.tolerance, self.confidence);
         match self.guarantee {
             None => text += &format!("clear = {}\n", self.clear),
             Some(DrawnGuarantee { promise, block, strata }) => {

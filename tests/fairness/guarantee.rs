@@ -163,7 +163,8 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                 weighed.closest = weighed.closest.min((log - threshold.ln()).abs());
                 let clears = guarantee.is_detector() && state.stands && {
                     let compared = state.known.iter().filter(|(group, (trials, _))| {
-                        *trials >= 1.0 && state.cut.get(*group).is_some_and(|cut| cut.0 >= plan.min_trials as f64)
+                        *trials >= 1.0
+                            && state.cut.get(*group).is_some_and(|cut| cut.0 >= plan.min_trials as f64)
                     });
                     let rates: Vec<f64> =
                         compared.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
@@ -204,7 +205,9 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
         super::compare_values(&expected, &heard)
             .and_then(|()| compare_guarantee(plan, &expected, &heard))
             .and_then(|()| compare_evidence(plan, &expected, &heard))
-            .map_err(|error| TestCaseError::fail(format!("{name}: {error}\n{toml}\n{csv}\n{}", heard.rtlola)))?;
+            .map_err(|error| {
+                TestCaseError::fail(format!("{name}: {error}\n{toml}\n{csv}\n{}", heard.rtlola))
+            })?;
     }
     Ok(())
 }
@@ -216,7 +219,10 @@ fn compare_guarantee(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<
             continue;
         }
         if weighed.alarms != heard.alarms[rate] {
-            return Err(format!("alarms\n  expected {:?}\n  heard    {:?}", weighed.alarms, heard.alarms[rate]));
+            return Err(format!(
+                "alarms\n  expected {:?}\n  heard    {:?}",
+                weighed.alarms, heard.alarms[rate]
+            ));
         }
         let none = super::Series::new();
         let said = heard.values.get(&streams.judged.as_ref().unwrap().e_value).unwrap_or(&none);
@@ -227,7 +233,8 @@ fn compare_guarantee(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<
             let is_right = |(time, value): &(i64, f64)| {
                 should.iter().any(|(at, log)| at == time && same(log.exp(), *value))
             };
-            let last = values.last().zip(should.last()).is_some_and(|(one, other)| same(other.1.exp(), one.1));
+            let last =
+                values.last().zip(should.last()).is_some_and(|(one, other)| same(other.1.exp(), one.1));
             if !values.iter().all(is_right) || !last {
                 return Err(format!("evidence of {stratum}\n  expected {should:?}\n  heard    {values:?}"));
             }

@@ -127,7 +127,10 @@ impl Known<'_> {
 
     fn later(&self) -> Option<i64> {
         if self.plan.horizon == Some(0) {
-            return self.of(|row| row.id).find(|row| row.other.is_some_and(|other| other < 3)).map(|row| row.time);
+            return self
+                .of(|row| row.id)
+                .find(|row| row.other.is_some_and(|other| other < 3))
+                .map(|row| row.time);
         }
         let bound = self.plan.within.map_or(i64::MAX, |within| self.trial.opened + within);
         self.of(|row| row.other).find(|row| row.time <= bound).map(|row| row.time)

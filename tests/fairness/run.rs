@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use fairstream_core::{
-    Columns, EventBatch, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError, SourceContext,
-    SourceFactory, SourceRequest, Time, Value, VerdictBatch,
+    Columns, EventBatch, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError,
+    SourceContext, SourceFactory, SourceRequest, Time, Value, VerdictBatch,
 };
 use fairstream_csv::CsvSources;
 use fairstream_engine::Specification;

@@ -24,7 +24,7 @@ cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
 cargo xtask bench instructions [--note]
                     what an event costs in instructions, against what it may cost; part of ci
 cargo xtask reproduce [NAME] [--quick]
-                    the experiments of the paper, into target/reproduce/reproduce.md, with figures";
+                    the experiments of the paper and those of the guarantee, into target/reproduce/reproduce.md, with figures";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

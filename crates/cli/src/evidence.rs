@@ -28,10 +28,12 @@ pub(crate) fn check(arguments: &RunArguments, monitor: &Monitor) -> anyhow::Resu
         return Ok(());
     }
     match &monitor.fairness {
-        None => bail!("--evidence is for fairness files: an RTLola specification does not say what a trial is"),
+        None => {
+            bail!("--evidence is for fairness files: an RTLola specification does not say what a trial is")
+        }
         Some(fairness) if !fairness.is_final() => bail!(
-            "there is no evidence of trials that are never final: say in [trial] when they are, `horizon = \"30d\"` after so \
-             long, or `horizon = \"0s\"` if the event that opens a trial says all"
+            "there is no evidence of trials that are never final: give [trial] a `horizon`, such as \"30d\", or \"0s\" if the \
+             event that opens a trial says all"
         ),
         Some(_) => Ok(()),
     }

@@ -33,9 +33,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
     };
     let mut recount = Recount::default();
     read(evidence, EvidenceReader::wanted(), |batch| Ok(recount.add(batch)?))?;
-    let recounted = recount
-        .alarm(&alarm.stream, alarm.time, &alarm.message, *all)
-        .with_context(|| evidence.clone())?;
+    let recounted =
+        recount.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
     let Alarm { time, message, .. } = alarm;
     let (is_same, said) = match recounted.message == *message {
         true => (true, format!("{verdicts} says the same, to the last digit.")),

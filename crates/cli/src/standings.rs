@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_fairness::{GroupStanding, Interval, Judge, Outcome, Standing, significant};
+use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant};
 
 use crate::progress::{counted, grouped};
 
@@ -62,7 +62,12 @@ fn evidence(text: &mut String, standing: &Standing) {
     let Some(assessment) = &standing.assessment else { return };
     let mut parts = Vec::new();
     if let (Some(gap), Some(Interval { low, high })) = (standing.gap, assessment.gap) {
-        parts.push(format!("gap {gap:.3}, between {low:.3} and {high:.3}"));
+        let word = match standing.comparison {
+            Comparison::Difference => "gap",
+            Comparison::Ratio => "ratio",
+            Comparison::Highest => "highest",
+        };
+        parts.push(format!("{word} {gap:.3}, between {low:.3} and {high:.3}"));
     }
     if let Some(threshold) = assessment.threshold {
         let (e_value, threshold) = (significant(assessment.e_value), significant(threshold));
@@ -87,7 +92,8 @@ fn table(text: &mut String, standing: &Standing) {
         };
         let waiting = if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         let evidence = if *has_evidence { "" } else { "  not enough evidence" };
-        let interval = group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
+        let interval =
+            group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
         let interval = interval.unwrap_or_default();
         let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {basis}{waiting}{interval}{evidence}");
     }

@@ -64,9 +64,6 @@ fn trial(file: &FairnessFile) -> String {
         Some(horizon) => {
             format!("It counts {} after its opening; until then it is pending.", in_words(horizon))
         }
-        None if file.trial.at_opening => {
-            "It counts at once: the event that opens it is all there is to it.".to_owned()
-        }
         None => "It counts at once, with what is known of it so far.".to_owned(),
     };
     let mut others_once: Vec<&String> = Vec::new();
@@ -80,6 +77,11 @@ fn trial(file: &FairnessFile) -> String {
         Some(called) => format!("The {called} are trials: one is opened"),
         None => "A trial is opened".to_owned(),
     };
+    if file.trial.at_opening {
+        return format!(
+            "{opened} by the first event {with}, and counts at once: later events with the same `{key}` change nothing."
+        );
+    }
     format!(
         "{opened} by the first event {with}; later events with the same `{key}`{others} belong to it. {counted}"
     )

@@ -86,7 +86,11 @@ impl Rule {
 pub(crate) const DOUBT: f64 = 0.05;
 
 /// Reads `rule` and `guarantee` of a metric.
-pub(crate) fn read(table: &Table<'_>, kind: MetricKind, check: Option<Duration>) -> Option<Located<Guarantee>> {
+pub(crate) fn read(
+    table: &Table<'_>,
+    kind: MetricKind,
+    check: Option<Duration>,
+) -> Option<Located<Guarantee>> {
     let rule = table.text("rule");
     let guarantee = table.table("guarantee");
     match rule.as_ref().map(|rule| rule.value.as_str()) {
@@ -113,7 +117,8 @@ pub(crate) fn read(table: &Table<'_>, kind: MetricKind, check: Option<Duration>)
         None => by_default(),
     };
     if found.is_some() && table.has("clear") {
-        let message = "`clear` belongs to the rule `map`: an alarm with a guarantee does not end because the gap does";
+        let message =
+            "`clear` belongs to the rule `map`: an alarm with a guarantee does not end because the gap does";
         table.problem(Problem::new(table.at.range(), message).help("leave `clear` out"));
     }
     if found.is_some() && kind == MetricKind::MeanDifference && !table.has("range") {
@@ -196,7 +201,8 @@ fn read_every(
             let time = table.duration("false_alarm_every")?.value;
             let Some(check) = check else {
                 let message = "`false_alarm_every` as a time needs a periodic `check`";
-                let help = "say how often, as in `check = \"1d\"`; or give a number of trials instead of a time";
+                let help =
+                    "say how often, as in `check = \"1d\"`; or give a number of trials instead of a time";
                 table.problem(Problem::new(text.at.range(), message).help(help));
                 return None;
             };

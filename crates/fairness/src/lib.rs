@@ -49,9 +49,9 @@ pub use evidence::{
     EvidenceOutlet, EvidenceReader, KeyHash, Recount, Recounted, ShortSecret, WrongEvidence, evidence_schema,
 };
 pub use explain::Explanation;
+pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
-pub use fairstream_guarantee::{Interval, Outcome};
 pub use judge::{
     Assessment, BadState, Change, Counts, Docket, GroupStanding, Judge, Rule, RuleRate, Standing, significant,
 };

@@ -163,7 +163,8 @@ pub(crate) struct RateReader<'a> {
 impl RateReader<'_> {
     /// `None` if something is wrong; it has been said.
     pub(crate) fn rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
-        let rate = |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given, range: None };
+        let rate =
+            |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given, range: None };
         Some(match metric {
             MetricKind::DemographicParity
             | MetricKind::ConditionalStatisticalParity

@@ -147,11 +147,11 @@ impl<'a> Table<'a> {
     /// Two numbers, the lower one first.
     pub(crate) fn range(&self, key: &'static str) -> Option<(f64, f64)> {
         let value = self.value(key)?;
-        let ends = match value.get_ref() {
+        let ends: Option<Vec<f64>> = match value.get_ref() {
             DeValue::Array(values) => values.iter().map(|value| number(value.get_ref())).collect(),
             _ => None,
         };
-        match ends.as_ref().map(Vec::as_slice) {
+        match ends.as_deref() {
             Some(&[low, high]) if low < high => Some((low, high)),
             _ => {
                 self.wrong(key, value, "two finite numbers, the lower one first, such as [0, 10]");

@@ -41,7 +41,8 @@ impl FairSet {
 
     /// The window, if the rates are not fair as they are.
     fn window(&self, rates: &[f64], weights: &[f64]) -> Option<(f64, f64)> {
-        let weighted = || rates.iter().copied().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0);
+        let weighted =
+            || rates.iter().copied().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0);
         let (lowest, highest) = bounds(weighted().map(|(rate, _)| rate));
         if lowest > highest {
             return None;

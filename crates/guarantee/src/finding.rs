@@ -1,7 +1,6 @@
 //! What the evidence comes to: a verdict in three values, and all the numbers beside it.
 
-use crate::interval;
-use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, share_of};
+use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, Tally, interval, share_of};
 
 /// What can be said of fairness now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +36,17 @@ pub struct Finding {
 impl Inquiry {
     /// What the evidence comes to.
     pub fn finding(&self, hypothesis: &Hypothesis) -> Finding {
-        let counted: Vec<(f64, f64)> =
-            self.tallies().iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
-        let groups = intervals(&counted, 1.0, hypothesis);
+        let tallies = self.tallies();
+        let groups = intervals(&tallies, hypothesis);
+        let counted: Vec<(f64, f64)> = tallies.iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
         let outcome = match gap {
             _ if self.is_enough(hypothesis) => Outcome::Unfair,
             Some(gap) if is_within(gap, hypothesis.fair) => Outcome::Fair,
-            _ => Outcome::NotYet {
-                further: self.until_unfair(hypothesis).or_else(|| until_fair(&counted, hypothesis)),
-            },
+            _ => {
+                let fair = || until_fair(&counted, gap?, hypothesis);
+                Outcome::NotYet { further: self.until_unfair(hypothesis).or_else(fair) }
+            }
         };
         Finding {
             outcome,
@@ -78,26 +78,23 @@ impl Inquiry {
     }
 }
 
-/// How many more trials it takes until the interval of the gap is within the tolerance.
-fn until_fair(counted: &[(f64, f64)], hypothesis: &Hypothesis) -> Option<u64> {
-    let total: f64 = counted.iter().map(|(trials, _)| trials).sum();
-    let is_fair = |times: f64| {
-        let grown: Vec<(f64, f64)> = counted.iter().map(|(trials, sum)| (trials * times, sum * times)).collect();
-        gap(&grown, &intervals(counted, times, hypothesis), hypothesis)
-            .is_some_and(|gap| is_within(gap, hypothesis.fair))
-    };
-    const DOUBLINGS: i32 = 24;
-    let enough = (1..=DOUBLINGS).find(|doublings| is_fair(2_f64.powi(*doublings)))?;
-    let (mut low, mut high) = (2_f64.powi(enough - 1), 2_f64.powi(enough));
-    for _ in 0..8 {
-        let middle = (low + high) / 2.0;
-        if is_fair(middle) {
-            high = middle;
-        } else {
-            low = middle;
+/// How many more trials it takes until the interval of the gap is within the tolerance, if the gap stays as it is:
+/// intervals shrink with the square root of the trials, or nearly so.
+fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) -> Option<u64> {
+    let enough = hypothesis.min_trials.max(1) as f64;
+    let compared = || counted.iter().filter(|(trials, _)| *trials >= enough);
+    let rates = || compared().map(|(trials, sum)| sum / trials);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let (width, room) = match hypothesis.fair {
+        FairSet::Difference(tolerance) => (gap.high - (most - least), tolerance - (most - least)),
+        FairSet::Highest(tolerance) => (gap.high - most, tolerance - most),
+        FairSet::Ratio(tolerance) => {
+            let ratio = if most > 0.0 { least / most } else { 1.0 };
+            (ratio - gap.low, ratio - tolerance)
         }
-    }
-    rounded(total * (high - 1.0))
+    };
+    let total: f64 = compared().map(|(trials, _)| trials).sum();
+    rounded(total * ((width / room).powi(2) - 1.0)).filter(|_| room > 0.0)
 }
 
 /// A rough number: two digits are all that it is good for.
@@ -109,21 +106,20 @@ fn rounded(number: f64) -> Option<u64> {
     Some(((number / step).ceil() * step) as u64)
 }
 
-/// The interval of each group; groups share the doubt in the order in which they came. `times` as many trials as were
-/// counted.
-fn intervals(counted: &[(f64, f64)], times: f64, hypothesis: &Hypothesis) -> Vec<Interval> {
-    let of = |(index, (trials, sum)): (usize, &(f64, f64))| {
-        interval::of(trials * times, sum * times, hypothesis.doubt * share_of(index as u64))
-    };
+/// The interval of each group; groups share the doubt in the order in which they came.
+fn intervals(counted: &[Tally], hypothesis: &Hypothesis) -> Vec<Interval> {
+    let of = |(index, tally): (usize, &Tally)| interval(*tally, hypothesis.doubt * share_of(index as u64));
     counted.iter().enumerate().map(of).collect()
 }
 
 fn gap(counted: &[(f64, f64)], groups: &[Interval], hypothesis: &Hypothesis) -> Option<Interval> {
     let enough = hypothesis.min_trials.max(1) as f64;
-    let compared = || counted.iter().zip(groups).filter(|((trials, _), _)| *trials >= enough).map(|(_, of)| *of);
-    let most = |end: fn(Interval) -> f64| compared().map(end).fold(f64::NEG_INFINITY, f64::max);
-    let least = |end: fn(Interval) -> f64| compared().map(end).fold(f64::INFINITY, f64::min);
-    let (high, low): (fn(Interval) -> f64, fn(Interval) -> f64) = (|of| of.high, |of| of.low);
+    let compared =
+        || counted.iter().zip(groups).filter(|((trials, _), _)| *trials >= enough).map(|(_, of)| *of);
+    let ends = |of: Interval| [of.low, of.high];
+    let most = |end: usize| compared().map(|of| ends(of)[end]).fold(f64::NEG_INFINITY, f64::max);
+    let least = |end: usize| compared().map(|of| ends(of)[end]).fold(f64::INFINITY, f64::min);
+    let (low, high) = (0, 1);
     let through = |one: f64, other: f64| if other > 0.0 { (one / other).min(1.0) } else { 1.0 };
     match (compared().count(), hypothesis.fair) {
         (0, _) | (1, FairSet::Difference(_) | FairSet::Ratio(_)) => None,

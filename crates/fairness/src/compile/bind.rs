@@ -148,7 +148,8 @@ impl Binding<'_> {
         };
         for reason in metric.rates.iter().filter_map(|rate| later(&rate.measure)) {
             let message = format!("{reason}, and with a horizon of 0s only the opening event counts");
-            self.problems.push(Problem::new(metric.at.range(), message).help("give the trial a longer horizon"));
+            self.problems
+                .push(Problem::new(metric.at.range(), message).help("give the trial a longer horizon"));
         }
     }
 

@@ -49,7 +49,9 @@ impl EstimateLayer<'_> {
         let gap = self.gap(base, &highest, &lowest, required > 0);
         match &self.metric.guarantee {
             None => self.trigger(&gap, title),
-            Some(_) => self.text.line("// No trigger: whether that is unfair is for the judge, from the counts.\n"),
+            Some(_) => {
+                self.text.line("// No trigger: whether that is unfair is for the judge, from the counts.\n")
+            }
         }
         let overall = self.overall(base, &gap);
         let gap_in = (!self.scope.strata.is_empty()).then_some(gap);

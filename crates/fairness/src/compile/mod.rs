@@ -300,8 +300,7 @@ impl Compilation<'_> {
             };
             let Estimated { prior, estimate, gap, gap_in } = layer.rate(&base, &title, &rate_counts);
             let judged = metric.guarantee.as_ref();
-            let judged =
-                judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
+            let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
             let streams = RateStreams {
                 metric: index,
                 rate: number,

@@ -53,7 +53,10 @@ fn fair(rule: &Rule) -> String {
     let groups = rule.groups.join(" and ");
     match rule.comparison {
         Comparison::Difference => {
-            format!("Compared between groups by {groups}. Fair is a difference of at most {}.", rule.tolerance)
+            format!(
+                "Compared between groups by {groups}. Fair is a difference of at most {}.",
+                rule.tolerance
+            )
         }
         Comparison::Ratio => {
             format!(
@@ -80,7 +83,10 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
     let Some(guarantee) = rule.guarantee else { return };
     let (promise, whole) = match guarantee.promise {
         Promise::Ever(level) => (
-            format!("A fair system ever raises such an alarm with a probability of at most {} %.", level * 100.0),
+            format!(
+                "A fair system ever raises such an alarm with a probability of at most {} %.",
+                level * 100.0
+            ),
             1.0 / level,
         ),
         Promise::Every { every, blocks, .. } => {
@@ -88,7 +94,10 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
                 Every::Trials(trials) => format!("{trials} trials"),
                 Every::Time(time) => in_words(time),
             };
-            (format!("A fair system raises such an alarm once in {every} or more seldom, on average."), blocks)
+            (
+                format!("A fair system raises such an alarm once in {every} or more seldom, on average."),
+                blocks,
+            )
         }
     };
     let _ = writeln!(text, "\nWhat was promised\n  {promise}");
@@ -98,7 +107,11 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
         ""
     };
     let needed = significant(alarm.threshold);
-    let _ = writeln!(text, "  That takes evidence of {} in all; here it takes {needed}{shared}.", significant(whole));
+    let _ = writeln!(
+        text,
+        "  That takes evidence of {} in all; here it takes {needed}{shared}.",
+        significant(whole)
+    );
     let _ = writeln!(
         text,
         "  It holds if trials are independent of each other, groups are fixed before outcomes are known, and blocks are\n  \
@@ -116,7 +129,9 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
     };
     let scaled = match rule.range {
         Some((low, high)) => {
-            format!("\n     Numbers are counted as parts of the way from {low} to {high}, the tolerance likewise.")
+            format!(
+                "\n     Numbers are counted as parts of the way from {low} to {high}, the tolerance likewise."
+            )
         }
         None => String::new(),
     };
@@ -144,7 +159,8 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
 }
 
 fn blocks(text: &mut String, blocks: &[Weighed], all: bool) {
-    let names = blocks.iter().flat_map(|block| &block.groups).map(|group| label(&group.group).chars().count());
+    let names =
+        blocks.iter().flat_map(|block| &block.groups).map(|group| label(&group.group).chars().count());
     let width = names.max().unwrap_or(0).max(5);
     let _ = writeln!(
         text,

@@ -128,7 +128,8 @@ impl Recount {
                     let charge: Charge = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
-                    let new = Evidence { charge, strata: Vec::new(), index: BTreeMap::new(), places: Vec::new() };
+                    let new =
+                        Evidence { charge, strata: Vec::new(), index: BTreeMap::new(), places: Vec::new() };
                     self.metrics.entry(metric).or_insert(new);
                 }
                 Row::Group { metric, check, group, stratum } => {
@@ -145,7 +146,8 @@ impl Recount {
     }
 
     fn metric(&mut self, metric: &str) -> Result<&mut Evidence, WrongEvidence> {
-        let missing = || WrongEvidence::Unreadable(format!("there is no rule of `{metric}` before its trials"));
+        let missing =
+            || WrongEvidence::Unreadable(format!("there is no rule of `{metric}` before its trials"));
         self.metrics.get_mut(metric).ok_or_else(missing)
     }
 
@@ -181,7 +183,10 @@ impl Recount {
         }
         let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
-        Ok(Recounted { account: account(&charge.rule, charge.rate, stratum, &alarm, all), message: alarm.message })
+        Ok(Recounted {
+            account: account(&charge.rule, charge.rate, stratum, &alarm, all),
+            message: alarm.message,
+        })
     }
 }
 
@@ -332,7 +337,8 @@ impl Stratum {
             }
         }
         // The last is not complete if it has too few trials.
-        let trials: f64 = blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
+        let trials: f64 =
+            blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
         if trials < least as f64 {
             blocks.pop();
         }
@@ -351,7 +357,8 @@ struct Block<'a> {
 /// Whether groups that are not forgotten are within the tolerance, by what a detector remembers.
 fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
-    let is_compared = |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
+    let is_compared =
+        |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
     let rates = known.iter().filter(|(group, (trials, _))| *trials >= 1.0 && is_compared(group));
     let rates: Vec<f64> = rates.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
     let most = rates.iter().copied().fold(0.0, f64::max);
@@ -429,7 +436,11 @@ fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
                 return;
             }
             // The lower end of a window that ends at the highest belief.
-            let last = if rule.comparison == Comparison::Ratio { most * rule.tolerance } else { most - rule.tolerance / width };
+            let last = if rule.comparison == Comparison::Ratio {
+                most * rule.tolerance
+            } else {
+                most - rule.tolerance / width
+            };
             let mut bounds = (least, last);
             for _ in 0..100 {
                 let third = (bounds.1 - bounds.0) / 3.0;
@@ -467,7 +478,8 @@ fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
     // Of equals the first, for either end.
     estimates.sort_by(|one, other| one.2.total_cmp(&other.2));
     let lowest = estimates.first().copied();
-    let highest = lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
+    let highest =
+        lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
     let gap = match (highest, lowest, rule.comparison) {
         (Some(high), Some(low), Comparison::Difference) => high.2 - low.2,
         (Some(high), Some(low), Comparison::Ratio) if high.2 > 0.0 => low.2 / high.2,

@@ -71,7 +71,8 @@ impl Trail {
         let layers = compiled.trials().to_vec();
         let mut said_by: HashMap<String, Vec<(usize, Said)>> = HashMap::new();
         for (layer, streams) in layers.iter().enumerate() {
-            let mut say = |stream: &String, said| said_by.entry(stream.clone()).or_default().push((layer, said));
+            let mut say =
+                |stream: &String, said| said_by.entry(stream.clone()).or_default().push((layer, said));
             say(&streams.counted, Said::Counted);
             for (index, (_, stream)) in streams.facts.iter().enumerate() {
                 say(stream, Said::Fact(index));
@@ -126,7 +127,8 @@ impl Trail {
                     }
                 }
                 Said::Numerator(rate) | Said::Denominator(rate) => {
-                    let adds = layer.adds.entry(instance.to_owned()).or_insert_with(|| vec![(0.0, 0.0); rates]);
+                    let adds =
+                        layer.adds.entry(instance.to_owned()).or_insert_with(|| vec![(0.0, 0.0); rates]);
                     match said {
                         Said::Numerator(_) => adds[rate].0 = number,
                         _ => adds[rate].1 = number,
@@ -198,9 +200,8 @@ impl Trail {
 
     /// Trials that have ended are counted at the first check of any rate of their layer, by all of them.
     fn seal(&mut self, rate: (usize, usize)) {
-        let of_rate = |streams: &&TrialStreams| {
-            streams.rates.iter().any(|other| (other.metric, other.rate) == rate)
-        };
+        let of_rate =
+            |streams: &&TrialStreams| streams.rates.iter().any(|other| (other.metric, other.rate) == rate);
         for (streams, layer) in self.layers.iter().zip(&mut self.state.layers) {
             if !of_rate(&streams) {
                 continue;
@@ -235,7 +236,8 @@ impl Trail {
     /// The state that was saved, if it is of such a trail.
     pub(crate) fn loaded(&self, bytes: Option<&[u8]>) -> Result<TrailState, &'static str> {
         let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
-        let state: TrailState = postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
+        let state: TrailState =
+            postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
         let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.charges.keys());
         if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
     }
@@ -266,6 +268,7 @@ fn sides(instance: &str, groups: usize) -> (String, String) {
 }
 
 fn object(facts: &[(String, String)], holds: &BTreeSet<usize>) -> String {
-    let pairs = facts.iter().enumerate().map(|(index, (name, _))| (name.clone(), holds.contains(&index).into()));
+    let pairs =
+        facts.iter().enumerate().map(|(index, (name, _))| (name.clone(), holds.contains(&index).into()));
     serde_json::Value::Object(pairs.collect()).to_string()
 }

@@ -113,8 +113,7 @@ impl Hearing {
         let hypothesis = rule.hypothesis(self.place);
         let evidence = hypothesis.map(|hypothesis| self.inquiry.finding(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
-        let unscaled =
-            |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };
+        let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };
         let gap_width = if rule.comparison == Comparison::Difference { width } else { 1.0 };
         let not_judged = Outcome::NotYet { further: None };
         Assessment {
@@ -126,10 +125,10 @@ impl Hearing {
             e_value: self.e_value(),
             threshold: self.threshold(rule),
             p_value: evidence.as_ref().and_then(|evidence| evidence.p_value),
-            gap: evidence.as_ref().and_then(|evidence| evidence.gap).map(|gap| Interval {
-                low: gap.low * gap_width,
-                high: gap.high * gap_width,
-            }),
+            gap: evidence
+                .as_ref()
+                .and_then(|evidence| evidence.gap)
+                .map(|gap| Interval { low: gap.low * gap_width, high: gap.high * gap_width }),
             blocks: self.inquiry.blocks(),
             groups: evidence
                 .iter()

@@ -5,6 +5,7 @@ use fairstream_guarantee::Interval;
 
 use super::words::{label, number, place};
 use super::{Assessment, Finding, Judge};
+use crate::Comparison;
 
 /// How a rate stands in one stratum.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Standing {
     pub alarm: Option<Time>,
     /// How often one was raised.
     pub raised: u64,
+    /// What the gap is.
+    pub comparison: Comparison,
     /// The gap, ratio or highest rate; `None` if no group has enough evidence.
     pub gap: Option<f64>,
     /// How the evidence stands, if there is a guarantee.
@@ -62,10 +65,8 @@ impl Judge {
             for (rate, strata) in rule.rates.iter().zip(rates) {
                 for (name, stratum) in strata {
                     let finding = Finding::of(rule, &stratum.groups);
-                    let assessment = stratum
-                        .hearing
-                        .as_ref()
-                        .map(|hearing| hearing.assess(rule, stratum.alarm.is_some()));
+                    let assessment =
+                        stratum.hearing.as_ref().map(|hearing| hearing.assess(rule, stratum.alarm.is_some()));
                     let interval = |values: &str| {
                         let groups = &assessment.as_ref()?.groups;
                         groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)
@@ -93,6 +94,7 @@ impl Judge {
                         stratum: (!rule.strata.is_empty()).then(|| name.clone()),
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,
+                        comparison: rule.comparison,
                         gap: finding.highest.is_some().then_some(finding.gap),
                         assessment,
                         groups,

@@ -141,8 +141,7 @@ fn a_promise_is_shared() {
         let guarantee = Guarantee { promise: Promise::Ever(0.12), block: 20, strata };
         let rule = rule(Comparison::Difference, 0.1, 0.1, 0, 0.0);
         let rates = vec![rule.rates[0].clone(); rates];
-        let rule =
-            Rule { guarantee: Some(guarantee), strata: vec!["department".to_owned()], rates, ..rule };
+        let rule = Rule { guarantee: Some(guarantee), strata: vec!["department".to_owned()], rates, ..rule };
         let levels = (0..4).map(move |place| rule.hypothesis(place).map(|of| of.level * 1000.0));
         levels.map(|level| level.map(f64::round)).collect::<Vec<_>>()
     };

@@ -115,7 +115,8 @@ impl Bench {
             }
             let mut out = self.out.as_mut();
             let judged = self.judged.get(&rate).copied();
-            let judged = judged.filter(|first| out.as_ref().is_some_and(|out| out.wants(Kind::Value, *first)));
+            let judged =
+                judged.filter(|first| out.as_ref().is_some_and(|out| out.wants(Kind::Value, *first)));
             let assessed: Vec<String> = match judged {
                 Some(_) => judge.strata_to_check(route.metric, route.rate).map(str::to_owned).collect(),
                 None => Vec::new(),
@@ -176,7 +177,8 @@ fn say(
 /// Two JSON arrays as one.
 fn joined(one: &str, other: &str) -> String {
     let inside = |array: &str| array.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let parts: Vec<String> = [inside(one), inside(other)].into_iter().filter(|part| !part.is_empty()).collect();
+    let parts: Vec<String> =
+        [inside(one), inside(other)].into_iter().filter(|part| !part.is_empty()).collect();
     format!("[{}]", parts.join(","))
 }
 

@@ -24,8 +24,9 @@ fn evidence_against_a_fair_system_does_not_grow() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
     for blocks in [5, 25, 100] {
         const RUNS: u64 = 3000;
-        let ends: Vec<f64> =
-            (0..RUNS).map(|seed| run(seed, [0.5, 0.4], blocks, &hypothesis)[blocks as usize - 1].exp()).collect();
+        let ends: Vec<f64> = (0..RUNS)
+            .map(|seed| run(seed, [0.5, 0.4], blocks, &hypothesis)[blocks as usize - 1].exp())
+            .collect();
         let mean = ends.iter().sum::<f64>() / RUNS as f64;
         let variance = ends.iter().map(|end| (end - mean).powi(2)).sum::<f64>() / RUNS as f64;
         let error = (variance / RUNS as f64).sqrt();
