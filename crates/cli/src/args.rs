@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Monitor events: read INPUTs, evaluate SPEC, report violations
     Run(RunArguments),
-    /// Watch an invented employer who is unfair: no arguments, nothing to prepare
+    /// Watch invented employers, fair and unfair: no arguments, nothing to prepare
     Demo,
     /// Say what a specification monitors, and whether the inputs have what it reads
     Check(CheckArguments),

@@ -49,6 +49,7 @@ fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
     text.push('\n');
     paragraph(text, "", &format!("Reads the columns {}.", columns.join(", ")));
     for note in &words.notes {
+        text.push('\n');
         paragraph(text, "", note);
     }
     for warning in &words.warnings {

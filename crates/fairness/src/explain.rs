@@ -257,12 +257,15 @@ fn notes(file: &FairnessFile) -> Vec<String> {
             percent(levels.iter().sum::<f64>().min(1.0))
         ));
     }
-    for metric in file.metrics.iter().filter(|metric| !metric.says_rule) {
-        let first = if file.trial.is_final() { "" } else { "a `horizon` and " };
+    let by_default: Vec<&str> =
+        file.metrics.iter().filter(|metric| !metric.says_rule).map(|metric| metric.title.as_str()).collect();
+    if !by_default.is_empty() {
+        let is = if by_default.len() == 1 { "is" } else { "are" };
+        let first = if file.trial.is_final() { "" } else { ", with a `horizon`," };
         notes.push(format!(
-            "`{}` is judged by the rule of the paper, by which fair systems raise alarms too if they are checked often; \
-             {first}`guarantee = {{ false_alarms = 0.05 }}` bounds how many do, `rule = \"map\"` says that this is meant.",
-            metric.title
+            "{} {is} judged by the rule of the paper, by which fair systems raise alarms too if they are checked often. \
+             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` says that this is meant.",
+            list(by_default)
         ));
     }
     notes

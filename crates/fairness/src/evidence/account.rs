@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::recount::{Alarm, Weighed};
+use super::recount::Alarm;
+use super::weigh::Weighed;
 use crate::judge::words::{label, place};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};

@@ -1,12 +1,13 @@
 //! Evidence: every trial that was counted, with its part in every alarm; and every alarm recomputed from that alone.
 //!
 //! `trail` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
-//! shares no calculation with the judge, `account` puts what it finds into words.
+//! with `weigh` shares no calculation with the judge, `account` puts what it finds into words.
 
 mod account;
 mod recount;
 mod rows;
 mod trail;
+mod weigh;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

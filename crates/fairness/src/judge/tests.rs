@@ -129,7 +129,7 @@ fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
     }
     let [(raised, _), (cleared, message)] = changes.as_slice() else { panic!("{changes:?}") };
     assert!((2..8).contains(raised) && (20..60).contains(cleared), "{changes:?}");
-    assert!(message.contains("of late it is no more than 0.1 (alarm since"), "{message}");
+    assert!(message.contains("of late groups differ by no more than 0.1 (alarm since"), "{message}");
     assert_eq!(judge.docket(0, 0, "[]").alarm, Some(2));
     assert_eq!(judge.assess(0, 0, "[]").unwrap().p_value, None);
 }

@@ -30,15 +30,29 @@ pub(crate) fn change(
                 Comparison::Ratio => format!("{lowest} is {gap} of {highest}"),
                 Comparison::Highest => highest,
             };
-            let word = if rule.comparison == Comparison::Ratio { "less" } else { "more" };
-            let than = format!("{word} than {}", rule.tolerance);
+            // Evidence is about all groups together, not about the two that are furthest apart.
+            let tolerance = rule.tolerance;
+            let (beyond, within) = match rule.comparison {
+                Comparison::Difference => (
+                    format!("groups differ by more than {tolerance}"),
+                    format!("groups differ by no more than {tolerance}"),
+                ),
+                Comparison::Ratio => (
+                    format!("a group has less than {tolerance} of another"),
+                    format!("no group has less than {tolerance} of another"),
+                ),
+                Comparison::Highest => (
+                    format!("a group has more than {tolerance}"),
+                    format!("no group has more than {tolerance}"),
+                ),
+            };
             match since {
                 None => format!(
-                    "{so_far}; that it is {than} has an e-value of {}, an alarm at {}",
+                    "{so_far}; that {beyond} has an e-value of {}, an alarm at {}",
                     significant(e_value),
                     significant(threshold)
                 ),
-                Some(_) => format!("{so_far}; of late it is no {than}"),
+                Some(_) => format!("{so_far}; of late {within}"),
             }
         }
         _ if !is_known => "there is not enough evidence any more".to_owned(),

@@ -52,8 +52,9 @@ fn figure(
     let threshold = judged.thresholds.first().copied().unwrap_or(20.0).log10();
     let lines = judged.evidence.iter();
     let series = lines.map(|(name, points)| {
-        let points = points.iter().map(|(time, e_value)| (place(*time), e_value.max(1e-3).log10().min(12.0)));
-        Series::new(name, points.collect())
+        let points = points.iter().map(|(time, e_value)| (place(*time), e_value.clamp(1e-3, 1e300).log10()));
+        // The legend is narrow: the rate says it all.
+        Series::new(name.rsplit(", ").next().unwrap_or(name), points.collect())
     });
     let plot = LinePlot {
         title: title.to_owned(),

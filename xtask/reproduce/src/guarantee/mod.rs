@@ -109,11 +109,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     details += &more;
     figures.insert(0, figure(&curves));
     let mut findings = vec![
-        Finding::new(
-            "fair (0.5, 0.5): runs with an alarm by the rule `map`",
-            "66.8 %",
-            found[0][0].clone(),
-        ),
+        Finding::new("fair (0.5, 0.5): runs with an alarm by the rule `map`", "66.8 %", found[0][0].clone()),
         Finding::new("edge (0.5, 0.4), `map`", "96.8 %", found[0][1].clone()),
         Finding::new("fair (0.5, 0.5), guaranteed", "0 %", found[1][0].clone()),
         Finding::new("edge (0.5, 0.4), guaranteed", "1.4 %", found[1][1].clone()),
@@ -186,7 +182,8 @@ fn figure(curves: &[(Rule, &str, Vec<u64>)]) -> (String, String, String) {
             (step as f64, raised as f64 / alarms.len().max(1) as f64)
         });
         let name = if *rule == Rule::Map { "map" } else { "guarantee" };
-        Series::new(&format!("{name}; {system}"), points.collect())
+        let rates = system.split_once(": ").map_or(*system, |(_, rates)| rates);
+        Series::new(&format!("{name}: {rates}"), points.collect())
     };
     let shown =
         curves.iter().filter(|(rule, system, _)| *rule == Rule::Block || !system.starts_with("unfair"));
