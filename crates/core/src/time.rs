@@ -307,7 +307,7 @@ fn scientific(text: &str, scale: u32) -> Option<i128> {
     (scaled.abs() < 1e30).then_some(scaled as i128)
 }
 
-/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`.
+/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`, `10y`. A year has 365 days.
 ///
 /// # Errors
 /// The text is empty, or has a number without a unit or an unknown unit.
@@ -445,12 +445,17 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, seconds) in
-            [("10m", 600), ("730d", 63_072_000), ("1h30m", 5_400), ("1.5h", 5_400), ("2 s", 2)]
-        {
+        for (text, seconds) in [
+            ("10m", 600),
+            ("730d", 63_072_000),
+            ("1h30m", 5_400),
+            ("1.5h", 5_400),
+            ("2 s", 2),
+            ("10y", 315_360_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "10", "m", "10y", "1h30", "-3s", "1..2s"] {
+        for text in ["", "10", "m", "10q", "1h30", "-3s", "1..2s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
