@@ -45,6 +45,10 @@ impl Folder {
         )
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
     }

@@ -86,6 +86,7 @@ fn the_readme_is_true() {
     assert!(check(&root().join("docs/fairness-file.md")) >= 5);
     assert!(check(&root().join("docs/adapters.md")) >= 10);
     assert!(check(&root().join("docs/sweep.md")) >= 4);
+    assert!(check(&root().join("docs/guarantee.md")) >= 5);
 }
 
 #[test]
@@ -111,6 +112,7 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
         "docs/engine.md",
         "docs/scenarios.md",
         "docs/fairness-file.md",
+        "docs/guarantee.md",
         "docs/sweep.md",
         "examples/README.md",
         "examples/hiring/README.md",

@@ -7,6 +7,7 @@ mod conformance;
 mod differential;
 #[cfg(unix)]
 mod documents;
+mod evidence;
 mod fairness;
 mod faults;
 mod foreign;

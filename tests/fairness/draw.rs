@@ -12,6 +12,7 @@ pub(crate) struct Plan {
     pub(crate) two_groups: bool,
     /// The column `place`.
     pub(crate) has_strata: bool,
+    /// Nothing: the opening event is all there is to a trial.
     pub(crate) horizon: Option<i64>,
     pub(crate) period: Option<i64>,
     pub(crate) opens: bool,
@@ -23,6 +24,24 @@ pub(crate) struct Plan {
     pub(crate) given: Option<bool>,
     pub(crate) tolerance: f64,
     pub(crate) clear: f64,
+    /// Instead of the paper's rule.
+    pub(crate) guarantee: Option<DrawnGuarantee>,
+    /// Where numbers of a mean are cut off.
+    pub(crate) range: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DrawnGuarantee {
+    /// The probability of a false alarm, or the trials between two.
+    pub(crate) promise: f64,
+    pub(crate) block: u64,
+    pub(crate) strata: Option<u64>,
+}
+
+impl DrawnGuarantee {
+    pub(crate) fn is_detector(&self) -> bool {
+        self.promise > 1.0
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,8 +53,15 @@ pub(crate) enum DrawnPrior {
 }
 
 pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
-    let shape =
-        (any::<bool>(), any::<bool>(), prop::option::of(1..6_i64), prop::option::of(1..4_i64), any::<bool>());
+    // What is asked later cannot be known at the opening.
+    let least = if ["delay", "counterfactual-fairness"].contains(&metric) { 1 } else { 0 };
+    let shape = (
+        any::<bool>(),
+        any::<bool>(),
+        prop::option::of(least..6_i64),
+        prop::option::of(1..4_i64),
+        any::<bool>(),
+    );
     let numbers = (
         prop::sample::select(vec![0.0, 4.0, 2.5]),
         prop::sample::select(vec![DrawnPrior::Default, DrawnPrior::Number(0.25), DrawnPrior::OfScores]),
@@ -66,17 +92,40 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
             given,
             tolerance,
             clear,
+            guarantee: None,
+            range: is_mean(metric).then_some((1.5, 7.0)).filter(|_| two_groups),
         }
+    })
+}
+
+fn is_mean(metric: &str) -> bool {
+    ["mean-difference", "delay"].contains(&metric)
+}
+
+/// A plan with a guarantee, of trials that are final.
+pub(crate) fn guaranteed(metric: &'static str) -> impl Strategy<Value = Plan> {
+    let promise = prop::sample::select(vec![0.4, 0.95, 6.0, 12.0]);
+    let guarantee = (promise, 1..5_u64, prop::option::of(1..3_u64));
+    (plan(metric), guarantee, 1..4_i64).prop_map(move |(plan, (promise, block, strata), horizon)| Plan {
+        horizon: plan.horizon.or(Some(horizon)),
+        range: is_mean(metric).then_some((1.5, 7.0)),
+        clear: plan.tolerance,
+        guarantee: Some(DrawnGuarantee { promise, block, strata: strata.filter(|_| plan.has_strata) }),
+        ..plan
     })
 }
 
 impl Plan {
     pub(crate) fn toml(&self) -> String {
         let within = self.within.map(|seconds| format!(", within = \"{seconds}s\"")).unwrap_or_default();
+        let later = match self.horizon {
+            Some(0) => "'other < 3'".to_owned(),
+            _ => format!("{{ when = 'true', key = \"other\"{within} }}"),
+        };
         let mut text = format!(
             "[events.columns]\nid = \"UInt64\"\nkind = \"String\"\ngender = \"String\"\nregion = \"Int64\"\n\
              place = \"String\"\nscore = \"Int64\"\nother = \"UInt64\"\n\n[trial]\nkey = \"id\"\n{}{}{}\n\
-             [indicators]\nhigh = 'score > 5'\nlater = {{ when = 'true', key = \"other\"{within} }}\n\
+             [indicators]\nhigh = 'score > 5'\nlater = {later}\n\
              ended = 'kind == \"end\" or kind == \"stop\"'\n\n",
             if self.two_groups { "group = [\"gender\", \"region\"]\n" } else { "group = \"gender\"\n" },
             if self.opens { "opens = 'kind == \"open\"'\n" } else { "" },
@@ -102,10 +151,18 @@ impl Plan {
             "counterfactual-fairness" => "decision = 'score > 5'\n".to_owned(),
             _ => "decision = \"later\"\n".to_owned(),
         };
-        text += &format!(
-            "tolerance = {}\nclear = {}\nconfidence = {}\n",
-            self.tolerance, self.clear, self.confidence
-        );
+        text += &format!("tolerance = {}\nconfidence = {}\n", self.tolerance, self.confidence);
+        match self.guarantee {
+            None => text += &format!("clear = {}\n", self.clear),
+            Some(DrawnGuarantee { promise, block, strata }) => {
+                let key = if promise > 1.0 { "memory = 9, false_alarm_every" } else { "false_alarms" };
+                let strata = strata.map(|strata| format!(", strata = {strata}")).unwrap_or_default();
+                text += &format!("guarantee = {{ {key} = {promise}, block = {block}{strata} }}\n");
+            }
+        }
+        if let Some((low, high)) = self.range {
+            text += &format!("range = [{low}, {high}]\n");
+        }
         match self.prior {
             DrawnPrior::Default => {}
             DrawnPrior::Number(number) => text += &format!("prior = {number}\n"),
@@ -133,17 +190,40 @@ impl Plan {
 
 /// Rows in order of time, with ties, few keys and many holes.
 pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
+    rows_of(6, 1..40)
+}
+
+/// Many people, of whom those with an odd key are F, and fare worse, for alarms that need evidence; or fare better
+/// after a while, for alarms that end.
+pub(crate) fn unfair_rows() -> impl Strategy<Value = Vec<Row>> {
+    (rows_of(60, 60..140), any::<bool>()).prop_map(|(mut rows, turns)| {
+        let half = rows.len() / 2;
+        for (index, row) in rows.iter_mut().enumerate() {
+            let is_turned = turns && index > half;
+            let is_odd = row.id.is_some_and(|id| id % 2 == 1) != is_turned;
+            row.gender = row.gender.map(|_| if is_odd { "F" } else { "M" });
+            row.score = row.score.map(|score| if is_odd { score / 2 } else { score.max(4) });
+            row.other = row.other.map(|other| if is_odd { other + 100 } else { other / 2 * 2 });
+            if row.other.is_none() && !is_odd {
+                row.other = row.id.filter(|id| id % 4 == 0).map(|id| id % 40);
+            }
+        }
+        rows
+    })
+}
+
+fn rows_of(keys: u64, count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Row>> {
     let row = (
         0..3_i64,
-        prop::option::weighted(0.85, 0..6_u64),
+        prop::option::weighted(0.85, 0..keys),
         prop::option::weighted(0.8, prop::sample::select(vec!["open", "open", "end", "stop", "x"])),
         prop::option::weighted(0.85, prop::sample::select(vec!["F", "M", "X"])),
         prop::option::weighted(0.9, -1..1_i64),
         prop::option::weighted(0.85, prop::sample::select(vec!["north", "south"])),
         prop::option::weighted(0.6, 0..11_i64),
-        prop::option::weighted(0.3, 0..6_u64),
+        prop::option::weighted(0.3, 0..keys),
     );
-    prop::collection::vec(row, 1..40).prop_map(|drawn| {
+    prop::collection::vec(row, count).prop_map(|drawn| {
         let mut time = 0;
         let mut rows = Vec::new();
         for (step, id, kind, gender, region, place, score, other) in drawn {

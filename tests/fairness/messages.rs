@@ -9,9 +9,10 @@ use crate::support::{compiled, root};
 
 #[test]
 fn the_rtlola_of_the_specifications() {
-    for name in ["hiring", "seminar", "compas", "admissions"] {
+    for name in ["hiring", "seminar", "compas", "admissions", "guarantee/admissions"] {
         let toml = std::fs::read_to_string(root().join(format!("specs/{name}.toml"))).unwrap();
-        assert_snapshot!(format!("rtlola_{name}"), compile(&toml).0.rtlola());
+        let snapshot = format!("rtlola_{}", name.replace('/', "_"));
+        assert_snapshot!(snapshot, compile(&toml).0.rtlola());
     }
 }
 
@@ -84,6 +85,73 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("wrong kind of value", "tolerance = 0.1", "tolerance = \"0.1\""),
         ("tolerance too large", "tolerance = 0.1", "tolerance = 10"),
         ("clear above tolerance", "tolerance = 0.1", "tolerance = 0.1\nclear = 0.2"),
+        (
+            "guarantee of trials that are never final",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 0.05 }",
+        ),
+        (
+            "guarantee that is none",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 5 }\nrule = \"guarantee\"",
+        ),
+        ("guarantee without a promise", "tolerance = 0.1", "tolerance = 0.1\nguarantee = { block = 10 }"),
+        (
+            "two guarantees",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 0.05, false_alarm_every = 1000 }",
+        ),
+        (
+            "unknown key of a guarantee",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarm = 0.05 }",
+        ),
+        (
+            "time between alarms without a period",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarm_every = \"10y\" }",
+        ),
+        (
+            "time between alarms that is too short",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarm_every = 20 }",
+        ),
+        (
+            "rule and guarantee",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nrule = \"map\"\nguarantee = { false_alarms = 0.05 }",
+        ),
+        ("unknown rule", "tolerance = 0.1", "tolerance = 0.1\nrule = \"mean\""),
+        (
+            "clear with a guarantee",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nclear = 0.05\nguarantee = { false_alarms = 0.05 }",
+        ),
+        (
+            "strata of a guarantee without strata",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 0.05, strata = 6 }",
+        ),
+        (
+            "memory of what forgets nothing",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 0.05, memory = 100 }",
+        ),
+        (
+            "guaranteed mean without a range",
+            metric,
+            "metric = \"mean-difference\"\nof = \"score\"\ntolerance = 1\nguarantee = { false_alarms = 0.05 }",
+        ),
+        (
+            "range the wrong way round",
+            metric,
+            "metric = \"mean-difference\"\nof = \"score\"\ntolerance = 1\nrange = [10, 0]",
+        ),
+        (
+            "nothing but the opening, and later events",
+            "group = \"gender\"",
+            "group = \"gender\"\nhorizon = \"0s\"",
+        ),
         ("bad duration", "group = \"gender\"", "group = \"gender\"\nhorizon = \"730\""),
         ("no strata", "demographic-parity", "conditional-statistical-parity"),
         ("strata that are groups", "tolerance = 0.1", "tolerance = 0.1\nstrata = \"gender\""),
@@ -167,9 +235,38 @@ fn columns_may_be_the_sources_to_know() {
 /// Time, id, gender, accepted.
 type HiringRow = (i64, Option<u64>, Option<&'static str>, Option<u64>);
 
+/// Applicants with a guarantee; times are nanoseconds here.
+const GUARANTEED: &str = r#"
+[events.columns]
+id       = "UInt64"
+gender   = "String"
+accepted = "UInt64"
+[trial]
+key     = "id"
+group   = "gender"
+horizon = "5ns"
+[indicators]
+accepted = { when = "true", key = "accepted" }
+[[fairness]]
+metric    = "demographic-parity"
+decision  = "accepted"
+tolerance = 0.1
+guarantee = { false_alarm_every = 100, block = 4, memory = 10 }
+"#;
+
 /// An engine that was restored says what the other would have said, alarms included.
 #[test]
 fn a_judged_engine_goes_on_from_a_snapshot() {
+    goes_on(false);
+}
+
+/// The same with a guarantee: the evidence, and what was written down of it.
+#[test]
+fn a_guarantee_goes_on_from_a_snapshot() {
+    goes_on(true);
+}
+
+fn goes_on(with_guarantee: bool) {
     use std::cell::RefCell;
     use std::rc::Rc;
     use std::sync::{Arc, Mutex};
@@ -178,12 +275,26 @@ fn a_judged_engine_goes_on_from_a_snapshot() {
     use arrow::datatypes::{Field, Schema};
     use fairstream_core::{EventBatch, Position};
 
-    let toml = std::fs::read_to_string(root().join("specs/hiring.toml")).unwrap();
+    let toml = match with_guarantee {
+        true => GUARANTEED.to_owned(),
+        false => std::fs::read_to_string(root().join("specs/hiring.toml")).unwrap(),
+    };
     let (fairness, spec) = compile(&toml);
     let names: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
+    let evidence = Arc::new(Mutex::new(Vec::new()));
     let engine = || {
         let judge = Arc::new(Mutex::new(Judge::new(fairness.rules().to_vec())));
-        JudgedEngine::new(compiled(&spec, Time(0)).unwrap(), &fairness, &names, judge).unwrap()
+        let engine = JudgedEngine::new(compiled(&spec, Time(0)).unwrap(), &fairness, &names, judge).unwrap();
+        if !with_guarantee {
+            return engine;
+        }
+        let evidence = Arc::clone(&evidence);
+        let outlet = Box::new(move |batch: EventBatch| {
+            let rows = (0..batch.len()).map(|row| format!("{:?}", batch.rows.slice(row, 1).columns()));
+            evidence.lock().unwrap().extend(rows);
+            Ok(())
+        });
+        engine.with_evidence(&fairness, outlet, None).unwrap()
     };
     // Men are accepted at once, women never, until all of them are at the end.
     let rows: Vec<HiringRow> = (0..60)
@@ -229,7 +340,9 @@ fn a_judged_engine_goes_on_from_a_snapshot() {
     };
     let mut whole = engine();
     let expected = run(&mut whole, &rows);
-    assert!(expected.len() >= 2, "{expected:?}");
+    assert!(expected.len() >= 2 - usize::from(with_guarantee), "{expected:?}");
+    let written = std::mem::take(&mut *evidence.lock().unwrap());
+    assert_eq!(!written.is_empty(), with_guarantee);
     for cut in [1, 20, 50, 70, 100] {
         let mut first = engine();
         let mut heard = run(&mut first, &rows[..cut]);
@@ -238,6 +351,8 @@ fn a_judged_engine_goes_on_from_a_snapshot() {
         second.restore(&snapshot).unwrap();
         heard.extend(run(&mut second, &rows[cut..]));
         assert_eq!(heard, expected, "cut after {cut} rows");
+        let again = std::mem::take(&mut *evidence.lock().unwrap());
+        assert_eq!(again, written, "cut after {cut} rows");
         assert!(second.restore(b"something else").is_err());
         assert!(second.restore(&snapshot[..snapshot.len() - 1]).is_err());
     }

@@ -3,6 +3,7 @@
 
 mod draw;
 mod equivalence;
+mod guarantee;
 mod messages;
 mod oracle;
 mod plans;
@@ -29,7 +30,9 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     };
     for (name, build) in ENGINES {
         let heard = listen(&toml, &csv, until, build, 8192, Selection::Changes);
-        compare(&expected, &heard).map_err(|difference| failed(name, difference, &heard))?;
+        compare(&expected, &heard)
+            .and_then(|()| guarantee::compare_evidence(plan, &expected, &heard))
+            .map_err(|difference| failed(name, difference, &heard))?;
     }
     // Whoever asks for less gets the same of it, though the engine then tells the judge less.
     for select in [Selection::Triggers, Selection::Alarms] {
@@ -46,6 +49,12 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
 }
 
 fn compare(expected: &Expected, heard: &Heard) -> Result<(), String> {
+    compare_values(expected, heard)?;
+    compare_triggers(expected, heard)?;
+    compare_alarms(expected, heard)
+}
+
+fn compare_values(expected: &Expected, heard: &Heard) -> Result<(), String> {
     for (index, rate) in expected.rates.iter().enumerate() {
         let streams = &heard.streams[index];
         let mut named = vec![
@@ -72,8 +81,7 @@ fn compare(expected: &Expected, heard: &Heard) -> Result<(), String> {
             }
         }
     }
-    compare_triggers(expected, heard)?;
-    compare_alarms(expected, heard)
+    Ok(())
 }
 
 fn compare_triggers(expected: &Expected, heard: &Heard) -> Result<(), String> {

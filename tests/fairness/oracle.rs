@@ -92,7 +92,7 @@ fn trials(plan: &Plan, rows: &[Row], checks: &[Check]) -> Vec<Trial> {
         let group = if plan.two_groups { format!("\"{gender}\",{region}") } else { format!("\"{gender}\"") };
         let stratum =
             row.place.filter(|_| plan.has_strata).map(|place| format!("\"{place}\"")).unwrap_or_default();
-        let counted = plan.horizon.and_then(|horizon| {
+        let counted = plan.horizon.filter(|horizon| *horizon > 0).and_then(|horizon| {
             let end = row.time + horizon;
             // What is due at a row's time is due after it, and before a tick.
             let over =
@@ -116,7 +116,9 @@ impl Known<'_> {
     fn of(&self, key: impl Fn(&Row) -> Option<u64>) -> impl Iterator<Item = &Row> {
         let end = self.plan.horizon.map_or(i64::MAX, |horizon| self.trial.opened + horizon);
         let own = self.trial.key;
-        self.rows.iter().skip(self.trial.first).filter(move |row| row.time <= end && key(row) == Some(own))
+        let most = if self.plan.horizon == Some(0) { 1 } else { usize::MAX };
+        let rows = self.rows.iter().skip(self.trial.first).take(most);
+        rows.filter(move |row| row.time <= end && key(row) == Some(own))
     }
 
     fn high(&self) -> Option<i64> {
@@ -124,6 +126,12 @@ impl Known<'_> {
     }
 
     fn later(&self) -> Option<i64> {
+        if self.plan.horizon == Some(0) {
+            return self
+                .of(|row| row.id)
+                .find(|row| row.other.is_some_and(|other| other < 3))
+                .map(|row| row.time);
+        }
         let bound = self.plan.within.map_or(i64::MAX, |within| self.trial.opened + within);
         self.of(|row| row.other).find(|row| row.time <= bound).map(|row| row.time)
     }
@@ -165,7 +173,7 @@ impl Known<'_> {
         let share = |of: bool, given: bool| (f64::from(u8::from(of && given)), u64::from(given));
         let given = self.plan.given.is_none_or(|wanted| self.ended() == wanted);
         let mean = |value: Option<f64>| match value.filter(|_| given) {
-            Some(value) => (value, 1),
+            Some(value) => (self.plan.range.map_or(value, |(low, high)| value.clamp(low, high)), 1),
             None => (0.0, 0),
         };
         match self.plan.metric {
@@ -232,7 +240,7 @@ fn sums(
     for trial in trials.iter().filter(|trial| trial.first < check.rows) {
         let sums = sums.entry((trial.stratum.clone(), trial.group.clone())).or_default();
         let counts = match plan.horizon {
-            None => true,
+            None | Some(0) => true,
             Some(_) => trial.counted.is_some_and(|(at, _)| {
                 at.time < check.time || (at.time == check.time && at.rows <= check.rows)
             }),

@@ -42,6 +42,11 @@ fn file(metrics: &[&str], trial: &str, more: &str) -> String {
     format!("{HEAD}\n[trial]\nkey = \"id\"\n{trial}\n{metrics}")
 }
 
+/// Whether all that a metric asks can be known at the opening.
+fn is_known_at_once(metric: &str) -> bool {
+    !metric.contains("to = ") && !metric.contains("counterfactual")
+}
+
 fn check(toml: &str) {
     let (compiled, spec) = compile(toml);
     ReferenceEngine::check(&spec).unwrap_or_else(|error| panic!("{error}\n{}", compiled.rtlola()));
@@ -62,6 +67,10 @@ fn every_stream_of_every_metric_is_reached_by_lookup() {
         for trial in trials {
             for more in ["", "check = \"1d\"\nmin_trials = 3", "confidence = 0"] {
                 check(&file(&[metric], trial, more));
+            }
+            let at_opening = file(&[metric], "group = \"gender\"\nhorizon = \"0s\"", "");
+            if is_known_at_once(metric) {
+                check(&at_opening.replace(", key = \"accepted\"", ""));
             }
             if !metric.contains("strata") {
                 check(&file(

@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use fairstream_core::{
-    Columns, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError, SourceContext,
-    SourceFactory, SourceRequest, Time, Value, VerdictBatch,
+    Columns, EventBatch, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError,
+    SourceContext, SourceFactory, SourceRequest, Time, Value, VerdictBatch,
 };
 use fairstream_csv::CsvSources;
 use fairstream_engine::Specification;
@@ -28,6 +28,10 @@ pub(crate) struct Heard {
     pub(crate) standings: Vec<Standing>,
     /// Everything, as text.
     pub(crate) lines: Vec<String>,
+    /// Every alarm: its stream, when, and the whole in a sentence.
+    pub(crate) said: Vec<(String, Time, String)>,
+    /// Every trial that was counted, if trials are final.
+    pub(crate) evidence: Vec<EventBatch>,
 }
 
 /// The rows as CSV.
@@ -99,11 +103,21 @@ pub(crate) fn judged(
     let columns = Columns::bind(&wanted, &sources).unwrap();
     let judge = Arc::new(Mutex::new(judge));
     let asked = Arc::clone(&judge);
+    let evidence: Arc<Mutex<Vec<EventBatch>>> = Arc::default();
     let engine = {
+        let evidence = Arc::clone(&evidence);
         let (compiled, spec) = (compiled.clone(), spec.clone());
         Box::new(move |start| {
             let names: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
-            Ok(Box::new(JudgedEngine::new(build(&spec, start)?, &compiled, &names, judge)?) as Box<_>)
+            let engine = JudgedEngine::new(build(&spec, start)?, &compiled, &names, judge)?;
+            if !compiled.is_final() {
+                return Ok(Box::new(engine) as Box<_>);
+            }
+            let outlet = move |batch| {
+                evidence.lock().unwrap().push(batch);
+                Ok(())
+            };
+            Ok(Box::new(engine.with_evidence(&compiled, Box::new(outlet), None)?) as Box<_>)
         })
     };
     let listener = Listener::new(compiled, spec, select);
@@ -112,6 +126,7 @@ pub(crate) fn judged(
     let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(listener)], options }.run();
     assert!(report.error.is_none(), "{:?}\n{csv}\n{}", report.error, compiled.rtlola());
     let mut heard = std::mem::take(&mut *heard.lock().unwrap());
+    heard.evidence = std::mem::take(&mut *evidence.lock().unwrap());
     heard.rtlola = compiled.rtlola().to_owned();
     heard.streams = compiled.streams().to_vec();
     let judge = asked.lock().unwrap().clone();
@@ -175,6 +190,10 @@ impl Sink for Listener {
                 }
                 (Kind::Alarm | Kind::Clear, _) => {
                     let word = if verdict.kind == Kind::Alarm { "raised" } else { "cleared" };
+                    if verdict.kind == Kind::Alarm {
+                        let message = verdict.message.unwrap_or_default().to_owned();
+                        heard.said.push((verdict.stream.to_owned(), verdict.time, message));
+                    }
                     heard.alarms[self.alarms[verdict.stream]].push(format!("{seconds} {word} {instance}"));
                 }
                 _ => {}

@@ -27,7 +27,7 @@ cargo xtask bench instructions [--note]
 cargo xtask bench adapters [--quick] [--only FORMAT] [--lake GIGABYTES]
                     the sources against the fastest readers of their formats; a folder of Parquet of that size
 cargo xtask reproduce [NAME] [--quick]
-                    the experiments of the paper, into target/reproduce/reproduce.md, with figures";
+                    the experiments of the paper and those of the guarantee, into target/reproduce/reproduce.md, with figures";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -30,10 +30,12 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Monitor events: read INPUTs, evaluate SPEC, report violations
     Run(RunArguments),
-    /// Watch an invented employer who is unfair: no arguments, nothing to prepare
+    /// Watch invented employers, fair and unfair: no arguments, nothing to prepare
     Demo,
     /// Say what a specification monitors, and whether the inputs have what it reads
     Check(CheckArguments),
+    /// Recompute an alarm from its evidence alone, and show the calculation
+    Explain(ExplainArguments),
     /// Write the events of a scenario: invented ones, or COMPAS from its file
     #[command(subcommand)]
     Generate(GenerateArguments),
@@ -86,6 +88,16 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SINK", allow_hyphen_values = true)]
     pub(crate) to: Vec<String>,
 
+    /// Write every trial that is counted there (.jsonl, .parquet, .csv, .arrow): what `fairstream explain` recomputes
+    /// alarms from. Trials need a horizon
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    pub(crate) evidence: Option<String>,
+
+    /// Write hashes instead of keys into the evidence, so that it can leave the house; FILE holds the secret, 16 bytes
+    /// or more, without which nobody can tell whose they are
+    #[arg(long, value_name = "FILE", requires = "evidence")]
+    pub(crate) hash_keys: Option<PathBuf>,
+
     /// Leave out events before this (seconds, a date, or RFC 3339); the clock of periodic streams
     /// starts here
     /// [default: the first event, or zero for times relative to the start]
@@ -120,6 +132,29 @@ pub(crate) struct RunArguments {
     /// No progress and no summary on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fairstream run fairness.toml events.csv --to verdicts.jsonl --evidence evidence.parquet
+  fairstream explain verdicts.jsonl evidence.parquet --alarm 1
+
+The exit code is 0 if the alarm is the same when it is recomputed, else 2.")]
+pub(crate) struct ExplainArguments {
+    /// The verdicts of a run, as a sink wrote them
+    pub(crate) verdicts: String,
+
+    /// The evidence of the same run
+    pub(crate) evidence: String,
+
+    /// Which alarm, counted from 1
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) alarm: usize,
+
+    /// Show every block, not only the first and the last
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

@@ -34,6 +34,13 @@ pub(crate) struct Chart {
     pub(crate) alarms: Vec<(Time, Option<Time>)>,
 }
 
+impl Chart {
+    /// When the first alarm was raised, if any was.
+    pub(crate) fn first_alarm(&self) -> Option<Time> {
+        self.alarms.first().map(|(raised, _)| *raised)
+    }
+}
+
 const WIDTH: usize = 64;
 
 /// What a row stands for.

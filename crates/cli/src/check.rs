@@ -48,6 +48,10 @@ fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
     let columns: Vec<String> = wanted.iter().map(|column| format!("`{}`", column.name)).collect();
     text.push('\n');
     paragraph(text, "", &format!("Reads the columns {}.", columns.join(", ")));
+    for note in &words.notes {
+        text.push('\n');
+        paragraph(text, "", note);
+    }
     for warning in &words.warnings {
         paragraph(text, "", &format!("warning: {warning}"));
     }

@@ -9,6 +9,8 @@ mod check;
 mod compile;
 mod console;
 mod demo;
+mod evidence;
+mod explain;
 mod generate;
 mod init;
 mod interrupt;
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo => demo::demo(),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),
         Command::Init(arguments) => init::init(&arguments),

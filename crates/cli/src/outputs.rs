@@ -47,6 +47,8 @@ pub(crate) fn open(
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }
+    let evidence = arguments.evidence.as_deref().map(Address::parse);
+    written.extend(evidence.iter().map(|evidence| evidence.location.as_str()));
     refuse_to_destroy(arguments, &monitor.inputs, read, &written)?;
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))

@@ -9,10 +9,11 @@ use fairstream_core::{
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
-use fairstream_fairness::{Compiled, Judge, JudgedEngine};
+use fairstream_fairness::{Compiled, EvidenceOutlet, Judge, JudgedEngine, KeyHash};
 
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
+use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
@@ -24,6 +25,7 @@ pub(crate) fn build(
     kind: EngineKind,
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
+    evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -39,7 +41,11 @@ pub(crate) fn build(
         };
         let Some((fairness, judge)) = judged else { return Ok(engine) };
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
-        Ok(Box::new(JudgedEngine::new(engine, &fairness, &columns, judge)?))
+        let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
+        Ok(Box::new(match evidence {
+            Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
+            None => engine,
+        }))
     })
 }
 
@@ -50,6 +56,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         // The other engine, too, must be able to evaluate it.
         monitor.check(EngineKind::Reference, &arguments.input.spec)?;
     }
+    evidence::check(arguments, &monitor)?;
     if monitor.inputs.is_empty() {
         bail!("there is no input: name a file after the specification, or `csv:-` for standard input");
     }
@@ -71,6 +78,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
     let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
     let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &console)?;
+    let evidence = Evidence::open(arguments)?;
     let options = RunOptions {
         since: arguments.since,
         until: arguments.until,
@@ -87,16 +95,19 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let Monitor { spec, fairness, .. } = monitor;
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
-    if !arguments.quiet && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
+    if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
-    let engine = build(spec, arguments.engine, arguments.verify, judged);
+    let outlet = evidence.as_ref().map(Evidence::outlet);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet);
 
     interrupt.start();
     let start = Instant::now();
     let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet, is_judged);
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
+    // Without evidence an alarm is worth nothing: this is said before anything else.
+    evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {
         note(&summary(&report.counts, start.elapsed(), is_judged));
         if report.counts.evaluated == 0 && report.error.is_none() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_fairness::{GroupStanding, Judge, Standing};
+use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant};
 
 use crate::progress::{counted, grouped};
 
@@ -22,6 +22,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
     for standing in standings.iter().take(SHOWN) {
         text.push('\n');
         let state = match (standing.alarm, standing.raised) {
+            (None, 0) if standing.assessment.is_some() => outcome(standing),
             (Some(since), _) => alarming(&format!("ALARM since {}", since.for_people())),
             (None, 0) => "no alarm".to_owned(),
             (None, 1) => "no alarm any more; one was raised".to_owned(),
@@ -40,6 +41,45 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
     text
 }
 
+/// What the evidence comes to, where no alarm stands.
+fn outcome(standing: &Standing) -> String {
+    let Some(assessment) = &standing.assessment else { return String::new() };
+    match assessment.outcome {
+        _ if assessment.threshold.is_none() => "not judged: more strata than `guarantee` is for".to_owned(),
+        Outcome::NotYet { further: Some(further) } => {
+            format!(
+                "{}; about {} more would settle it at this gap",
+                assessment.verdict(),
+                counted(further, "trial")
+            )
+        }
+        _ => assessment.verdict().to_owned(),
+    }
+}
+
+/// The numbers behind the outcome.
+fn evidence(text: &mut String, standing: &Standing) {
+    let Some(assessment) = &standing.assessment else { return };
+    let mut parts = Vec::new();
+    if let (Some(gap), Some(Interval { low, high })) = (standing.gap, assessment.gap) {
+        let word = match standing.comparison {
+            Comparison::Difference => "gap",
+            Comparison::Ratio => "ratio",
+            Comparison::Highest => "highest",
+        };
+        parts.push(format!("{word} {gap:.3}, between {low:.3} and {high:.3}"));
+    }
+    if let Some(threshold) = assessment.threshold {
+        let (e_value, threshold) = (significant(assessment.e_value), significant(threshold));
+        parts.push(format!("e-value {e_value}, an alarm at {threshold}"));
+    }
+    if let Some(p_value) = assessment.p_value {
+        parts.push(format!("p {}", significant(p_value)));
+    }
+    parts.push(counted(assessment.blocks, "block"));
+    let _ = writeln!(text, "  {}", parts.join("; "));
+}
+
 fn table(text: &mut String, standing: &Standing) {
     let _ = writeln!(text, "  {}", standing.question);
     let width = standing.groups.iter().map(|group| group.group.chars().count()).max().unwrap_or(0).max(5);
@@ -52,6 +92,10 @@ fn table(text: &mut String, standing: &Standing) {
         };
         let waiting = if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         let evidence = if *has_evidence { "" } else { "  not enough evidence" };
-        let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {basis}{waiting}{evidence}");
+        let interval =
+            group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
+        let interval = interval.unwrap_or_default();
+        let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {basis}{waiting}{interval}{evidence}");
     }
+    evidence(text, standing);
 }

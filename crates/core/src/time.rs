@@ -307,7 +307,7 @@ fn scientific(text: &str, scale: u32) -> Option<i128> {
     (scaled.abs() < 1e30).then_some(scaled as i128)
 }
 
-/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`.
+/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`, `10y`. A year has 365 days.
 ///
 /// # Errors
 /// The text is empty, or has a number without a unit or an unknown unit.
@@ -332,6 +332,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
             "h" => 3_600 * SECOND,
             "d" => 86_400 * SECOND,
             "w" => 7 * 86_400 * SECOND,
+            "y" => 365 * 86_400 * SECOND,
             _ => return Err(bad()),
         };
         let billionths = scaled(number, 9).ok_or_else(bad)?;
@@ -345,7 +346,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
 
 /// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration; write it as 10m, 730d, 1h30m (units: ns us ms s m h d w)")]
+#[error("`{0}` is not a duration; write it as 10m, 730d, 1h30m (units: ns us ms s m h d w y)")]
 pub struct BadDuration(String);
 
 #[cfg(test)]
@@ -444,12 +445,17 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, seconds) in
-            [("10m", 600), ("730d", 63_072_000), ("1h30m", 5_400), ("1.5h", 5_400), ("2 s", 2)]
-        {
+        for (text, seconds) in [
+            ("10m", 600),
+            ("730d", 63_072_000),
+            ("1h30m", 5_400),
+            ("1.5h", 5_400),
+            ("2 s", 2),
+            ("10y", 315_360_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "10", "m", "10y", "1h30", "-3s", "1..2s"] {
+        for text in ["", "10", "m", "10q", "1h30", "-3s", "1..2s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::Comparison;
 use crate::file::{FairnessFile, Indicator, Metric, Prior};
 use crate::metric::{Literal, Measure, Rate};
 use crate::table::list;
 use crate::unit::in_words;
+use crate::{Comparison, Every, Guarantee, Promise};
 
 /// A fairness file in plain words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Explanation {
     pub trial: String,
     /// For each metric its title, and what is asked, compared and estimated.
     pub metrics: Vec<(String, Vec<String>)>,
+    /// What holds of the file as a whole, and what could be better.
+    pub notes: Vec<String>,
     /// What the user may not have meant.
     pub warnings: Vec<String>,
 }
@@ -29,6 +31,7 @@ impl Explanation {
                 .iter()
                 .map(|metric| (metric.title.clone(), sentences(file, metric)))
                 .collect(),
+            notes: notes(file),
             warnings: warnings(file),
         }
     }
@@ -74,6 +77,11 @@ fn trial(file: &FairnessFile) -> String {
         Some(called) => format!("The {called} are trials: one is opened"),
         None => "A trial is opened".to_owned(),
     };
+    if file.trial.at_opening {
+        return format!(
+            "{opened} by the first event {with}, and counts at once: later events with the same `{key}` change nothing."
+        );
+    }
     format!(
         "{opened} by the first event {with}; later events with the same `{key}`{others} belong to it. {counted}"
     )
@@ -82,6 +90,9 @@ fn trial(file: &FairnessFile) -> String {
 fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
     let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, rate)).collect();
     sentences.push(compared(file, metric));
+    if let Some(guarantee) = &metric.guarantee {
+        sentences.push(promised(metric, &guarantee.value));
+    }
     sentences.push(estimated(metric));
     sentences
 }
@@ -160,6 +171,14 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
         ),
     };
     let tolerance = metric.tolerance;
+    if metric.guarantee.is_some() {
+        let beyond = match metric.kind.comparison() {
+            Comparison::Difference => format!("that two groups differ by more than {tolerance}"),
+            Comparison::Ratio => format!("that the lowest is less than {tolerance} of the highest"),
+            Comparison::Highest => format!("that it is more than {tolerance} for a group"),
+        };
+        return format!("Compared between {groups}{within}; alarm when there is enough evidence {beyond}.");
+    }
     let (alarm, cleared) = match metric.kind.comparison() {
         Comparison::Difference => {
             (format!("two groups differ by more than {tolerance}"), format!("at {} or less", metric.clear))
@@ -173,6 +192,83 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
         }
     };
     format!("Compared between {groups}{within}; alarm when {alarm}, cleared {cleared}.")
+}
+
+/// What a guarantee promises, under which conditions, and who shares it.
+fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
+    let promise = match guarantee.promise {
+        Promise::Ever(level) => format!(
+            "Of fair systems, no more than {} % ever raise an alarm, however long they run and however often they are \
+             checked.",
+            percent(level)
+        ),
+        Promise::Every { every, memory, .. } => {
+            let every = match every {
+                Every::Trials(trials) => format!("{trials} trials"),
+                Every::Time(time) => in_words(time),
+            };
+            format!(
+                "A fair system raises an alarm once in {every} or more seldom, on average. What counts is the last \
+                 {memory} trials or so: when they look fair, an alarm ends and evidence begins anew."
+            )
+        }
+    };
+    let rates = match metric.rates.len() {
+        1 => String::new(),
+        rates => format!(" {rates} rates share that evenly."),
+    };
+    let strata = match guarantee.strata {
+        _ if metric.strata.is_empty() => String::new(),
+        Some(strata) => format!(" {strata} strata share it evenly; any more are not judged."),
+        None => " Strata share it in the order in which they come: 1/2, 1/6, 1/12 and so on.".to_owned(),
+    };
+    let range = match metric.range {
+        Some((low, high)) => format!(" Numbers below {low} count as {low}, those above {high} as {high}."),
+        None => String::new(),
+    };
+    format!(
+        "{promise}{rates}{strata} Evidence is weighed in blocks of {} trials or more.{range} This holds if trials are \
+         independent of each other and their groups are fixed before their outcomes.",
+        guarantee.block
+    )
+}
+
+/// A share in percent, without digits that nobody wrote.
+fn percent(share: f64) -> String {
+    let text = format!("{:.6}", share * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn notes(file: &FairnessFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    let levels: Vec<f64> = file
+        .metrics
+        .iter()
+        .filter_map(|metric| match metric.guarantee.as_ref()?.value.promise {
+            Promise::Ever(level) => Some(level),
+            Promise::Every { .. } => None,
+        })
+        .collect();
+    if levels.len() > 1 {
+        notes.push(format!(
+            "{} metrics have a guarantee of their own: of systems that are fair by all of them, no more than {} % ever \
+             raise an alarm.",
+            levels.len(),
+            percent(levels.iter().sum::<f64>().min(1.0))
+        ));
+    }
+    let by_default: Vec<&str> =
+        file.metrics.iter().filter(|metric| !metric.says_rule).map(|metric| metric.title.as_str()).collect();
+    if !by_default.is_empty() {
+        let is = if by_default.len() == 1 { "is" } else { "are" };
+        let first = if file.trial.is_final() { "" } else { ", with a `horizon`," };
+        notes.push(format!(
+            "{} {is} judged by the rule of the paper, by which fair systems raise alarms too if they are checked often. \
+             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` says that this is meant.",
+            list(by_default)
+        ));
+    }
+    notes
 }
 
 fn estimated(metric: &Metric) -> String {

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 use crate::expression::Expression;
 use crate::metric::{self, Rate, RateReader};
 use crate::table::{Located, Place, Problems, Table, list};
-use crate::{FileError, MetricKind, Problem};
+use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
 
 /// A fairness file that has been read.
 #[derive(Clone, Debug)]
@@ -50,8 +50,17 @@ pub(crate) struct Trial {
     pub(crate) opens: Option<Expression>,
     pub(crate) groups: Vec<Located<String>>,
     pub(crate) horizon: Option<Duration>,
+    /// A horizon of nothing: the opening event is all there is to a trial.
+    pub(crate) at_opening: bool,
     /// What explanations call trials.
     pub(crate) called: Option<String>,
+}
+
+impl Trial {
+    /// Whether a trial that has been counted stays as it is.
+    pub(crate) fn is_final(&self) -> bool {
+        self.at_opening || self.horizon.is_some()
+    }
 }
 
 /// A yes-or-no fact of a trial: there is an event such that …
@@ -82,6 +91,12 @@ pub(crate) struct Metric {
     pub(crate) min_trials: u64,
     pub(crate) prior: Prior,
     pub(crate) confidence: f64,
+    /// `None`: by the paper's rule.
+    pub(crate) guarantee: Option<Located<Guarantee>>,
+    /// Whether the file says by which rule.
+    pub(crate) says_rule: bool,
+    /// Numbers of a mean outside of this count as its nearest end.
+    pub(crate) range: Option<(f64, f64)>,
     /// `None`: at every event.
     pub(crate) check: Option<Duration>,
 }
@@ -289,10 +304,12 @@ fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
         table.missing("group", "it is the column, or columns, whose values are compared");
     }
     let opens = table.text("opens").map(|opens| Expression::new(opens, text));
-    let horizon = table.duration("horizon").map(|horizon| horizon.value);
+    let horizon = table.duration_from_zero("horizon").map(|horizon| horizon.value);
+    let at_opening = horizon.is_some_and(|horizon| horizon.is_zero());
+    let horizon = horizon.filter(|horizon| !horizon.is_zero());
     let called = table.text("called").map(|called| called.value);
     table.finish();
-    Some(Trial { key: key?, opens, groups, horizon, called })
+    Some(Trial { key: key?, opens, groups, horizon, at_opening, called })
 }
 
 fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
@@ -335,11 +352,17 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
     let kind = MetricKind::find(&kind).map_err(|problem| table.problem(problem)).ok()?;
     table.name = format!("`{}`", kind.name());
     let title = table.text("name");
-    let rates = RateReader { table: &table, indicators, file: text }.rates(kind);
+    let check = table.duration("check").map(|check| check.value);
+    let guarantee = guarantee::read(&table, kind, check);
+    let says_rule = guarantee.is_some() || table.has("rule");
+    let range = if kind == MetricKind::MeanDifference { table.range("range") } else { None };
+    let rates = RateReader { table: &table, indicators, file: text, range }.rates(kind);
     let strata = metric::strata(&table, kind);
     let (tolerance, clear) = thresholds(&table, kind);
     let min_trials = table.count("min_trials").unwrap_or(0);
-    let confidence = table.number("confidence").map_or(kind.default_confidence(), |confidence| {
+    // A guarantee needs no prior: it is the evidence that has to be enough.
+    let default = if guarantee.is_some() { 0.0 } else { kind.default_confidence() };
+    let confidence = table.number("confidence").map_or(default, |confidence| {
         if confidence.value < 0.0 {
             table.problem(Problem::new(confidence.at.range(), "`confidence` has to be 0 or more"));
         }
@@ -362,7 +385,6 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
                 .help("say how many trials it is worth: `confidence = 24`"),
         );
     }
-    let check = table.duration("check").map(|check| check.value);
     let at = table.at.clone();
     table.finish();
     let title = title.map_or_else(|| kind.name().replace('-', " "), |title| title.value);
@@ -378,6 +400,9 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
         min_trials,
         prior,
         confidence,
+        guarantee,
+        says_rule,
+        range,
         check,
     })
 }

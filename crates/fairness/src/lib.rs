@@ -29,9 +29,11 @@
 //! ```
 
 mod compile;
+mod evidence;
 mod explain;
 mod expression;
 mod file;
+mod guarantee;
 mod judge;
 mod judged;
 mod metric;
@@ -42,10 +44,17 @@ mod sweep;
 mod table;
 mod unit;
 
-pub use compile::{Compiled, RateStreams};
+pub use compile::{Compiled, JudgedStreams, RateStreams};
+pub use evidence::{
+    EvidenceOutlet, EvidenceReader, KeyHash, Recount, Recounted, ShortSecret, WrongEvidence, evidence_schema,
+};
 pub use explain::Explanation;
+pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Column, Endpoint, FairnessFile};
-pub use judge::{BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, Standing};
+pub use guarantee::{Every, Guarantee, Promise};
+pub use judge::{
+    Assessment, BadState, Change, Counts, Docket, GroupStanding, Judge, Rule, RuleRate, Standing, significant,
+};
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};

@@ -122,6 +122,8 @@ pub(crate) struct Rate {
     pub(crate) measure: Measure,
     /// The trials that count.
     pub(crate) given: Vec<Literal>,
+    /// Where numbers are cut off.
+    pub(crate) range: Option<(f64, f64)>,
 }
 
 /// What is averaged over trials.
@@ -155,12 +157,14 @@ pub(crate) struct RateReader<'a> {
     pub(crate) table: &'a Table<'a>,
     pub(crate) indicators: &'a [Indicator],
     pub(crate) file: &'a str,
+    pub(crate) range: Option<(f64, f64)>,
 }
 
 impl RateReader<'_> {
     /// `None` if something is wrong; it has been said.
     pub(crate) fn rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
-        let rate = |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given };
+        let rate =
+            |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given, range: None };
         Some(match metric {
             MetricKind::DemographicParity
             | MetricKind::ConditionalStatisticalParity
@@ -196,7 +200,7 @@ impl RateReader<'_> {
             MetricKind::MeanDifference => {
                 let measure = self.amount();
                 let given = self.several("given", None);
-                vec![Rate { label: "", measure: measure?, given: given? }]
+                vec![Rate { label: "", measure: measure?, given: given?, range: self.range }]
             }
             MetricKind::CounterfactualFairness => {
                 let Some(decision) = self.table.text("decision") else {
@@ -204,7 +208,7 @@ impl RateReader<'_> {
                     return None;
                 };
                 let measure = Measure::Flips(Expression::new(decision, self.file));
-                vec![Rate { label: "", measure, given: vec![] }]
+                vec![Rate { label: "", measure, given: vec![], range: None }]
             }
         })
     }

@@ -185,6 +185,14 @@ impl Proposal {
             "tolerance  = 0.1   # groups may differ by this much\nclear      = 0.05  # an alarm ends here"
         )?;
         writeln!(text, "min_trials = 30    # smaller groups are not compared")?;
+        writeln!(
+            text,
+            "rule       = \"map\" # alarms of fair systems are not bounded; with a horizon they can be, by"
+        )?;
+        writeln!(
+            text,
+            "# guarantee = {{ false_alarms = 0.05 }}   # instead of `rule` and `clear`: docs/guarantee.md"
+        )?;
         if let Some(stratum) = self.groups().into_iter().find(|name| name != group && name != decision) {
             writeln!(text, "\n# The same within each `{stratum}`:\n# [[fairness]]")?;
             writeln!(text, "# metric    = \"conditional-statistical-parity\"\n# decision  = \"{decision}\"")?;

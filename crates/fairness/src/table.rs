@@ -123,15 +123,38 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn duration(&self, key: &'static str) -> Option<Located<Duration>> {
+        let duration = self.duration_from_zero(key)?;
+        if duration.value.is_zero() {
+            let message = format!("`{key}` has to be longer than nothing");
+            self.problem(Problem::new(duration.at.range(), message));
+            return None;
+        }
+        Some(duration)
+    }
+
+    /// A duration that may be no time at all.
+    pub(crate) fn duration_from_zero(&self, key: &'static str) -> Option<Located<Duration>> {
         let text = self.text(key)?;
         match parse_duration(&text.value) {
-            Ok(duration) if !duration.is_zero() => Some(Located { value: duration, at: text.at }),
-            Ok(_) => {
-                self.problem(Problem::new(text.at.range(), format!("`{key}` has to be longer than nothing")));
-                None
-            }
+            Ok(duration) => Some(Located { value: duration, at: text.at }),
             Err(error) => {
                 self.problem(Problem::new(text.at.range(), error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Two numbers, the lower one first.
+    pub(crate) fn range(&self, key: &'static str) -> Option<(f64, f64)> {
+        let value = self.value(key)?;
+        let ends: Option<Vec<f64>> = match value.get_ref() {
+            DeValue::Array(values) => values.iter().map(|value| number(value.get_ref())).collect(),
+            _ => None,
+        };
+        match ends.as_deref() {
+            Some(&[low, high]) if low < high => Some((low, high)),
+            _ => {
+                self.wrong(key, value, "two finite numbers, the lower one first, such as [0, 10]");
                 None
             }
         }

@@ -29,5 +29,6 @@ pub use admissions::{Admissions, BERKELEY_1973, Department};
 pub use compas::{Compas, LeftOut};
 pub use groups::Groups;
 pub use hiring::Hiring;
+pub use random::Random;
 pub use scenario::{Begun, Scenario, scenarios};
 pub use seminar::{Algorithm, Seminar};

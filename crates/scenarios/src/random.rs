@@ -5,12 +5,13 @@
 
 /// A source of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Random {
         let mut mixed = seed;
         Random { state: std::array::from_fn(|_| split_mix(&mut mixed)) }
     }
@@ -36,12 +37,12 @@ impl Random {
     }
 
     /// A number from 0 to 1, without 1.
-    pub(crate) fn fraction(&mut self) -> f64 {
+    pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// True with this probability.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
     }
 

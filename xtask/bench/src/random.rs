@@ -9,6 +9,7 @@ impl Random {
         Random(seed)
     }
 
+    #[allow(clippy::should_implement_trait, reason = "there is no end to it that an iterator could tell")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         scatter(self.0)

@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 0.1;
 const DAY: i64 = 86_400_000_000_000;
 
 /// ProPublica's file, if it is here.
-fn scores() -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn scores() -> anyhow::Result<Option<PathBuf>> {
     let path = match std::env::var_os("FAIRSTREAM_COMPAS") {
         Some(path) => PathBuf::from(path),
         None => root()?.join("../shared/data/compas-scores.csv"),

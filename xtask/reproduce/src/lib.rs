@@ -3,6 +3,7 @@
 
 mod admissions;
 mod compas;
+mod guarantee;
 mod hiring;
 mod page;
 mod seminar;
@@ -19,13 +20,17 @@ pub struct Extent {
     pub seminar_seeds: u64,
     /// Orders in which the same people apply.
     pub admissions_seeds: u64,
+    /// Runs of each system that is watched with a guarantee.
+    pub guarantee_runs: u64,
 }
 
 impl Extent {
     /// As the paper has it.
-    pub const FULL: Extent = Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 20 };
+    pub const FULL: Extent =
+        Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 20, guarantee_runs: 4000 };
     /// To see that it works.
-    pub const QUICK: Extent = Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2 };
+    pub const QUICK: Extent =
+        Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2, guarantee_runs: 20 };
 }
 
 /// An experiment.
@@ -39,9 +44,10 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 4] = [
+pub const EXPERIMENTS: [Experiment; 5] = [
     Experiment { name: "hiring", title: "Hiring: fair and unfair", run: hiring::run },
     Experiment { name: "seminar", title: "Seminar places: the choice of κ and ε", run: seminar::run },
     Experiment { name: "compas", title: "COMPAS: equalized odds of a risk score", run: compas::run },
     Experiment { name: "admissions", title: "Admissions: Simpson's paradox", run: admissions::run },
+    Experiment { name: "guarantee", title: "Alarms with a guarantee", run: guarantee::run },
 ];

@@ -1,6 +1,7 @@
 //! A fairness file under study, and events that it is tried on.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,18 @@ pub(crate) struct Told {
     /// The values of its parameters.
     pub(crate) instance: Vec<String>,
     pub(crate) value: f64,
+}
+
+/// What came of events before a judge.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    /// Streams and times.
+    pub(crate) alarms: Vec<(String, Time)>,
+    /// By the title of the rate and the stratum: the e-value over time.
+    pub(crate) evidence: BTreeMap<String, Vec<(Time, f64)>>,
+    /// Of each metric, in its first stratum.
+    pub(crate) thresholds: Vec<f64>,
+    pub(crate) judge: Judge,
 }
 
 impl Subject {
@@ -84,6 +97,51 @@ impl Subject {
             Ok((engine, verdicts))
         })?;
         Ok(told.take())
+    }
+
+    /// Evaluates the events before a judge: alarms, evidence, and the judge after it.
+    pub(crate) fn judge(&self, source: &mut dyn Source) -> anyhow::Result<Judged> {
+        let judge = Arc::new(Mutex::new(Judge::new(self.compiled.rules().to_vec())));
+        let names: BTreeMap<String, String> = self
+            .compiled
+            .streams()
+            .iter()
+            .filter_map(|streams| {
+                let rate = self.compiled.rules().get(streams.metric)?.rates.get(streams.rate)?;
+                Some((streams.judged.as_ref()?.e_value.clone(), rate.title.clone()))
+            })
+            .collect();
+        type Heard = (Vec<(String, Time)>, BTreeMap<String, Vec<(Time, f64)>>);
+        let heard: Rc<RefCell<Heard>> = Rc::default();
+        let hear = {
+            let heard = Rc::clone(&heard);
+            move |batch: VerdictBatch| {
+                let (alarms, evidence) = &mut *heard.borrow_mut();
+                for verdict in batch.iter() {
+                    match (verdict.kind, verdict.value, names.get(verdict.stream)) {
+                        (Kind::Alarm, ..) => alarms.push((verdict.stream.to_owned(), verdict.time)),
+                        (Kind::Value, Some(Value::Float(value)), Some(title)) => {
+                            let name = format!("{title}{}", verdict.instance.unwrap_or_default());
+                            evidence.entry(name).or_default().push((verdict.time, value));
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(())
+            }
+        };
+        self.evaluate(source, |start| {
+            let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
+            let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
+            let engine = JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(&judge))?;
+            let verdicts = Verdicts::new(engine.streams(), Selection::Changes, 4096, hear);
+            Ok((Box::new(engine) as Box<dyn Engine>, verdicts))
+        })?;
+        let (alarms, evidence) = heard.take();
+        let judge = judge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let rules = self.compiled.rules().iter();
+        let thresholds = rules.filter_map(|rule| Some(1.0 / rule.hypothesis(0)?.level)).collect();
+        Ok(Judged { alarms, evidence, thresholds, judge })
     }
 
     /// Evaluates the events as one run of a sweep.

@@ -22,7 +22,7 @@ fn run(name: &str, extent: Extent) -> Outcome {
     outcome
 }
 
-const FEW: Extent = Extent { hiring_seeds: 5, seminar_seeds: 2, admissions_seeds: 1 };
+const FEW: Extent = Extent { hiring_seeds: 5, seminar_seeds: 2, admissions_seeds: 1, guarantee_runs: 20 };
 
 #[test]
 fn unfair_hiring_is_found_and_fair_hiring_is_not_constant() {
@@ -55,6 +55,20 @@ fn scores_are_unfair_soon_and_stay_so() {
         assert_eq!(outcome.findings[1].here.matches("stay so to the end").count(), 2);
         assert!(outcome.details.contains("| 44.85 % |"), "{}", outcome.details);
     }
+}
+
+#[test]
+fn fair_systems_raise_no_alarm_and_unfair_ones_do() {
+    let outcome = run("guarantee", FEW);
+    let here = |what: &str| {
+        let found = outcome.findings.iter().find(|finding| finding.what.starts_with(what));
+        found.unwrap_or_else(|| panic!("{what}: {:?}", outcome.findings)).here.clone()
+    };
+    assert_eq!(here("fair (0.5, 0.5), guaranteed"), "0.00 %");
+    assert_ne!(here("unfair (0.5, 0.2), guaranteed"), "later / later");
+    assert!(here("Berkeley: demographic parity").starts_with("alarm at applicant"));
+    assert_eq!(here("Berkeley: within departments"), "0 alarms in 6 departments");
+    assert!(outcome.details.contains("| unfair since"), "{}", outcome.details);
 }
 
 #[test]

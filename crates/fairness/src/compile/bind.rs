@@ -59,6 +59,14 @@ impl Binding<'_> {
             self.expression(&indicator.when);
             if let Some(key) = &indicator.key {
                 self.column(key);
+                if file.trial.at_opening && key.value != file.trial.key.value {
+                    let message = format!(
+                        "`{}` is said by later events, and with a horizon of 0s only the opening event counts",
+                        indicator.name.value
+                    );
+                    let help = "give the trial a longer horizon";
+                    self.problems.push(Problem::new(key.at.range(), message).help(help));
+                }
                 let (own, other) = (self.type_of(&file.trial.key.value), self.type_of(&key.value));
                 if let (Some(own), Some(other)) = (own, other)
                     && own != other
@@ -114,8 +122,34 @@ impl Binding<'_> {
             );
             self.problems.push(Problem::new(metric.at.range(), message).help(help));
         }
+        self.can_hold(metric);
         if metric.kind == MetricKind::CounterfactualFairness && self.file.trial.groups.is_empty() {
             self.problems.push(Problem::new(metric.at.range(), "there is no group to change"));
+        }
+    }
+
+    /// A guarantee is about trials that are counted once and for all.
+    fn can_hold(&mut self, metric: &Metric) {
+        let trial = &self.file.trial;
+        if let Some(guarantee) = metric.guarantee.as_ref().filter(|_| !trial.is_final()) {
+            let message = "this cannot be guaranteed: a trial without a horizon is never final, what happens later \
+                 changes what was counted";
+            let help = "say in [trial] when it is: `horizon = \"30d\"` after so long, or `horizon = \"0s\"` if the event \
+                 that opens it says all (`opens` can name the decision)";
+            self.problems.push(Problem::new(guarantee.at.range(), message).help(help));
+        }
+        if !trial.at_opening {
+            return;
+        }
+        let later = |measure: &Measure| match measure {
+            Measure::Delay { .. } => Some("a delay ends after the opening"),
+            Measure::Flips(_) => Some("a case is asked again after its opening"),
+            Measure::Holds(_) | Measure::Number(_) => None,
+        };
+        for reason in metric.rates.iter().filter_map(|rate| later(&rate.measure)) {
+            let message = format!("{reason}, and with a horizon of 0s only the opening event counts");
+            self.problems
+                .push(Problem::new(metric.at.range(), message).help("give the trial a longer horizon"));
         }
     }
 

@@ -47,7 +47,12 @@ impl EstimateLayer<'_> {
             _ => self.with_evidence(base, &estimate, &denominator, required),
         };
         let gap = self.gap(base, &highest, &lowest, required > 0);
-        self.trigger(&gap, title);
+        match &self.metric.guarantee {
+            None => self.trigger(&gap, title),
+            Some(_) => {
+                self.text.line("// No trigger: whether that is unfair is for the judge, from the counts.\n")
+            }
+        }
         let overall = self.overall(base, &gap);
         let gap_in = (!self.scope.strata.is_empty()).then_some(gap);
         Estimated { prior, estimate, gap_in, gap: overall }
@@ -225,7 +230,7 @@ impl EstimateLayer<'_> {
 }
 
 /// A number as RTLola reads a Float64.
-fn float(number: f64) -> String {
+pub(super) fn float(number: f64) -> String {
     let text = format!("{number}");
     if text.contains('.') { text } else { format!("{text}.0") }
 }

@@ -103,6 +103,25 @@ pub(super) enum Quantity {
     Number(Expression),
     /// Between the first events of two indicators; from the opening if there is but one.
     Delay { from: Option<String>, to: String, unit: Unit },
+    /// Another, cut off at these ends.
+    Within(Box<Quantity>, (f64, f64)),
+}
+
+impl Quantity {
+    /// Without the ends where it is cut off.
+    pub(super) fn whole(&self) -> &Quantity {
+        match self {
+            Quantity::Within(quantity, _) => quantity,
+            quantity => quantity,
+        }
+    }
+
+    fn within(self, range: Option<(f64, f64)>) -> Quantity {
+        match range {
+            Some(range) => Quantity::Within(Box::new(self), range),
+            None => self,
+        }
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -111,6 +130,7 @@ impl fmt::Display for Quantity {
             Quantity::Number(number) => f.write_str(&label(number)),
             Quantity::Delay { from: Some(from), to, .. } => write!(f, "delay_from_{from}_to_{to}"),
             Quantity::Delay { from: None, to, .. } => write!(f, "delay_to_{to}"),
+            Quantity::Within(quantity, _) => quantity.fmt(f),
         }
     }
 }
@@ -122,13 +142,14 @@ pub(super) fn amounts(rate: &Rate) -> (Amount, Amount) {
         Measure::Holds(of) => (Amount::Trials(given.and(of.iter().map(literal))), Amount::Trials(given)),
         Measure::Number(number) => {
             let known = given.and([(Fact::Known(number.clone()), true)]);
-            (Amount::Sum(Quantity::Number(number.clone()), known.clone()), Amount::Trials(known))
+            let number = Quantity::Number(number.clone()).within(rate.range);
+            (Amount::Sum(number, known.clone()), Amount::Trials(known))
         }
         Measure::Delay { from, to, unit } => {
             let both = std::iter::once(to).chain(from).map(|name| (Fact::Indicator(name.clone()), true));
             let known = given.and(both);
             let delay = Quantity::Delay { from: from.clone(), to: to.clone(), unit: *unit };
-            (Amount::Sum(delay, known.clone()), Amount::Trials(known))
+            (Amount::Sum(delay.within(rate.range), known.clone()), Amount::Trials(known))
         }
         Measure::Flips(decision) => {
             let again = given.and([(Fact::AskedAgain(decision.clone()), true)]);

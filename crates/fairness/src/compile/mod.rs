@@ -10,6 +10,7 @@ mod estimate;
 mod facts;
 mod names;
 mod scope;
+mod streams;
 mod text;
 mod trials;
 
@@ -21,11 +22,14 @@ use self::estimate::{EstimateLayer, Estimated, RateCounts};
 use self::facts::{Amount, Fact, Quantity, amounts};
 use self::names::Names;
 use self::scope::{Pace, Params, Scope};
+pub use self::streams::{JudgedStreams, RateStreams};
+pub(crate) use self::streams::{Route, Tells, TrialRate, TrialStreams};
 use self::text::{Piece, Text};
 use self::trials::TrialLayer;
 use crate::explain::Explanation;
 use crate::file::{Column, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
+use crate::metric::Rate;
 use crate::{FileError, Problem};
 
 /// What a fairness file comes to.
@@ -38,69 +42,7 @@ pub struct Compiled {
     routes: Vec<Route>,
     rules: Vec<Rule>,
     streams: Vec<RateStreams>,
-}
-
-/// What a stream tells the judge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) stream: String,
-    pub(crate) metric: usize,
-    pub(crate) rate: usize,
-    pub(crate) tells: Tells,
-    /// How many of its parameters are the group; the rest is the stratum.
-    pub(crate) groups: usize,
-}
-
-/// The streams of one rate, for whoever reads verdicts. Their parameters are the group and then the stratum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RateStreams {
-    /// The metric's index in the file.
-    pub metric: usize,
-    /// The rate's index in the metric.
-    pub rate: usize,
-    /// What is counted or added up.
-    pub numerator: String,
-    /// The trials that count.
-    pub denominator: String,
-    /// The trials that still wait, if there is a horizon.
-    pub pending: Option<String>,
-    /// γ, if it is an expression.
-    pub prior: Option<String>,
-    /// The MAP estimate.
-    pub estimate: String,
-    /// The gap, ratio or highest rate in each stratum, if there are strata.
-    pub gap_in: Option<String>,
-    /// The same of all groups, or the worst of all strata.
-    pub gap: String,
-}
-
-impl RateStreams {
-    /// What they tell the judge.
-    fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
-        let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
-        let told = [
-            (Some(numerator), Tells::Numerator),
-            (Some(denominator), Tells::Denominator),
-            (pending.as_ref(), Tells::Pending),
-            (prior.as_ref(), Tells::Prior),
-            (Some(gap), Tells::Check),
-        ];
-        let route = |(stream, tells): (Option<&String>, Tells)| {
-            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, tells, groups })
-        };
-        told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
-    }
-}
-
-/// What the value of a stream means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tells {
-    Numerator,
-    Denominator,
-    Pending,
-    Prior,
-    /// That the rate is to be judged now.
-    Check,
+    trials: Vec<TrialStreams>,
 }
 
 impl Compiled {
@@ -120,6 +62,11 @@ impl Compiled {
         self.clock.as_deref()
     }
 
+    /// Whether a trial that has been counted stays as it is: only then is there evidence.
+    pub fn is_final(&self) -> bool {
+        self.file.trial.is_final()
+    }
+
     /// What is judged, and how.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -132,6 +79,10 @@ impl Compiled {
 
     pub(crate) fn routes(&self) -> &[Route] {
         &self.routes
+    }
+
+    pub(crate) fn trials(&self) -> &[TrialStreams] {
+        &self.trials
     }
 
     /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
@@ -190,6 +141,7 @@ impl FairnessFile {
             text: Text::default(),
             routes: Vec::new(),
             streams: Vec::new(),
+            trials: Vec::new(),
         };
         compilation.header();
         let mut populations: Vec<Vec<String>> = Vec::new();
@@ -202,12 +154,12 @@ impl FairnessFile {
         for strata in &populations {
             compilation.population(strata);
         }
-        let Compilation { text, routes, clock, mut streams, .. } = compilation;
+        let Compilation { text, routes, clock, mut streams, trials, .. } = compilation;
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
         let (rtlola, pieces) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
-        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules, streams })
+        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules, streams, trials })
     }
 }
 
@@ -226,6 +178,7 @@ struct Compilation<'a> {
     text: Text,
     routes: Vec<Route>,
     streams: Vec<RateStreams>,
+    trials: Vec<TrialStreams>,
 }
 
 impl Compilation<'_> {
@@ -281,7 +234,8 @@ impl Compilation<'_> {
         let clock = self.clock.clone();
         let layer =
             TrialLayer::new(file, self.columns, &scope, &mut self.names, &mut self.text, clock.as_deref());
-        let of_trials = layer.write(&wanted);
+        let (of_trials, facts) = layer.write(&wanted);
+        self.trials.push(trial_streams(&scope, &metrics, &of_trials, facts));
 
         self.text.line(&format!("// ---- Counts{among}: trials added up for each group. ----\n"));
         let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
@@ -345,6 +299,8 @@ impl Compilation<'_> {
                 far: &self.far,
             };
             let Estimated { prior, estimate, gap, gap_in } = layer.rate(&base, &title, &rate_counts);
+            let judged = metric.guarantee.as_ref();
+            let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
             let streams = RateStreams {
                 metric: index,
                 rate: number,
@@ -355,6 +311,7 @@ impl Compilation<'_> {
                 estimate,
                 gap_in,
                 gap,
+                judged,
             };
             self.routes.extend(streams.routes(scope.groups.len()));
             self.streams.push(streams);
@@ -376,6 +333,32 @@ impl Compilation<'_> {
     }
 }
 
+/// What the trial layer says of each trial, by rate.
+fn trial_streams(
+    scope: &Scope,
+    metrics: &[(usize, &Metric)],
+    of_trials: &[(Amount, String)],
+    facts: Vec<(String, String)>,
+) -> TrialStreams {
+    let stream = |amount: &Amount| {
+        let found = of_trials.iter().find(|(known, _)| known == amount);
+        found.map(|(_, name)| name.clone()).unwrap_or_default()
+    };
+    let rate = |metric: usize, (rate, of): (usize, &Rate)| {
+        let (numerator, denominator) = amounts(of);
+        TrialRate { metric, rate, numerator: stream(&numerator), denominator: stream(&denominator) }
+    };
+    TrialStreams {
+        counted: if scope.horizon.is_some() { scope.resolved.clone() } else { scope.trial.clone() },
+        groups: scope.groups.len(),
+        facts,
+        rates: metrics
+            .iter()
+            .flat_map(|(metric, of)| of.rates.iter().enumerate().map(move |of| rate(*metric, of)))
+            .collect(),
+    }
+}
+
 fn common_divisor(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { common_divisor(other, one % other) }
 }
@@ -389,7 +372,11 @@ fn needs_clock(file: &FairnessFile) -> bool {
             Fact::Indicator(name) => file.indicator(name).is_some_and(|indicator| indicator.within.is_some()),
             _ => false,
         };
-        matches!(numerator, Amount::Sum(Quantity::Delay { .. }, _)) || facts().any(|(fact, _)| bounded(fact))
+        let delayed = match &numerator {
+            Amount::Sum(quantity, _) => matches!(quantity.whole(), Quantity::Delay { .. }),
+            Amount::Trials(_) => false,
+        };
+        delayed || facts().any(|(fact, _)| bounded(fact))
     })
 }
 
@@ -432,6 +419,8 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
         groups: file.trial.groups.iter().map(|group| group.value.clone()).collect(),
         strata: strata_of(metric),
         has_horizon: file.trial.horizon.is_some(),
+        guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),
+        range: metric.range,
         rates: rates.collect(),
     }
 }

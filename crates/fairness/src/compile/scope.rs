@@ -46,10 +46,13 @@ pub(super) struct Scope {
     pub(super) groups: Vec<Facet>,
     pub(super) strata: Vec<Facet>,
     pub(super) horizon: Option<Duration>,
+    /// Whether the opening event is all there is to a trial.
+    pub(super) at_opening: bool,
     /// When resolved trials are counted, if there is a horizon.
     pub(super) counted: Option<Pace>,
     /// The columns that the opening event has.
     pub(super) opening: String,
+    opening_columns: Vec<String>,
     /// The condition on it, marked.
     condition: Option<String>,
     /// Names of streams.
@@ -79,8 +82,10 @@ impl Scope {
             groups: params.groups.clone(),
             strata: params.strata.iter().filter(|facet| strata.contains(&facet.column)).cloned().collect(),
             horizon: trial.horizon,
+            at_opening: trial.at_opening,
             counted,
             opening: all_of(&columns),
+            opening_columns: columns.iter().map(|&column| column.to_owned()).collect(),
             condition: trial
                 .opens
                 .as_ref()
@@ -156,9 +161,20 @@ impl Scope {
         format!("{} = {}{condition}", self.key.column, self.key.param)
     }
 
+    /// The columns that an event of a trial has, which names it in this one.
+    pub(super) fn own_columns<'a>(&'a self, column: &'a str) -> Vec<&'a str> {
+        match self.at_opening {
+            true => self.opening_columns.iter().map(String::as_str).collect(),
+            false => vec![column],
+        }
+    }
+
     /// Whether an event that has the key in this column is of the instance's trial, which is not over.
     pub(super) fn is_own(&self, column: &str) -> String {
         let Facet { param, .. } = &self.key;
+        if self.at_opening {
+            return format!("{} ∧ {}({param}).hold(or: 0) = 1", self.opens_here(), self.openings);
+        }
         match self.horizon {
             None => format!("{column} = {param}"),
             Some(_) => format!("{column} = {param} ∧ !{}({param}).hold(or: false)", self.over),

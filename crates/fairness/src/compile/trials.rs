@@ -5,6 +5,7 @@ use crate::expression::Expression;
 use crate::file::{Column, FairnessFile, Indicator};
 use crate::unit::{in_words, rtlola_duration};
 
+use super::estimate::float;
 use super::facts::{Amount, Fact, Quantity, Together, label};
 use super::names::Names;
 use super::scope::{Scope, all_of};
@@ -24,7 +25,7 @@ pub(super) struct TrialLayer<'a> {
 }
 
 /// The streams that say, trial by trial, what is added up.
-pub(super) type TrialStreams = Vec<(Amount, String)>;
+type AmountStreams = Vec<(Amount, String)>;
 
 impl<'a> TrialLayer<'a> {
     pub(super) fn new(
@@ -39,7 +40,8 @@ impl<'a> TrialLayer<'a> {
         TrialLayer { file, columns, scope, names, text, clock, facts, moments, values }
     }
 
-    pub(super) fn write(mut self, amounts: &[Amount]) -> TrialStreams {
+    /// The streams of the amounts, and those of facts by their names.
+    pub(super) fn write(mut self, amounts: &[Amount]) -> (AmountStreams, Vec<(String, String)>) {
         self.openings();
         self.opening_time(amounts);
         for amount in amounts {
@@ -53,7 +55,9 @@ impl<'a> TrialLayer<'a> {
             }
         }
         self.trial();
-        amounts.iter().map(|amount| (amount.clone(), self.amount(amount))).collect()
+        let streams = amounts.iter().map(|amount| (amount.clone(), self.amount(amount))).collect();
+        let facts = self.facts.iter().map(|(fact, stream)| (fact.to_string(), stream.clone()));
+        (streams, facts.collect())
     }
 
     /// A stream of one trial: its value, from the opening to the end.
@@ -111,8 +115,10 @@ impl<'a> TrialLayer<'a> {
             .indicators
             .iter()
             .any(|indicator| indicator.within.is_some() && asked(&indicator.name.value));
-        let delayed =
-            amounts.iter().any(|amount| matches!(amount, Amount::Sum(Quantity::Delay { from: None, .. }, _)));
+        let delayed = amounts.iter().any(|amount| match amount {
+            Amount::Sum(quantity, _) => matches!(quantity.whole(), Quantity::Delay { from: None, .. }),
+            Amount::Trials(_) => false,
+        });
         if (bounded || delayed)
             && let Some(clock) = self.clock
         {
@@ -153,7 +159,7 @@ impl<'a> TrialLayer<'a> {
     /// When an event says that an indicator holds: pacing and condition.
     fn event(&mut self, indicator: &Indicator) -> (String, String) {
         let key = indicator.key.as_ref().map_or(&self.scope.key.column, |key| &key.value);
-        let mut columns = vec![key.as_str()];
+        let mut columns = self.scope.own_columns(key);
         columns
             .extend(indicator.when.names.iter().filter(|name| name.is_sync).map(|name| name.text.as_str()));
         let mut condition = self.scope.is_own(key);
@@ -209,7 +215,7 @@ impl<'a> TrialLayer<'a> {
         let (first, known) = (format!("first_{}", label(number)), format!("is_{}_known", label(number)));
         let (first, known) = (self.names.new_name(&first), self.names.new_name(&known));
         let key = self.scope.key.clone();
-        let mut columns = vec![key.column.as_str()];
+        let mut columns = self.scope.own_columns(&key.column);
         columns.extend(number.names.iter().filter(|name| name.is_sync).map(|name| name.text.as_str()));
         let pacing = all_of(&columns);
         let condition = self.scope.is_own(&key.column);
@@ -239,7 +245,7 @@ impl<'a> TrialLayer<'a> {
     }
 
     fn quantity(&mut self, quantity: &Quantity) {
-        if let Quantity::Delay { from, to, .. } = quantity {
+        if let Quantity::Delay { from, to, .. } = quantity.whole() {
             self.moment(from.as_deref());
             self.moment(Some(to));
         }
@@ -260,6 +266,10 @@ impl<'a> TrialLayer<'a> {
                 format!(
                     "cast<Int64, Float64>({to}({key}).hold(or: 0) - {from}({key}).hold(or: 0)) / {nanos}.0"
                 )
+            }
+            Quantity::Within(quantity, (low, high)) => {
+                let (value, low, high) = (self.value(quantity), float(*low), float(*high));
+                format!("(if {value} < {low} then {low} else if {value} > {high} then {high} else {value})")
             }
         }
     }
@@ -299,7 +309,10 @@ impl<'a> TrialLayer<'a> {
 
     fn trial(&mut self) {
         let Scope { opening, trial, resolved, .. } = self.scope;
-        let opens = self.scope.opens_here();
+        let opens = match self.scope.at_opening {
+            true => self.scope.is_own(&self.scope.key.column),
+            false => self.scope.opens_here(),
+        };
         self.text.line("// The trial itself, in its group.");
         self.of_trial(trial, "UInt64", &[format!("@{opening} when {opens} with 1")]);
         if let Some(horizon) = self.scope.horizon {
@@ -333,6 +346,10 @@ impl<'a> TrialLayer<'a> {
         let name = self.names.new_name(&name);
         let evals: Vec<String> = match self.scope.horizon {
             Some(horizon) => vec![format!("@Local({}) with {value}", rtlola_duration(horizon))],
+            None if self.scope.at_opening => {
+                let Scope { opening, key, .. } = self.scope;
+                vec![format!("@{opening} when {} with {value}", self.scope.is_own(&key.column))]
+            }
             None => {
                 let param = &self.scope.key.param;
                 self.keys(&together)

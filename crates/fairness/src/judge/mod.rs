@@ -1,21 +1,25 @@
 //! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams; its whole state can
 //! be written down.
 
+mod hearing;
 mod standing;
-mod words;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
+pub use hearing::Assessment;
 pub use standing::{GroupStanding, Standing};
+pub use words::significant;
 
+use self::hearing::{Hearing, Turn};
 use crate::sweep::SweptRun;
-use crate::{Comparison, Unit};
+use crate::{Comparison, Guarantee, Promise, Unit};
 
 /// What is judged, and how: a metric without its streams.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// How groups are held against each other.
     pub comparison: Comparison,
@@ -35,12 +39,16 @@ pub struct Rule {
     pub strata: Vec<String>,
     /// Whether trials wait before they count.
     pub has_horizon: bool,
+    /// What is promised of false alarms; `None`: an alarm is the gap of the estimates, as in the paper.
+    pub guarantee: Option<Guarantee>,
+    /// Where numbers are cut off, if it is a mean of such.
+    pub range: Option<(f64, f64)>,
     /// What is estimated; equalized odds estimates two rates.
     pub rates: Vec<RuleRate>,
 }
 
 /// One estimate for each group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRate {
     /// The name of its alarms.
     pub stream: String,
@@ -124,6 +132,18 @@ struct Stratum {
     alarm: Option<Alarm>,
     /// How often an alarm was raised here.
     raised: u64,
+    /// From the first check on, if there is a guarantee.
+    hearing: Option<Hearing>,
+}
+
+/// Where a trial that is counted now goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Docket {
+    /// The block, if there is a guarantee.
+    pub block: Option<u64>,
+    /// The alarm of its rate and stratum that it counts towards, from 1 on: the one that stands, or else the next;
+    /// `None` if one stands for ever.
+    pub alarm: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,6 +209,12 @@ impl Judge {
         stratum.groups.get_mut(group)
     }
 
+    /// The strata of a rate with counts that the next check will look at.
+    pub fn strata_to_check(&self, rule: usize, rate: usize) -> impl Iterator<Item = &str> {
+        let strata = self.state.get(rule).and_then(|rates| rates.get(rate));
+        strata.into_iter().flatten().filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name.as_str())
+    }
+
     /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
     pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
         let sweep = self.sweep.as_mut().map(|sweep| (sweep, rule));
@@ -202,25 +228,64 @@ impl Judge {
             let changed = strata.iter().filter(|(_, stratum)| stratum.is_new);
             sweep.check(rule, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
         }
+        let mut places = match rule.guarantee {
+            Some(_) => strata.values().filter(|stratum| stratum.hearing.is_some()).count() as u64,
+            None => 0,
+        };
         let mut changes = Vec::new();
         for (name, stratum) in strata.iter_mut().filter(|(_, stratum)| stratum.is_new) {
             stratum.is_new = false;
-            let finding = Finding::of(rule, &stratum.groups);
-            let raised = match &stratum.alarm {
-                None if rule.is_violated(finding.gap) => {
-                    stratum.alarm = Some(Alarm { since: time.0 });
-                    stratum.raised += 1;
-                    self.raised += 1;
-                    true
+            let stands = stratum.alarm.is_some();
+            let turn = if rule.guarantee.is_some() {
+                if stratum.groups.values().all(|counts| counts.denominator == 0) {
+                    continue;
                 }
-                Some(_) if rule.is_cleared(finding.gap) => false,
-                _ => continue,
+                let hearing = stratum.hearing.get_or_insert_with(|| {
+                    places += 1;
+                    Hearing::new(places - 1)
+                });
+                hearing.check(rule, &stratum.groups, stands)
+            } else {
+                rule.turn(Finding::of(rule, &stratum.groups).gap, stands)
             };
-            let since = if raised { None } else { stratum.alarm.take().map(|alarm| Time(alarm.since)) };
-            let message = words::change(rule, of_rate, name, &finding, since);
+            let raised = match turn {
+                Turn::Stay => continue,
+                Turn::Raise => true,
+                Turn::Clear => false,
+            };
+            let finding = Finding::of(rule, &stratum.groups);
+            let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
+            let evidence = stratum.hearing.as_ref();
+            let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
+            let message = words::change(rule, of_rate, name, &finding, evidence, since);
+            if raised {
+                stratum.alarm = Some(Alarm { since: time.0 });
+                stratum.raised += 1;
+                self.raised += 1;
+            }
             changes.push(Change { rate, stratum: name.clone(), raised, gap: finding.gap, message });
         }
         changes
+    }
+
+    /// Where a trial goes that the next check of a rate counts in a stratum.
+    pub fn docket(&self, rule: usize, rate: usize, stratum: &str) -> Docket {
+        let guarantee = self.rules.get(rule).and_then(|rule| rule.guarantee);
+        let state = self.state.get(rule).and_then(|rates| rates.get(rate)?.get(stratum));
+        let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
+        let raised = state.map_or(0, |stratum| stratum.raised);
+        let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
+        let hearing = state.and_then(|stratum| stratum.hearing.as_ref());
+        Docket {
+            block: guarantee.map(|_| hearing.map_or(1, Hearing::block)),
+            alarm: (!is_over).then_some(if stands { raised } else { raised + 1 }),
+        }
+    }
+
+    /// How the evidence of a rate stands in a stratum: `None` without a guarantee, or before the first check.
+    pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
+        let state = self.state.get(rule)?.get(rate)?.get(stratum)?;
+        Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, state.alarm.is_some()))
     }
 
     /// Everything that the judge knows, as bytes.
@@ -248,6 +313,15 @@ impl Judge {
 }
 
 impl Rule {
+    /// The paper's rule, with an end.
+    fn turn(&self, gap: f64, stands: bool) -> Turn {
+        match stands {
+            false if self.is_violated(gap) => Turn::Raise,
+            true if self.is_cleared(gap) => Turn::Clear,
+            _ => Turn::Stay,
+        }
+    }
+
     pub(crate) fn is_violated(&self, gap: f64) -> bool {
         match self.comparison {
             Comparison::Ratio => gap < self.tolerance,
@@ -267,12 +341,12 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding<'a> {
     pub(crate) gap: f64,
-    highest: Option<Found<'a>>,
-    lowest: Option<Found<'a>>,
+    pub(crate) highest: Option<Found<'a>>,
+    pub(crate) lowest: Option<Found<'a>>,
 }
 
 /// A group, its counts and its estimate.
-type Found<'a> = (&'a str, Counts, f64);
+pub(crate) type Found<'a> = (&'a str, Counts, f64);
 
 impl<'a> Finding<'a> {
     pub(crate) fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {

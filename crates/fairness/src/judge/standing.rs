@@ -1,9 +1,11 @@
 //! How things stand: what a summary shows of each rate.
 
 use fairstream_core::Time;
+use fairstream_guarantee::Interval;
 
 use super::words::{label, number, place};
-use super::{Finding, Judge};
+use super::{Assessment, Finding, Judge};
+use crate::Comparison;
 
 /// How a rate stands in one stratum.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +24,12 @@ pub struct Standing {
     pub alarm: Option<Time>,
     /// How often one was raised.
     pub raised: u64,
+    /// What the gap is.
+    pub comparison: Comparison,
     /// The gap, ratio or highest rate; `None` if no group has enough evidence.
     pub gap: Option<f64>,
+    /// How the evidence stands, if there is a guarantee.
+    pub assessment: Option<Assessment>,
     /// Every group, also those that are not compared.
     pub groups: Vec<GroupStanding>,
 }
@@ -47,6 +53,8 @@ pub struct GroupStanding {
     pub has_evidence: bool,
     /// The estimate as people read it.
     pub shown: String,
+    /// Where the rate is, if there is a guarantee.
+    pub interval: Option<Interval>,
 }
 
 impl Judge {
@@ -57,6 +65,12 @@ impl Judge {
             for (rate, strata) in rule.rates.iter().zip(rates) {
                 for (name, stratum) in strata {
                     let finding = Finding::of(rule, &stratum.groups);
+                    let assessment =
+                        stratum.hearing.as_ref().map(|hearing| hearing.assess(rule, stratum.alarm.is_some()));
+                    let interval = |values: &str| {
+                        let groups = &assessment.as_ref()?.groups;
+                        groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)
+                    };
                     let groups = stratum.groups.iter().map(|(values, counts)| {
                         let estimate = counts.estimate(rule);
                         GroupStanding {
@@ -68,8 +82,10 @@ impl Judge {
                             estimate,
                             has_evidence: counts.has_evidence(rule) && estimate.is_some(),
                             shown: estimate.map_or_else(|| "-".to_owned(), |estimate| number(estimate, rate)),
+                            interval: interval(values),
                         }
                     });
+                    let groups = groups.collect();
                     standings.push(Standing {
                         title: format!("{}{}", rate.title, place(&rule.strata, name)),
                         question: rate.question.clone(),
@@ -78,8 +94,10 @@ impl Judge {
                         stratum: (!rule.strata.is_empty()).then(|| name.clone()),
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,
+                        comparison: rule.comparison,
                         gap: finding.highest.is_some().then_some(finding.gap),
-                        groups: groups.collect(),
+                        assessment,
+                        groups,
                     });
                 }
             }

@@ -6,11 +6,12 @@ use super::{Counts, Finding, Found, Rule, RuleRate};
 use crate::Comparison;
 
 /// An alarm that is raised, or cleared if it stood `since` a time.
-pub(super) fn change(
+pub(crate) fn change(
     rule: &Rule,
     rate: &RuleRate,
     stratum: &str,
     finding: &Finding<'_>,
+    evidence: Option<(f64, f64)>,
     since: Option<Time>,
 ) -> String {
     let place = place(&rule.strata, stratum);
@@ -21,6 +22,39 @@ pub(super) fn change(
     let gap = number(finding.gap, rate);
     let is_known = finding.highest.is_some();
     let what = match (rule.comparison, since) {
+        _ if rule.guarantee.is_some() => {
+            let (e_value, threshold) = evidence.unwrap_or_default();
+            let so_far = match rule.comparison {
+                _ if !is_known => "there is nothing to compare".to_owned(),
+                Comparison::Difference => format!("{highest} and {lowest} differ by {gap}"),
+                Comparison::Ratio => format!("{lowest} is {gap} of {highest}"),
+                Comparison::Highest => highest,
+            };
+            // Evidence is about all groups together, not about the two that are furthest apart.
+            let tolerance = rule.tolerance;
+            let (beyond, within) = match rule.comparison {
+                Comparison::Difference => (
+                    format!("groups differ by more than {tolerance}"),
+                    format!("groups differ by no more than {tolerance}"),
+                ),
+                Comparison::Ratio => (
+                    format!("a group has less than {tolerance} of another"),
+                    format!("no group has less than {tolerance} of another"),
+                ),
+                Comparison::Highest => (
+                    format!("a group has more than {tolerance}"),
+                    format!("no group has more than {tolerance}"),
+                ),
+            };
+            match since {
+                None => format!(
+                    "{so_far}; that {beyond} has an e-value of {}, an alarm at {}",
+                    significant(e_value),
+                    significant(threshold)
+                ),
+                Some(_) => format!("{so_far}; of late {within}"),
+            }
+        }
         _ if !is_known => "there is not enough evidence any more".to_owned(),
         (Comparison::Difference, None) => {
             format!("{highest} and {lowest} differ by {gap}, more than {}", rule.tolerance)
@@ -40,7 +74,7 @@ pub(super) fn change(
 }
 
 /// ` in department = "A"`, or nothing.
-pub(super) fn place(columns: &[String], stratum: &str) -> String {
+pub(crate) fn place(columns: &[String], stratum: &str) -> String {
     let values = values(stratum);
     if columns.is_empty() || values.is_empty() {
         return String::new();
@@ -60,7 +94,7 @@ fn group_in_words(rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -
 }
 
 /// The values of a group or stratum, as people read them.
-pub(super) fn label(group: &str) -> String {
+pub(crate) fn label(group: &str) -> String {
     values(group).join(", ")
 }
 
@@ -68,6 +102,22 @@ pub(super) fn label(group: &str) -> String {
 pub(super) fn number(number: f64, rate: &RuleRate) -> String {
     let unit = rate.unit.map(|unit| format!(" {}", unit.name())).unwrap_or_default();
     format!("{number:.3}{unit}")
+}
+
+/// A number whose size nobody knows beforehand, to four digits: `23.37`, `0.04279`, `1.2e9`.
+pub fn significant(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return format!("{number}");
+    }
+    let size = number.abs().log10().floor();
+    if !(-4.0..7.0).contains(&size) {
+        return format!("{number:.3e}");
+    }
+    let text = format!("{number:.*}", (3.0 - size).max(0.0) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 /// The values of a JSON array.

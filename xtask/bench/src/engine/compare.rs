@@ -132,7 +132,6 @@ impl Comparison<'_> {
 
     fn keep(&mut self, measurement: Measurement, expected: Triggers) -> anyhow::Result<()> {
         let Measurement { workload, who, trials, runs } = &measurement;
-        let who = who;
         for run in runs.iter().filter(|run| run.ended) {
             if run.triggers != expected {
                 bail!("{workload}, {trials} trials: {who} says {:?}, hand says {expected:?}", run.triggers);

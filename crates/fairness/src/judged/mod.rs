@@ -1,21 +1,22 @@
 //! An engine with a judge behind it: what the inner engine says of counts goes to the judge, what the judge
 //! says becomes verdicts among the others.
 
+mod bench;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use fairstream_core::{
-    Closed, Engine, EngineError, EventBatch, Kind, Outlet, Selection, SnapshotError, Time, Value, Verdict,
-    VerdictBatch, Verdicts,
-};
+use fairstream_core::{Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts};
 use serde::{Deserialize, Serialize};
 
-use crate::compile::{Route, Tells};
-use crate::{Compiled, Judge};
+use self::bench::{Bench, Loan, Seat};
+use crate::compile::Tells;
+use crate::evidence::Trail;
+use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
 
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
 ///
@@ -36,22 +37,13 @@ pub struct JudgedEngine {
     bells: Vec<usize>,
 }
 
-/// Where the judge sits: between the inner engine and whoever reads.
-struct Bench {
-    judge: Arc<Mutex<Judge>>,
-    /// For each stream of the inner engine what it tells, by its name.
-    routes: HashMap<String, (usize, Vec<Route>)>,
-    /// For each rule the index of its first rate's stream.
-    alarms: Vec<usize>,
-    /// Lent for the time of a call.
-    out: Option<Verdicts>,
-}
-
 /// What is written down of both.
 #[derive(Serialize, Deserialize)]
 struct Snapshot {
     engine: Vec<u8>,
     judge: Vec<u8>,
+    /// Trials that have not been taken down, if they are.
+    trail: Option<Vec<u8>>,
 }
 
 impl JudgedEngine {
@@ -67,8 +59,7 @@ impl JudgedEngine {
         judge: Arc<Mutex<Judge>>,
     ) -> Result<JudgedEngine, EngineError> {
         let mut streams = inner.streams().to_vec();
-        let mut routes: HashMap<String, (usize, Vec<Route>)> =
-            streams.iter().enumerate().map(|(index, name)| (name.clone(), (index, Vec::new()))).collect();
+        let mut routes = bench::no_routes(&streams);
         let (mut heard, mut bells) = (Vec::new(), Vec::new());
         for route in compiled.routes() {
             let Some((index, tells)) = routes.get_mut(&route.stream) else {
@@ -86,11 +77,41 @@ impl JudgedEngine {
             alarms.push(streams.len());
             streams.extend(rule.rates.iter().map(|rate| rate.stream.clone()));
         }
+        let mut judged = HashMap::new();
+        for of_rate in compiled.streams() {
+            if let Some(more) = &of_rate.judged {
+                judged.insert((of_rate.metric, of_rate.rate), streams.len());
+                streams.extend(more.all().map(String::clone));
+            }
+        }
         let clock = compiled.clock().and_then(|clock| {
             columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
         });
-        let bench = Rc::new(RefCell::new(Bench { judge, routes, alarms, out: None }));
+        let bench = Rc::new(RefCell::new(Bench { judge, routes, alarms, judged, trail: None, out: None }));
         Ok(JudgedEngine { inner, streams, verdicts: None, bench, clock, heard, bells })
+    }
+
+    /// Takes down every trial when it is counted, with `hash` instead of its key if there is one.
+    ///
+    /// # Errors
+    /// Trials are never final, or the engine is for another text.
+    pub fn with_evidence(
+        mut self,
+        compiled: &Compiled,
+        outlet: EvidenceOutlet,
+        hash: Option<KeyHash>,
+    ) -> Result<JudgedEngine, EngineError> {
+        if !compiled.is_final() {
+            return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
+        }
+        let trail = Trail::new(compiled, outlet, hash);
+        for stream in trail.streams() {
+            let index = self.inner.streams().iter().position(|name| name == stream);
+            let missing = || EngineError::Build(format!("the engine has no stream `{stream}`"));
+            self.heard.push(index.ok_or_else(missing)?);
+        }
+        self.bench.borrow_mut().trail = Some(trail);
+        Ok(self)
     }
 
     /// Lets the inner engine do something, with its verdicts on their way to the judge and on to `out`.
@@ -107,7 +128,7 @@ impl JudgedEngine {
         let _lent = Loan::new(&self.bench, out);
         let result = work(&mut *self.inner, inner);
         // Also what was said before a failure.
-        let flushed = inner.flush();
+        let flushed = inner.flush().and_then(|()| self.bench.borrow_mut().flush());
         result?;
         Ok(flushed?)
     }
@@ -161,109 +182,25 @@ impl Engine for JudgedEngine {
         let engine = self.inner.snapshot()?;
         let judge = self.bench.borrow().judge().save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        postcard::to_stdvec(&Snapshot { engine, judge })
+        let trail = self.bench.borrow().trail.as_ref().and_then(Trail::save);
+        postcard::to_stdvec(&Snapshot { engine, judge, trail })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let Snapshot { engine, judge } =
+        let Snapshot { engine, judge, trail } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
-        let bench = self.bench.borrow();
+        let mut bench = self.bench.borrow_mut();
+        let trail = bench.trail.as_ref().map(|known| known.loaded(trail.as_deref())).transpose();
+        let trail = trail.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
         // On a copy first: if either refuses, both are as they were.
         let mut restored = bench.judge().clone();
         restored.load(&judge).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         self.inner.restore(&engine)?;
         *bench.judge() = restored;
-        Ok(())
-    }
-}
-
-/// The reader's verdicts, lent to the bench until this is dropped: also if the engine panics.
-struct Loan<'a> {
-    bench: &'a RefCell<Bench>,
-    out: &'a mut Verdicts,
-}
-
-impl<'a> Loan<'a> {
-    fn new(bench: &'a RefCell<Bench>, out: &'a mut Verdicts) -> Loan<'a> {
-        let nobody = Verdicts::new(&[], Selection::Alarms, 1, |_: VerdictBatch| Ok(()));
-        bench.borrow_mut().out = Some(std::mem::replace(out, nobody));
-        Loan { bench, out }
-    }
-}
-
-impl Drop for Loan<'_> {
-    fn drop(&mut self) {
-        if let Ok(mut bench) = self.bench.try_borrow_mut()
-            && let Some(lent) = bench.out.take()
-        {
-            *self.out = lent;
-        }
-    }
-}
-
-/// The inner engine's end of the bench.
-struct Seat(Rc<RefCell<Bench>>);
-
-impl Outlet for Seat {
-    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed> {
-        let bench = &mut *self.0.borrow_mut();
-        batch.iter().try_for_each(|verdict| bench.hear(&verdict))
-    }
-
-    fn is_open(&self) -> bool {
-        self.0.borrow().out.as_ref().is_none_or(|out| out.check().is_ok())
-    }
-}
-
-impl Bench {
-    fn judge(&self) -> std::sync::MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hear(&mut self, verdict: &Verdict<'_>) -> Result<(), Closed> {
-        let Some((stream, routes)) = self.routes.get(verdict.stream) else { return Ok(()) };
-        if let Some(out) = &mut self.out {
-            out.repeat(verdict, *stream)?;
-        }
-        let (Kind::Value, Some(value)) = (verdict.kind, verdict.value) else { return Ok(()) };
-        for route in routes {
-            let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-            if route.tells != Tells::Check {
-                let (group, stratum) = split(verdict.instance.unwrap_or("[]"), route.groups);
-                let Some(counts) = judge.counts(route.metric, route.rate, &stratum, &group) else { continue };
-                match (route.tells, value) {
-                    (Tells::Numerator, Value::UInt(value)) => counts.numerator = value as f64,
-                    (Tells::Numerator, Value::Float(value)) => counts.numerator = value,
-                    (Tells::Denominator, Value::UInt(value)) => counts.denominator = value,
-                    (Tells::Pending, Value::UInt(value)) => counts.pending = value,
-                    (Tells::Prior, Value::Float(value)) => counts.prior = Some(value),
-                    _ => {}
-                }
-                continue;
-            }
-            let changes = judge.check(route.metric, route.rate, verdict.time);
-            let has_strata = judge.rules().get(route.metric).is_some_and(|rule| !rule.strata.is_empty());
-            drop(judge);
-            let (Some(out), Some(first)) = (&mut self.out, self.alarms.get(route.metric)) else { continue };
-            for change in changes {
-                let instance = has_strata.then_some(change.stratum.as_str());
-                let (stream, gap) = (first + change.rate, Value::Float(change.gap));
-                if change.raised {
-                    out.alarm(verdict.time, stream, instance, gap, &change.message)?;
-                } else {
-                    out.clear(verdict.time, stream, instance, gap, &change.message)?;
-                }
-            }
+        if let (Some(known), Some(trail)) = (&mut bench.trail, trail) {
+            known.go_on(trail);
         }
         Ok(())
     }
-}
-
-/// The parameters of an instance, a JSON array, taken apart: the first so many, and the rest.
-fn split(instance: &str, groups: usize) -> (String, String) {
-    let values: Vec<serde_json::Value> = serde_json::from_str(instance).unwrap_or_default();
-    let text = |values: &[serde_json::Value]| serde_json::Value::from(values.to_vec()).to_string();
-    let (group, stratum) = values.split_at(groups.min(values.len()));
-    (text(group), text(stratum))
 }

@@ -1,0 +1,93 @@
+//! `--evidence`: where the trials that were counted go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use fairstream_core::{Closed, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat};
+use fairstream_fairness::{EvidenceOutlet, KeyHash, evidence_schema};
+
+use crate::args::RunArguments;
+use crate::kinds::{self, Address};
+use crate::load::Monitor;
+
+/// A file of evidence that is being written, by the engine's thread.
+pub(crate) struct Evidence {
+    writing: Arc<Mutex<Writing>>,
+    hash: Option<KeyHash>,
+}
+
+#[derive(Default)]
+struct Writing {
+    writer: Option<Box<dyn EventWriter>>,
+    failed: Option<SinkError>,
+}
+
+/// Makes sure that there can be evidence, if it is asked for.
+pub(crate) fn check(arguments: &RunArguments, monitor: &Monitor) -> anyhow::Result<()> {
+    if arguments.evidence.is_none() {
+        return Ok(());
+    }
+    match &monitor.fairness {
+        None => {
+            bail!("--evidence is for fairness files: an RTLola specification does not say what a trial is")
+        }
+        Some(fairness) if !fairness.is_final() => bail!(
+            "there is no evidence of trials that are never final: give [trial] a `horizon`, such as \"30d\", or \"0s\" if the \
+             event that opens a trial says all"
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Evidence {
+    /// Opens the file that was asked for.
+    pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<Option<Evidence>> {
+        let hash = match &arguments.hash_keys {
+            None => None,
+            Some(path) => {
+                let cannot = || format!("cannot read the secret in {}", path.display());
+                let secret = std::fs::read(path).with_context(cannot)?;
+                // An editor ends a file with a line end; it is no part of the secret.
+                let secret = secret.trim_ascii_end();
+                Some(KeyHash::new(secret).with_context(|| path.display().to_string())?)
+            }
+        };
+        let Some(location) = &arguments.evidence else { return Ok(None) };
+        let address = Address::parse(location);
+        let writer = kinds::event_writer_for(&address)?.open(&EventWriterRequest {
+            location: address.location,
+            options: address.options,
+            schema: evidence_schema(),
+            time_format: TimeFormat::Rfc3339,
+        })?;
+        let writing = Arc::new(Mutex::new(Writing { writer: Some(writer), failed: None }));
+        Ok(Some(Evidence { writing, hash }))
+    }
+
+    /// What the engine writes to. A run ends if that cannot be done.
+    pub(crate) fn outlet(&self) -> (EvidenceOutlet, Option<KeyHash>) {
+        let writing = Arc::clone(&self.writing);
+        let outlet = move |batch: EventBatch| {
+            let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = writing.writer.as_mut().map_or(Ok(()), |writer| writer.write(&batch));
+            written.map_err(|error| {
+                writing.failed = Some(error);
+                Closed
+            })
+        };
+        (Box::new(outlet), self.hash.clone())
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// It could not be written: the evidence is not complete.
+    pub(crate) fn finish(&self) -> anyhow::Result<()> {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let finished = writing.writer.take().map_or(Ok(()), EventWriter::finish);
+        match writing.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(finished?),
+        }
+    }
+}

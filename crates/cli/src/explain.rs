@@ -1,0 +1,102 @@
+//! `fairstream explain`: an alarm, recomputed from its evidence.
+
+use anyhow::{Context, bail};
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::DataType;
+use fairstream_core::{EventBatch, SourceContext, SourceRequest, Time, WantedColumn};
+use fairstream_fairness::{EvidenceReader, Recount};
+
+use crate::args::ExplainArguments;
+use crate::kinds::{self, Address};
+use crate::progress::counted;
+use crate::{Outcome, print};
+
+/// An alarm, as a file of verdicts has it.
+struct Alarm {
+    time: Time,
+    stream: String,
+    message: String,
+}
+
+pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
+    let ExplainArguments { verdicts, evidence, alarm: number, all } = arguments;
+    let mut alarms = Vec::new();
+    read(verdicts, Alarm::wanted(), |batch| {
+        alarms.extend(Alarm::of(batch));
+        Ok(())
+    })?;
+    if alarms.is_empty() {
+        bail!("{verdicts} has no alarm");
+    }
+    let Some(alarm) = number.checked_sub(1).and_then(|index| alarms.get(index)) else {
+        bail!("{verdicts} has {}, and no number {number}", counted(alarms.len() as u64, "alarm"));
+    };
+    let mut recount = Recount::default();
+    read(evidence, EvidenceReader::wanted(), |batch| Ok(recount.add(batch)?))?;
+    let recounted =
+        recount.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
+    let Alarm { time, message, .. } = alarm;
+    let (is_same, said) = match recounted.message == *message {
+        true => (true, format!("{verdicts} says the same, to the last digit.")),
+        false => (false, format!("{verdicts} says something else:\n  {message}")),
+    };
+    print(&format!(
+        "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",
+        alarms.len(),
+        time.for_people(),
+        recounted.account,
+        recounted.message
+    ))?;
+    if !is_same {
+        bail!("the evidence does not lead to this alarm: it is of another run, or was changed");
+    }
+    Ok(Outcome::NothingViolated)
+}
+
+/// Every batch of a file.
+fn read(
+    location: &str,
+    wanted: Vec<WantedColumn>,
+    mut take: impl FnMut(&EventBatch) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let address = Address::parse(location);
+    let kind = kinds::source_for(&address)?;
+    let request = SourceRequest {
+        location: address.location,
+        options: address.options,
+        wanted,
+        context: SourceContext::default(),
+        ..SourceRequest::default()
+    };
+    let mut source = kind.open(&request)?;
+    while let Some(batch) = source.next_batch()? {
+        if let Some(bad) = batch.rejected.first() {
+            bail!("{location}: {bad}");
+        }
+        take(&batch).with_context(|| location.to_owned())?;
+    }
+    Ok(())
+}
+
+impl Alarm {
+    fn wanted() -> Vec<WantedColumn> {
+        ["kind", "stream", "message"].map(|name| WantedColumn::new(name, DataType::Utf8)).into()
+    }
+
+    fn of(batch: &EventBatch) -> Vec<Alarm> {
+        let column = |name: &str| batch.rows.column_by_name(name)?.as_string_opt::<i32>();
+        let (Some(kind), Some(stream), Some(message)) = (column("kind"), column("stream"), column("message"))
+        else {
+            return Vec::new();
+        };
+        let alarm = |row: &usize| kind.is_valid(*row) && kind.value(*row) == "alarm";
+        (0..batch.len())
+            .filter(alarm)
+            .map(|row| Alarm {
+                time: batch.time(row),
+                stream: stream.value(row).to_owned(),
+                message: message.value(row).to_owned(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,272 @@
+//! Alarms recomputed from evidence, by a calculation of its own: it shares no step with the judge or with
+//! `fairstream-guarantee`, so that a mistake there shows here. Only the sentence is put into the same words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairstream_core::{EventBatch, Time};
+use serde::{Deserialize, Serialize};
+
+use super::account::account;
+use super::rows::EvidenceReader;
+use super::weigh::Weighed;
+use super::{Row, TrialRow};
+use crate::judge::{Finding, Found, words};
+use crate::{Comparison, Counts, Rule};
+
+/// How a rate is judged, as evidence says it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Charge {
+    pub(super) rule: Rule,
+    pub(super) rate: usize,
+    /// γ is an expression: what it was is not in the evidence.
+    pub(super) prior_varies: bool,
+}
+
+/// Evidence that does not lead to an alarm.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongEvidence {
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// There is nothing of the metric.
+    #[error("there is no evidence of `{0}`: it is of another run")]
+    NoSuchMetric(String),
+    /// The prior is an expression.
+    #[error("the prior of `{0}` is an expression, and what it was is not among the evidence")]
+    PriorVaries(String),
+    /// No alarm comes of it at that time.
+    #[error("no alarm of `{metric}` at {at} comes of this evidence: it is of another run, or not complete")]
+    NoAlarm {
+        /// The metric.
+        metric: String,
+        /// When there should be one.
+        at: String,
+    },
+}
+
+/// Evidence that has been read.
+#[derive(Debug, Default)]
+pub struct Recount {
+    metrics: BTreeMap<String, Evidence>,
+}
+
+#[derive(Debug)]
+struct Evidence {
+    charge: Charge,
+    strata: Vec<(String, Stratum)>,
+    index: BTreeMap<String, usize>,
+    /// Those that had a trial, in the order in which they had the first.
+    places: Vec<usize>,
+}
+
+/// What was counted in a stratum, check by check.
+#[derive(Debug, Default)]
+pub(super) struct Stratum {
+    pub(super) rows: Vec<Counted>,
+}
+
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) time: Time,
+    pub(super) check: u64,
+    pub(super) group: String,
+    /// The value and the block; `None` if the group is only met.
+    pub(super) trial: Option<(f64, Option<u64>)>,
+}
+
+/// An alarm, recomputed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recounted {
+    /// What the alarm has to say by the evidence.
+    pub message: String,
+    /// The calculation, for people.
+    pub account: String,
+}
+
+/// What an alarm comes of.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    pub(super) time: Time,
+    pub(super) message: String,
+    /// Counted up to then.
+    pub(super) groups: BTreeMap<String, Counts>,
+    /// The blocks that it comes of, if there is a guarantee.
+    pub(super) blocks: Vec<Weighed>,
+    /// What was needed.
+    pub(super) threshold: f64,
+}
+
+impl Recount {
+    /// Takes rows, with the columns of [`EvidenceReader::wanted`].
+    ///
+    /// # Errors
+    /// They are not rows of evidence.
+    pub fn add(&mut self, batch: &EventBatch) -> Result<(), WrongEvidence> {
+        for (time, row) in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
+            match row {
+                Row::Rule { metric, rule } => {
+                    let charge: Charge = serde_json::from_str(&rule).map_err(|error| {
+                        WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
+                    })?;
+                    let new =
+                        Evidence { charge, strata: Vec::new(), index: BTreeMap::new(), places: Vec::new() };
+                    self.metrics.entry(metric).or_insert(new);
+                }
+                Row::Group { metric, check, group, stratum } => {
+                    let row = Counted { time, check, group, trial: None };
+                    self.metric(&metric)?.push(&stratum, row);
+                }
+                Row::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
+                    let row = Counted { time, check, group, trial: Some((value, block)) };
+                    self.metric(&metric)?.push(&stratum, row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn metric(&mut self, metric: &str) -> Result<&mut Evidence, WrongEvidence> {
+        let missing =
+            || WrongEvidence::Unreadable(format!("there is no rule of `{metric}` before its trials"));
+        self.metrics.get_mut(metric).ok_or_else(missing)
+    }
+
+    /// Recomputes an alarm that was raised at a time. Where several strata raised one, it is the one that says the same;
+    /// `all` of its blocks are told of, or the first and the last.
+    ///
+    /// # Errors
+    /// There is no such alarm by the evidence.
+    pub fn alarm(
+        &self,
+        metric: &str,
+        time: Time,
+        message: &str,
+        all: bool,
+    ) -> Result<Recounted, WrongEvidence> {
+        let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
+        let Evidence { charge, strata, places, .. } = self.metrics.get(metric).ok_or_else(no_metric)?;
+        if charge.prior_varies {
+            return Err(WrongEvidence::PriorVaries(metric.to_owned()));
+        }
+        let mut found: Option<(Alarm, &str)> = None;
+        for (index, (name, stratum)) in strata.iter().enumerate() {
+            let place = places.iter().position(|place| *place == index);
+            for alarm in stratum.alarms(charge, name, place) {
+                let is_same = alarm.message == message;
+                if alarm.time == time && (is_same || found.is_none()) {
+                    found = Some((alarm, name));
+                }
+                if is_same {
+                    break;
+                }
+            }
+        }
+        let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
+        let (alarm, stratum) = found.ok_or_else(no_alarm)?;
+        Ok(Recounted {
+            account: account(&charge.rule, charge.rate, stratum, &alarm, all),
+            message: alarm.message,
+        })
+    }
+}
+
+impl Evidence {
+    fn push(&mut self, stratum: &str, row: Counted) {
+        let index = match self.index.get(stratum) {
+            Some(index) => *index,
+            None => {
+                self.index.insert(stratum.to_owned(), self.strata.len());
+                self.strata.push((stratum.to_owned(), Stratum::default()));
+                self.strata.len() - 1
+            }
+        };
+        let rows = &mut self.strata[index].1.rows;
+        if row.trial.is_some() && rows.iter().all(|other| other.trial.is_none()) {
+            self.places.push(index);
+        }
+        rows.push(row);
+    }
+}
+
+impl Stratum {
+    /// Every alarm that was raised here.
+    fn alarms(&self, charge: &Charge, name: &str, place: Option<usize>) -> Vec<Alarm> {
+        match charge.rule.guarantee {
+            None => self.by_map(charge, name),
+            Some(_) => place.map(|place| self.by_guarantee(charge, name, place)).unwrap_or_default(),
+        }
+    }
+
+    /// What was counted of each group up to a check.
+    pub(super) fn counted(&self, check: u64) -> BTreeMap<String, Counts> {
+        let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.check <= check) {
+            let counts = groups.entry(row.group.clone()).or_default();
+            if let Some((value, _)) = row.trial {
+                counts.numerator += value;
+                counts.denominator += 1;
+            }
+        }
+        groups
+    }
+
+    /// The paper's rule: the estimates are too far apart.
+    fn by_map(&self, charge: &Charge, name: &str) -> Vec<Alarm> {
+        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
+        let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
+        let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
+        let mut rows = self.rows.iter().peekable();
+        for check in checks {
+            let mut time = Time(0);
+            while let Some(row) = rows.next_if(|row| row.check <= check) {
+                time = row.time;
+                let counts = groups.entry(row.group.clone()).or_default();
+                if let Some((value, _)) = row.trial {
+                    counts.numerator += value;
+                    counts.denominator += 1;
+                }
+            }
+            let finding = found(rule, &groups);
+            let (beyond, within) = match rule.comparison {
+                Comparison::Ratio => (finding.gap < rule.tolerance, finding.gap >= rule.clear),
+                _ => (finding.gap > rule.tolerance, finding.gap <= rule.clear),
+            };
+            if beyond && !stands {
+                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, None, None);
+                let threshold = rule.tolerance;
+                alarms.push(Alarm { time, message, groups: groups.clone(), blocks: Vec::new(), threshold });
+            }
+            stands = if stands { !within } else { beyond };
+        }
+        alarms
+    }
+}
+
+/// The highest and the lowest estimate among groups with enough trials.
+pub(super) fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
+    let (gamma, kappa) = (rule.prior, rule.confidence);
+    let mut estimates: Vec<Found<'a>> = Vec::new();
+    for (group, counts) in groups {
+        let trials = counts.denominator as f64 + kappa;
+        if counts.denominator >= rule.min_trials && trials > 0.0 {
+            let estimate = match kappa {
+                0.0 => counts.numerator / trials,
+                kappa => (counts.numerator + gamma * kappa) / trials,
+            };
+            estimates.push((group, *counts, estimate));
+        }
+    }
+    // Of equals the first, for either end.
+    estimates.sort_by(|one, other| one.2.total_cmp(&other.2));
+    let lowest = estimates.first().copied();
+    let highest =
+        lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
+    let gap = match (highest, lowest, rule.comparison) {
+        (Some(high), Some(low), Comparison::Difference) => high.2 - low.2,
+        (Some(high), Some(low), Comparison::Ratio) if high.2 > 0.0 => low.2 / high.2,
+        (Some(high), _, Comparison::Highest) => high.2,
+        (_, _, Comparison::Ratio) => 1.0,
+        _ => 0.0,
+    };
+    Finding { gap, highest, lowest }
+}

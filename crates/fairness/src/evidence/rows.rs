@@ -1,0 +1,194 @@
+//! Rows of evidence as columns, and back.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Float64Builder, RecordBatch, StringArray, StringBuilder,
+    UInt64Array, UInt64Builder,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt64Type};
+use fairstream_core::{EventBatch, Position, Time, WantedColumn};
+
+use super::{Row, TrialRow};
+
+/// The columns of evidence, beside `time`: when it was counted.
+///
+/// `kind` is `rule` (how a rate is judged, in `rule`), `group` (a group that is compared from now on) or `trial`. Of a
+/// trial there are the `metric` that counts it, the number of the `check` at which that was, its `key`, `group` and
+/// `stratum`, its `indicators`, the `value` that it adds, its `block`, and which `alarm` of its metric and stratum it
+/// counts towards.
+pub fn evidence_schema() -> SchemaRef {
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let number = |name: &str| Field::new(name, DataType::UInt64, true);
+    Arc::new(Schema::new(vec![
+        text("kind"),
+        text("metric"),
+        number("check"),
+        text("key"),
+        text("group"),
+        text("stratum"),
+        text("indicators"),
+        Field::new("value", DataType::Float64, true),
+        number("block"),
+        number("alarm"),
+        text("rule"),
+    ]))
+}
+
+/// Rows on their way out.
+#[derive(Debug, Default)]
+pub(super) struct RowWriter {
+    times: Vec<i64>,
+    kind: StringBuilder,
+    metric: StringBuilder,
+    check: UInt64Builder,
+    key: StringBuilder,
+    group: StringBuilder,
+    stratum: StringBuilder,
+    indicators: StringBuilder,
+    value: Float64Builder,
+    block: UInt64Builder,
+    alarm: UInt64Builder,
+    rule: StringBuilder,
+    written: u64,
+}
+
+impl RowWriter {
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    pub(super) fn push(&mut self, time: Time, row: &Row) {
+        self.times.push(time.0);
+        let (kind, metric) = match row {
+            Row::Rule { metric, .. } => ("rule", metric),
+            Row::Group { metric, .. } => ("group", metric),
+            Row::Trial(TrialRow { metric, .. }) => ("trial", metric),
+        };
+        self.kind.append_value(kind);
+        self.metric.append_value(metric);
+        let rule = if let Row::Rule { rule, .. } = row { Some(rule) } else { None };
+        self.rule.append_option(rule);
+        let (check, group, stratum) = match row {
+            Row::Rule { .. } => (None, None, None),
+            Row::Group { check, group, stratum, .. } => (Some(*check), Some(group), Some(stratum)),
+            Row::Trial(TrialRow { check, group, stratum, .. }) => (Some(*check), Some(group), Some(stratum)),
+        };
+        self.check.append_option(check);
+        self.group.append_option(group);
+        self.stratum.append_option(stratum);
+        let trial = if let Row::Trial(trial) = row { Some(trial) } else { None };
+        self.key.append_option(trial.map(|trial| &trial.key));
+        self.indicators.append_option(trial.map(|trial| &trial.indicators));
+        self.value.append_option(trial.map(|trial| trial.value));
+        self.block.append_option(trial.and_then(|trial| trial.block));
+        self.alarm.append_option(trial.and_then(|trial| trial.alarm));
+    }
+
+    /// What has been pushed since the last time; `None` if nothing has.
+    pub(super) fn batch(&mut self) -> Option<EventBatch> {
+        let times = std::mem::take(&mut self.times);
+        if times.is_empty() {
+            return None;
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.kind.finish()),
+            Arc::new(self.metric.finish()),
+            Arc::new(self.check.finish()),
+            Arc::new(self.key.finish()),
+            Arc::new(self.group.finish()),
+            Arc::new(self.stratum.finish()),
+            Arc::new(self.indicators.finish()),
+            Arc::new(self.value.finish()),
+            Arc::new(self.block.finish()),
+            Arc::new(self.alarm.finish()),
+            Arc::new(self.rule.finish()),
+        ];
+        let rows = RecordBatch::try_new(evidence_schema(), columns).ok()?;
+        let first = self.written + 1;
+        self.written += times.len() as u64;
+        Some(EventBatch::new(rows, times, (first..=self.written).collect::<Vec<_>>(), Position::default()))
+    }
+}
+
+/// Reads rows of evidence from the batches of a source.
+#[derive(Debug)]
+pub struct EvidenceReader;
+
+impl EvidenceReader {
+    /// The columns that a source of evidence has to have.
+    pub fn wanted() -> Vec<WantedColumn> {
+        let column = |field: &Arc<Field>| WantedColumn {
+            name: field.name().clone(),
+            data_type: field.data_type().clone(),
+        };
+        evidence_schema().fields().iter().map(column).collect()
+    }
+
+    /// The rows of a batch with those columns, each with its time; an error names the first that is none.
+    pub(super) fn rows(batch: &EventBatch) -> Result<Vec<(Time, Row)>, String> {
+        if batch.rows.schema().fields().len() != evidence_schema().fields().len() {
+            return Err("these are not the columns of evidence".to_owned());
+        }
+        let columns = Columns::of(&batch.rows).ok_or("these are not the columns of evidence")?;
+        (0..batch.len())
+            .map(|row| {
+                let read = columns.row(row).ok_or_else(|| {
+                    format!("row {}: this is not a row of evidence", batch.row_numbers[row])
+                })?;
+                Ok((batch.time(row), read))
+            })
+            .collect()
+    }
+}
+
+struct Columns<'a> {
+    texts: [&'a StringArray; 7],
+    numbers: [&'a UInt64Array; 3],
+    value: &'a Float64Array,
+}
+
+impl<'a> Columns<'a> {
+    fn of(rows: &'a RecordBatch) -> Option<Columns<'a>> {
+        let text = |name: &str| rows.column_by_name(name)?.as_string_opt::<i32>();
+        let number = |name: &str| rows.column_by_name(name)?.as_primitive_opt::<UInt64Type>();
+        Some(Columns {
+            texts: [
+                text("kind")?,
+                text("metric")?,
+                text("key")?,
+                text("group")?,
+                text("stratum")?,
+                text("indicators")?,
+                text("rule")?,
+            ],
+            numbers: [number("check")?, number("block")?, number("alarm")?],
+            value: rows.column_by_name("value")?.as_primitive_opt::<Float64Type>()?,
+        })
+    }
+
+    fn row(&self, row: usize) -> Option<Row> {
+        let [kind, metric, key, group, stratum, indicators, rule] =
+            self.texts.map(|column| column.is_valid(row).then(|| column.value(row).to_owned()));
+        let [check, block, alarm] =
+            self.numbers.map(|column| column.is_valid(row).then(|| column.value(row)));
+        let value = self.value.is_valid(row).then(|| self.value.value(row));
+        let metric = metric?;
+        match kind?.as_str() {
+            "rule" => Some(Row::Rule { metric, rule: rule? }),
+            "group" => Some(Row::Group { metric, check: check?, group: group?, stratum: stratum? }),
+            "trial" => Some(Row::Trial(TrialRow {
+                metric,
+                check: check?,
+                key: key.unwrap_or_default(),
+                group: group?,
+                stratum: stratum?,
+                indicators: indicators.unwrap_or_default(),
+                value: value?,
+                block,
+                alarm,
+            })),
+            _ => None,
+        }
+    }
+}

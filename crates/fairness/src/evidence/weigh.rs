@@ -1,0 +1,232 @@
+//! The evidence of a guarantee, weighed again block by block: the second calculation of what
+//! `fairstream-guarantee` does, written apart from it.
+
+use std::collections::BTreeMap;
+
+use fairstream_core::Time;
+
+use super::recount::{Alarm, Charge, Stratum, found};
+use crate::judge::words;
+use crate::{Comparison, Promise, Rule};
+
+/// A block, weighed.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed {
+    pub(super) number: u64,
+    pub(super) time: Time,
+    pub(super) groups: Vec<WeighedGroup>,
+    pub(super) factor: f64,
+    /// The logarithm of the evidence with it.
+    pub(super) log_evidence: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct WeighedGroup {
+    pub(super) group: String,
+    pub(super) trials: f64,
+    /// Between 0 and the trials.
+    pub(super) positives: f64,
+    pub(super) believed: f64,
+    pub(super) fair: f64,
+}
+
+impl Stratum {
+    /// The evidence, block by block.
+    pub(super) fn by_guarantee(&self, charge: &Charge, name: &str, place: usize) -> Vec<Alarm> {
+        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
+        let Some(threshold) = needed(rule, place) else { return alarms };
+        let mut log_evidence: f64 = 0.0;
+        let mut weighed: Vec<Weighed> = Vec::new();
+        let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let mut counted: BTreeMap<&str, f64> = BTreeMap::new();
+        for block in self.blocks(rule.guarantee.map_or(1, |guarantee| guarantee.block)) {
+            for (group, (trials, _)) in &block.groups {
+                *counted.entry(group).or_default() += trials;
+            }
+            let is_small = |group: &str| counted.get(group).is_some_and(|all| *all < rule.min_trials as f64);
+            let mut groups: Vec<WeighedGroup> = Vec::new();
+            for (group, (trials, sum)) in &block.groups {
+                let (before, positives) = known.get(group).copied().unwrap_or_default();
+                let believed = (positives + 1.0) / (before + 2.0);
+                let positives = match rule.range {
+                    Some((low, high)) => ((sum - low * trials) / (high - low)).clamp(0.0, *trials),
+                    None => *sum,
+                };
+                let group = (*group).to_owned();
+                groups.push(WeighedGroup { group, trials: *trials, positives, believed, fair: believed });
+            }
+            let compared: Vec<usize> =
+                (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
+            project(rule, &mut groups, &compared);
+            let log_factor: f64 = compared.iter().map(|index| groups[*index].log_factor()).sum();
+            let (floor, kept) = match rule.guarantee.map(|guarantee| guarantee.promise) {
+                Some(Promise::Every { memory, .. }) => {
+                    let trials: f64 = groups.iter().map(|group| group.trials).sum();
+                    (0.0, memory as f64 / (memory as f64 + trials))
+                }
+                _ => (f64::NEG_INFINITY, 1.0),
+            };
+            log_evidence = log_evidence.max(floor) + log_factor;
+            for of_group in known.values_mut() {
+                *of_group = (of_group.0 * kept, of_group.1 * kept);
+            }
+            for ((group, _), weighed) in block.groups.iter().zip(&groups) {
+                let of_group = known.entry(group).or_default();
+                *of_group = (of_group.0 + weighed.trials, of_group.1 + weighed.positives);
+            }
+            let factor = log_factor.exp();
+            weighed.push(Weighed { number: block.number, time: block.time, groups, factor, log_evidence });
+            if !stands && log_evidence >= threshold.ln() {
+                stands = true;
+                let groups = self.counted(block.check);
+                let finding = found(rule, &groups);
+                let evidence = Some((log_evidence.exp(), threshold));
+                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, evidence, None);
+                let blocks = weighed.clone();
+                alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
+            } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
+                (stands, log_evidence) = (false, 0.0);
+            }
+        }
+        alarms
+    }
+
+    /// Blocks that have been cut: those with enough trials.
+    fn blocks(&self, least: u64) -> Vec<Block<'_>> {
+        let mut blocks: Vec<Block<'_>> = Vec::new();
+        for row in &self.rows {
+            let Some((value, Some(number))) = row.trial else { continue };
+            if blocks.last().is_none_or(|last| last.number != number) {
+                blocks.push(Block { number, time: row.time, check: row.check, groups: BTreeMap::new() });
+            }
+            if let Some(block) = blocks.last_mut() {
+                (block.time, block.check) = (row.time, row.check);
+                let (trials, sum) = block.groups.entry(&row.group).or_default();
+                *trials += 1.0;
+                *sum += value;
+            }
+        }
+        // The last is not complete if it has too few trials.
+        let trials: f64 =
+            blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
+        if trials < least as f64 {
+            blocks.pop();
+        }
+        blocks
+    }
+}
+
+struct Block<'a> {
+    number: u64,
+    time: Time,
+    check: u64,
+    /// Trials and the sum of their values.
+    groups: BTreeMap<&'a str, (f64, f64)>,
+}
+
+/// Whether groups that are not forgotten are within the tolerance, by what a detector remembers.
+fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
+    let width = rule.range.map_or(1.0, |(low, high)| high - low);
+    let is_compared =
+        |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
+    let rates = known.iter().filter(|(group, (trials, _))| *trials >= 1.0 && is_compared(group));
+    let rates: Vec<f64> = rates.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let least = rates.iter().copied().fold(1.0, f64::min);
+    rates.is_empty()
+        || match rule.comparison {
+            Comparison::Difference => most - least <= rule.tolerance / width,
+            Comparison::Ratio => least >= rule.tolerance * most,
+            Comparison::Highest => most <= rule.tolerance,
+        }
+}
+
+/// The e-value at which a stratum has an alarm.
+fn needed(rule: &Rule, place: usize) -> Option<f64> {
+    let guarantee = rule.guarantee?;
+    let of_all = match guarantee.promise {
+        Promise::Ever(level) => 1.0 / level,
+        Promise::Every { blocks, .. } => blocks,
+    };
+    let of_strata = match guarantee.strata {
+        _ if rule.strata.is_empty() => 1.0,
+        Some(strata) if place as u64 >= strata => return None,
+        Some(strata) => strata as f64,
+        None => (place as f64 + 1.0) * (place as f64 + 2.0),
+    };
+    Some(of_all * of_strata * rule.rates.len() as f64)
+}
+
+impl WeighedGroup {
+    pub(super) fn log_factor(&self) -> f64 {
+        let mut log = 0.0;
+        if self.believed != self.fair {
+            if self.positives > 0.0 {
+                log += self.positives * (self.believed.ln() - self.fair.ln());
+            }
+            let rest = self.trials - self.positives;
+            if rest > 0.0 {
+                log += rest * ((1.0 - self.believed).ln() - (1.0 - self.fair).ln());
+            }
+        }
+        log
+    }
+}
+
+/// Finds the nearest fair rates of the groups that are compared: a window that slides over the beliefs until what pulls
+/// at its lower end is what pulls at its upper end.
+fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
+    let width = rule.range.map_or(1.0, |(low, high)| high - low);
+    let upper = |lower: f64| match rule.comparison {
+        Comparison::Difference => lower + rule.tolerance / width,
+        Comparison::Ratio => lower / rule.tolerance,
+        Comparison::Highest => rule.tolerance,
+    };
+    let lower = match rule.comparison {
+        Comparison::Highest => 0.0,
+        Comparison::Ratio if rule.tolerance == 0.0 => return,
+        _ => {
+            let pull = |end: f64, believed: f64, trials: f64| trials * (believed - end) / (end * (1.0 - end));
+            let stretch = if rule.comparison == Comparison::Ratio { 1.0 / rule.tolerance } else { 1.0 };
+            let is_too_low = |lower: f64| {
+                let upper = upper(lower);
+                let mut balance = 0.0;
+                for group in compared.iter().map(|index| &groups[*index]) {
+                    if group.believed > upper {
+                        balance += stretch * pull(upper, group.believed, group.trials);
+                    } else if group.believed < lower {
+                        balance += pull(lower, group.believed, group.trials);
+                    }
+                }
+                balance > 0.0
+            };
+            let beliefs = || compared.iter().map(|index| groups[*index].believed);
+            let (least, most) = (beliefs().fold(1.0, f64::min), beliefs().fold(0.0, f64::max));
+            if most <= upper(least) {
+                return;
+            }
+            // The lower end of a window that ends at the highest belief.
+            let last = if rule.comparison == Comparison::Ratio {
+                most * rule.tolerance
+            } else {
+                most - rule.tolerance / width
+            };
+            let mut bounds = (least, last);
+            for _ in 0..100 {
+                let third = (bounds.1 - bounds.0) / 3.0;
+                let (one, two) = (bounds.0 + third, bounds.1 - third);
+                bounds = if !is_too_low(one) {
+                    (bounds.0, one)
+                } else if is_too_low(two) {
+                    (two, bounds.1)
+                } else {
+                    (one, two)
+                };
+            }
+            (bounds.0 + bounds.1) / 2.0
+        }
+    };
+    for index in compared {
+        groups[*index].fair = groups[*index].believed.clamp(lower, upper(lower).max(lower));
+    }
+}

@@ -1,0 +1,141 @@
+//! What the evidence comes to: a verdict in three values, and all the numbers beside it.
+
+use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, Tally, interval, share_of};
+
+/// What can be said of fairness now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The interval of the gap is within the tolerance.
+    Fair,
+    /// The evidence has reached the threshold.
+    Unfair,
+    /// Neither.
+    NotYet {
+        /// Roughly so many more trials would settle it one way or the other if all went on as it is; `None` if the
+        /// gap is too close to the tolerance to tell, or there is nothing to compare.
+        further: Option<u64>,
+    },
+}
+
+/// Everything that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// In a word.
+    pub outcome: Outcome,
+    /// The evidence against fairness; may be infinite.
+    pub e_value: f64,
+    /// How improbable evidence like this is in a fair system, at any time; `None` for a detector, which promises nothing
+    /// of the kind.
+    pub p_value: Option<f64>,
+    /// Where the rate of each group is. All of them hold together, at all times, with a confidence of 1 − doubt.
+    pub groups: Vec<Interval>,
+    /// Where the gap, ratio or highest rate is, by those; `None` if there is nothing to compare.
+    pub gap: Option<Interval>,
+}
+
+impl Inquiry {
+    /// What the evidence comes to.
+    pub fn finding(&self, hypothesis: &Hypothesis) -> Finding {
+        let tallies = self.tallies();
+        let groups = intervals(&tallies, hypothesis);
+        let counted: Vec<(f64, f64)> = tallies.iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
+        let gap = gap(&counted, &groups, hypothesis);
+        let outcome = match gap {
+            _ if self.is_enough(hypothesis) => Outcome::Unfair,
+            Some(gap) if is_within(gap, hypothesis.fair) => Outcome::Fair,
+            _ => {
+                let fair = || until_fair(&counted, gap?, hypothesis);
+                Outcome::NotYet { further: self.until_unfair(hypothesis).or_else(fair) }
+            }
+        };
+        Finding {
+            outcome,
+            e_value: self.log_e_value().exp(),
+            p_value: (hypothesis.form == Form::Ever).then(|| (-self.log_most()).exp().min(1.0)),
+            groups,
+            gap,
+        }
+    }
+
+    /// How many more trials it takes to the threshold, if rates and shares of the groups stay what they seem to be.
+    fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
+        let compared: Vec<(f64, f64)> = self
+            .known()
+            .zip(self.tallies())
+            .filter(|(_, tally)| tally.trials >= hypothesis.min_trials.max(1))
+            .map(|(known, _)| known)
+            .collect();
+        let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
+        let (rates, weights): (Vec<f64>, Vec<f64>) = compared.into_iter().unzip();
+        let fair = hypothesis.fair.nearest(&rates, &weights);
+        let divergence = |((rate, fair), weight): ((&f64, &f64), &f64)| {
+            let part = |rate: f64, fair: f64| rate * (rate / fair).ln();
+            weight / total * (part(*rate, *fair) + part(1.0 - rate, 1.0 - fair))
+        };
+        let growth: f64 = rates.iter().zip(&fair).zip(&weights).map(divergence).sum();
+        let missing = hypothesis.log_threshold() - self.log_e_value();
+        rounded(missing / growth).filter(|_| growth > 0.0)
+    }
+}
+
+/// How many more trials it takes until the interval of the gap is within the tolerance, if the gap stays as it is:
+/// intervals shrink with the square root of the trials, or nearly so.
+fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) -> Option<u64> {
+    let enough = hypothesis.min_trials.max(1) as f64;
+    let compared = || counted.iter().filter(|(trials, _)| *trials >= enough);
+    let rates = || compared().map(|(trials, sum)| sum / trials);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let (width, room) = match hypothesis.fair {
+        FairSet::Difference(tolerance) => (gap.high - (most - least), tolerance - (most - least)),
+        FairSet::Highest(tolerance) => (gap.high - most, tolerance - most),
+        FairSet::Ratio(tolerance) => {
+            let ratio = if most > 0.0 { least / most } else { 1.0 };
+            (ratio - gap.low, ratio - tolerance)
+        }
+    };
+    let total: f64 = compared().map(|(trials, _)| trials).sum();
+    rounded(total * ((width / room).powi(2) - 1.0)).filter(|_| room > 0.0)
+}
+
+/// A rough number: two digits are all that it is good for.
+fn rounded(number: f64) -> Option<u64> {
+    if !number.is_finite() || !(0.0..1e15).contains(&number) {
+        return None;
+    }
+    let step = 10_f64.powf((number.max(1.0).log10().floor() - 1.0).max(0.0));
+    Some(((number / step).ceil() * step) as u64)
+}
+
+/// The interval of each group; groups share the doubt in the order in which they came.
+fn intervals(counted: &[Tally], hypothesis: &Hypothesis) -> Vec<Interval> {
+    let of = |(index, tally): (usize, &Tally)| interval(*tally, hypothesis.doubt * share_of(index as u64));
+    counted.iter().enumerate().map(of).collect()
+}
+
+fn gap(counted: &[(f64, f64)], groups: &[Interval], hypothesis: &Hypothesis) -> Option<Interval> {
+    let enough = hypothesis.min_trials.max(1) as f64;
+    let compared =
+        || counted.iter().zip(groups).filter(|((trials, _), _)| *trials >= enough).map(|(_, of)| *of);
+    let ends = |of: Interval| [of.low, of.high];
+    let most = |end: usize| compared().map(|of| ends(of)[end]).fold(f64::NEG_INFINITY, f64::max);
+    let least = |end: usize| compared().map(|of| ends(of)[end]).fold(f64::INFINITY, f64::min);
+    let (low, high) = (0, 1);
+    let through = |one: f64, other: f64| if other > 0.0 { (one / other).min(1.0) } else { 1.0 };
+    match (compared().count(), hypothesis.fair) {
+        (0, _) | (1, FairSet::Difference(_) | FairSet::Ratio(_)) => None,
+        (_, FairSet::Highest(_)) => Some(Interval { low: most(low), high: most(high) }),
+        (_, FairSet::Difference(_)) => {
+            Some(Interval { low: (most(low) - least(high)).max(0.0), high: most(high) - least(low) })
+        }
+        (_, FairSet::Ratio(_)) => {
+            Some(Interval { low: through(least(low), most(high)), high: through(least(high), most(low)) })
+        }
+    }
+}
+
+fn is_within(gap: Interval, fair: FairSet) -> bool {
+    match fair {
+        FairSet::Difference(most) | FairSet::Highest(most) => gap.high <= most,
+        FairSet::Ratio(least) => gap.low >= least,
+    }
+}

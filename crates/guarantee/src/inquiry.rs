@@ -1,0 +1,238 @@
+//! The evidence against fairness: trials counted, cut into blocks, each a bet on what the blocks before it say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::FairSet;
+
+/// Trials of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// How many.
+    pub trials: u64,
+    /// How many of them were positive; or the sum of their numbers, each between 0 and 1.
+    pub sum: f64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.trials += other.trials;
+        self.sum += other.sum;
+    }
+}
+
+/// What is promised, and so how evidence adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Form {
+    /// A fair system ever raises an alarm with a probability of at most the level.
+    Ever,
+    /// A fair system raises an alarm after 1 / level blocks or more, on average. Evidence never falls below 1, and
+    /// bets are made on the last so many trials: who was fair for years and then is not is noticed soon.
+    Detector {
+        /// After so many trials, what was counted before weighs less than half.
+        memory: u64,
+    },
+}
+
+/// What is tested: that a system is fair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hypothesis {
+    /// What is fair.
+    pub fair: FairSet,
+    /// What is promised.
+    pub form: Form,
+    /// α, or the part of it that is this hypothesis's.
+    pub level: f64,
+    /// A block has at least so many trials.
+    pub block: u64,
+    /// Groups with fewer trials are not compared.
+    pub min_trials: u64,
+    /// 1 less the confidence of [intervals](crate::Finding::groups), all of them together.
+    pub doubt: f64,
+}
+
+impl Hypothesis {
+    /// Trials in a block, where nobody says otherwise.
+    pub const BLOCK: u64 = 20;
+
+    /// A hypothesis with blocks of [20](Hypothesis::BLOCK) trials, all groups compared.
+    pub fn new(fair: FairSet, form: Form, level: f64) -> Hypothesis {
+        let doubt = if form == Form::Ever { level } else { 0.05 };
+        Hypothesis { fair, form, level, block: Hypothesis::BLOCK, min_trials: 0, doubt }
+    }
+
+    /// The logarithm of the e-value at which there is an alarm.
+    pub fn log_threshold(&self) -> f64 {
+        -self.level.ln()
+    }
+}
+
+/// What is known of groups, which have numbers from 0 on, in the order in which they came. All that it needs are counts:
+/// who counted what makes no difference.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inquiry {
+    /// Since the last cut.
+    open: Vec<Tally>,
+    /// Up to the last cut.
+    cut: Vec<Tally>,
+    /// What bets are made on: as `cut`, but a detector forgets.
+    known: Vec<Known>,
+    blocks: u64,
+    log_e_value: f64,
+    /// The most that it ever was.
+    log_most: f64,
+}
+
+/// Trials of a group, some of them half forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Known {
+    trials: f64,
+    sum: f64,
+}
+
+/// A block that was cut, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Counted from 1.
+    pub number: u64,
+    /// For each group.
+    pub tallies: Vec<Tally>,
+    /// The bet on each group; made without a look at the sums of this block.
+    pub bets: Vec<Bet>,
+    /// The logarithm of the factor.
+    pub log_factor: f64,
+    /// The logarithm of the evidence with it.
+    pub log_e_value: f64,
+}
+
+/// What is bet on a group in a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bet {
+    /// q: what the blocks before say.
+    pub believed: f64,
+    /// r: the nearest that would be fair.
+    pub fair: f64,
+}
+
+impl Inquiry {
+    /// Counts trials of a group. They have to be final: each is counted once and never revised.
+    pub fn count(&mut self, group: usize, tally: Tally) {
+        if self.open.len() <= group {
+            self.open.resize(group + 1, Tally::default());
+        }
+        self.open[group].add(tally);
+    }
+
+    /// Cuts a block off if it has enough trials. To be called at times that do not depend on outcomes.
+    pub fn cut(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
+        let trials: u64 = self.open.iter().map(|tally| tally.trials).sum();
+        if trials < hypothesis.block.max(1) {
+            return None;
+        }
+        self.cut.resize(self.open.len(), Tally::default());
+        self.known.resize(self.open.len(), Known::default());
+        let tallies = std::mem::take(&mut self.open);
+        self.open.resize(tallies.len(), Tally::default());
+        let bets = self.bets(hypothesis, &tallies);
+        let log_factor: f64 = tallies.iter().zip(&bets).map(|(tally, bet)| bet.log_factor(*tally)).sum();
+        let before = match hypothesis.form {
+            Form::Ever => self.log_e_value,
+            Form::Detector { .. } => self.log_e_value.max(0.0),
+        };
+        self.log_e_value = before + log_factor;
+        self.log_most = self.log_most.max(self.log_e_value);
+        self.blocks += 1;
+        let kept = match hypothesis.form {
+            Form::Ever => 1.0,
+            Form::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
+        };
+        for ((all, known), tally) in self.cut.iter_mut().zip(&mut self.known).zip(&tallies) {
+            all.add(*tally);
+            known.trials = known.trials * kept + tally.trials as f64;
+            known.sum = known.sum * kept + tally.sum;
+        }
+        Some(Block { number: self.blocks, tallies, bets, log_factor, log_e_value: self.log_e_value })
+    }
+
+    /// The bets on a block, from the blocks before it and from how many trials it has of each group.
+    fn bets(&self, hypothesis: &Hypothesis, tallies: &[Tally]) -> Vec<Bet> {
+        let believed: Vec<f64> = self.known.iter().map(Known::rate).collect();
+        let weight = |(all, tally): (&Tally, &Tally)| match all.trials + tally.trials {
+            trials if trials < hypothesis.min_trials => 0.0,
+            _ => tally.trials as f64,
+        };
+        let weights: Vec<f64> = self.cut.iter().zip(tallies).map(weight).collect();
+        let fair = hypothesis.fair.nearest(&believed, &weights);
+        let bet = |((believed, fair), weight): ((f64, f64), &f64)| {
+            // Nothing is bet on a group that is not compared.
+            Bet { believed, fair: if *weight > 0.0 { fair } else { believed } }
+        };
+        believed.into_iter().zip(fair).zip(&weights).map(bet).collect()
+    }
+
+    /// Whether what bets are made on is fair as it is: for a detector, the last trials. Groups that have been forgotten
+    /// do not matter.
+    pub fn looks_fair(&self, hypothesis: &Hypothesis) -> bool {
+        let least = hypothesis.min_trials.max(1);
+        let compared = self.known.iter().zip(&self.cut);
+        let compared = compared.filter(|(known, all)| known.trials >= 1.0 && all.trials >= least);
+        hypothesis.fair.contains(&compared.map(|(known, _)| known.rate()).collect::<Vec<_>>())
+    }
+
+    /// Lets evidence begin with 1 again. What is known stays.
+    pub fn begin_anew(&mut self) {
+        self.log_e_value = 0.0;
+    }
+
+    /// Whether the evidence is enough for an alarm.
+    pub fn is_enough(&self, hypothesis: &Hypothesis) -> bool {
+        self.log_e_value >= hypothesis.log_threshold()
+    }
+
+    /// The logarithm of the evidence: how many times as well unfairness has foretold what was seen as any fair system
+    /// could have.
+    pub fn log_e_value(&self) -> f64 {
+        self.log_e_value
+    }
+
+    /// The logarithm of the most that the evidence ever was.
+    pub fn log_most(&self) -> f64 {
+        self.log_most
+    }
+
+    /// How many blocks have been cut.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Of each group what has been counted, also what is in no block yet.
+    pub fn tallies(&self) -> Vec<Tally> {
+        let mut all = self.open.clone();
+        all.iter_mut().zip(&self.cut).for_each(|(all, cut)| all.add(*cut));
+        all
+    }
+
+    /// How much weighs in bets: the rate and the trials of each group.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.known.iter().map(|known| (known.rate(), known.trials))
+    }
+}
+
+impl Known {
+    /// Never 0 and never 1, so that a bet loses at most what it can.
+    fn rate(&self) -> f64 {
+        (self.sum + 1.0) / (self.trials + 2.0)
+    }
+}
+
+impl Bet {
+    fn log_factor(&self, tally: Tally) -> f64 {
+        let Bet { believed, fair } = *self;
+        if believed == fair {
+            return 0.0;
+        }
+        let rest = tally.trials as f64 - tally.sum;
+        // What never happens may be impossible: 0 times the logarithm of infinity is 0 here.
+        let term = |times: f64, ratio: f64| if times > 0.0 { times * ratio.ln() } else { 0.0 };
+        term(tally.sum, believed / fair) + term(rest, (1.0 - believed) / (1.0 - fair))
+    }
+}

@@ -1,0 +1,44 @@
+//! From counts to a verdict whose rate of false alarms is guaranteed, however long it runs and however often one
+//! looks. Knows no stream, no file, no time: trials are counted in, block by block, and a verdict comes out.
+//!
+//! The hypothesis is that a system is fair: at all times the rates of its groups are in a [`FairSet`]. Trials are
+//! cut into blocks by a rule that does not look at outcomes. For each block, with m trials and a positives in a group,
+//!
+//! 1. `q` is what the blocks before it say of the group: (positives + 1) / (trials + 2);
+//! 2. `r` is the fair point nearest to `q`: the least Σ m · KL(q ‖ r);
+//! 3. the evidence is multiplied by Π (q / r)^a · ((1 − q) / (1 − r))^(m − a).
+//!
+//! Under the hypothesis no such factor is above 1 on average, so the evidence is a nonnegative supermartingale, and
+//! by Ville's inequality it ever reaches 1/α with a probability of at most α. Numbers between 0 and 1 take the place
+//! of yes and no without any change: the factor is convex in them, so that yes and no are the worst case.
+//!
+//! ```
+//! use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Outcome, Tally};
+//!
+//! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+//! let mut inquiry = Inquiry::default();
+//! for _ in 0..30 {
+//!     inquiry.count(0, Tally { trials: 10, sum: 5.0 });
+//!     inquiry.count(1, Tally { trials: 10, sum: 2.0 });
+//!     inquiry.cut(&hypothesis);
+//! }
+//! assert!(inquiry.log_e_value() >= hypothesis.log_threshold());
+//! assert_eq!(inquiry.finding(&hypothesis).outcome, Outcome::Unfair);
+//! ```
+
+mod fair_set;
+mod finding;
+mod inquiry;
+mod interval;
+
+pub use fair_set::FairSet;
+pub use finding::{Finding, Outcome};
+pub use inquiry::{Bet, Block, Form, Hypothesis, Inquiry, Tally};
+pub use interval::{Interval, interval};
+
+/// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … They add up
+/// to 1 however many there will be, so none has to be known beforehand.
+pub fn share_of(index: u64) -> f64 {
+    let place = index as f64 + 1.0;
+    1.0 / (place * (place + 1.0))
+}

@@ -1,0 +1,93 @@
+//! The nearest fair point is fair, and no other is nearer.
+
+use fairstream_guarantee::FairSet;
+use proptest::prelude::*;
+
+use crate::fair_set;
+
+fn groups() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+    let group = (0.005..0.995_f64, prop_oneof![Just(0.0), (1..30_u32).prop_map(f64::from)]);
+    prop::collection::vec(group, 2..5).prop_map(|groups| groups.into_iter().unzip())
+}
+
+/// Σ weight · KL(rate ‖ point).
+fn distance(rates: &[f64], weights: &[f64], points: &[f64]) -> f64 {
+    let part = |one: f64, other: f64| one * (one / other).ln();
+    let of = |((rate, weight), point): ((&f64, &f64), &f64)| match *weight {
+        0.0 => 0.0,
+        weight => weight * (part(*rate, *point) + part(1.0 - rate, 1.0 - point)),
+    };
+    rates.iter().zip(weights).zip(points).map(of).sum()
+}
+
+fn weighted<T: Copy>(values: &[T], weights: &[f64]) -> Vec<T> {
+    values.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(value, _)| *value).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A grid of every fair point of up to three groups, and nothing on it is nearer.
+    #[test]
+    fn no_point_of_a_grid_is_nearer(fair in fair_set(), (rates, weights) in groups()) {
+        let (rates, weights) = (&rates[..rates.len().min(3)], &weights[..weights.len().min(3)]);
+        let nearest = fair.nearest(rates, weights);
+        let least = distance(rates, weights, &nearest);
+        const STEPS: usize = 40;
+        let steps = |index: usize| (index as f64 + 0.5) / STEPS as f64;
+        for index in 0..STEPS.pow(rates.len() as u32) {
+            let point: Vec<f64> =
+                (0..rates.len()).map(|group| steps(index / STEPS.pow(group as u32) % STEPS)).collect();
+            if fair.contains(&point) {
+                prop_assert!(distance(rates, weights, &point) >= least - 1e-9, "{:?} is nearer than {:?}", point, nearest);
+            }
+        }
+    }
+
+    #[test]
+    fn the_nearest_point_is_fair(fair in fair_set(), (rates, weights) in groups()) {
+        let nearest = weighted(&fair.nearest(&rates, &weights), &weights);
+        let looser = match fair {
+            FairSet::Difference(most) => FairSet::Difference(most + 1e-12),
+            FairSet::Ratio(least) => FairSet::Ratio(least - 1e-12),
+            FairSet::Highest(most) => FairSet::Highest(most),
+        };
+        prop_assert!(looser.contains(&nearest), "{:?}", nearest);
+        if fair.contains(&weighted(&rates, &weights)) {
+            prop_assert_eq!(nearest, weighted(&rates, &weights), "what is fair is its own nearest point");
+        }
+    }
+
+    /// What the proof needs: no fair point lies on the far side of the nearest one.
+    #[test]
+    fn every_fair_point_is_behind_the_nearest(
+        fair in fair_set(), (rates, weights) in groups(), other in prop::collection::vec(0.0..1.0_f64, 5),
+    ) {
+        let nearest = fair.nearest(&rates, &weights);
+        let other = fair.nearest(&other[..rates.len()].iter().map(|rate| rate.clamp(0.001, 0.999)).collect::<Vec<_>>(), &vec![1.0; rates.len()]);
+        let mut sum = 0.0;
+        for group in (0..rates.len()).filter(|group| weights[*group] > 0.0 && rates[*group] != nearest[*group]) {
+            let (q, r, theta) = (rates[group], nearest[group], other[group]);
+            if r > 0.0 {
+                sum += weights[group] * (theta - r) * (q - r) / (r * (1.0 - r));
+            }
+        }
+        prop_assert!(sum <= 1e-7, "{} for {:?}", sum, other);
+    }
+
+    /// Convex for any number of groups, ratios included: between two fair points all are fair.
+    #[test]
+    fn between_fair_points_all_are_fair(
+        fair in fair_set(), one in prop::collection::vec(0.001..0.999_f64, 5), other in prop::collection::vec(0.001..0.999_f64, 5), part in 0.0..1.0_f64,
+    ) {
+        let weights = [1.0; 5];
+        let (one, other) = (fair.nearest(&one, &weights), fair.nearest(&other, &weights));
+        let between: Vec<f64> = one.iter().zip(&other).map(|(one, other)| one + (other - one) * part).collect();
+        let looser = match fair {
+            FairSet::Difference(most) => FairSet::Difference(most + 1e-12),
+            FairSet::Ratio(least) => FairSet::Ratio(least - 1e-12),
+            FairSet::Highest(most) => FairSet::Highest(most + 1e-12),
+        };
+        prop_assert!(looser.contains(&between));
+    }
+}

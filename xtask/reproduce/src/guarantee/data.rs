@@ -1,0 +1,142 @@
+//! COMPAS and Berkeley with a guarantee: when would the alarm have come, and would it at all?
+
+use fairstream_core::{StopToken, Time};
+use fairstream_fairness::{Outcome, significant};
+use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_scenarios::{Admissions, Compas};
+
+use crate::compas::scores;
+use crate::page::{Finding, table};
+use crate::subject::{Judged, Subject};
+
+/// Markdown, findings and figures.
+type Data = (String, Vec<Finding>, Vec<(String, String, String)>);
+
+pub(super) fn run() -> anyhow::Result<Data> {
+    let (mut text, mut findings, mut figures) = berkeley()?;
+    let (more, more_findings, more_figures) = broward()?;
+    text += &more;
+    findings.extend(more_findings);
+    figures.extend(more_figures);
+    Ok((text, findings, figures))
+}
+
+/// How every rate stands at the end, as a table.
+fn standings(judged: &Judged, when: impl Fn(Time) -> String) -> String {
+    let rows = judged.judge.standings().into_iter().filter_map(|standing| {
+        let assessment = standing.assessment?;
+        let gap = standing.gap.map_or("-".to_owned(), |gap| format!("{gap:.3}"));
+        let interval =
+            assessment.gap.map_or("-".to_owned(), |gap| format!("{:.3} to {:.3}", gap.low, gap.high));
+        let verdict = match (standing.alarm, assessment.outcome) {
+            (Some(since), _) => format!("unfair since {}", when(since)),
+            (None, Outcome::NotYet { further: Some(further) }) => {
+                format!("{}; about {further} trials more", assessment.verdict())
+            }
+            _ => assessment.verdict().to_owned(),
+        };
+        let threshold = assessment.threshold.map_or("-".to_owned(), significant);
+        Some(vec![standing.title, gap, interval, significant(assessment.e_value), threshold, verdict])
+    });
+    table(&["", "gap", "gap is between", "e-value", "alarm at", "verdict"], rows)
+}
+
+/// The logarithm of the evidence over time.
+fn figure(
+    judged: &Judged,
+    name: &str,
+    title: &str,
+    x: Axis,
+    place: impl Fn(Time) -> f64,
+) -> (String, String, String) {
+    let threshold = judged.thresholds.first().copied().unwrap_or(20.0).log10();
+    let lines = judged.evidence.iter();
+    let series = lines.map(|(name, points)| {
+        let points = points.iter().map(|(time, e_value)| (place(*time), e_value.clamp(1e-3, 1e300).log10()));
+        // The legend is narrow: the rate says it all.
+        Series::new(name.rsplit(", ").next().unwrap_or(name), points.collect())
+    });
+    let plot = LinePlot {
+        title: title.to_owned(),
+        description: "The logarithm to the base 10 of the evidence against fairness over time; an alarm is raised where it \
+            reaches the line."
+            .to_owned(),
+        x,
+        y: Axis::new("log10 of the e-value"),
+        series: series.collect(),
+        limits: vec![(threshold, format!("alarm: {}", significant(10_f64.powf(threshold))))],
+    };
+    (name.to_owned(), plot.svg(), plot.description.clone())
+}
+
+fn berkeley() -> anyhow::Result<Data> {
+    let subject = Subject::of("guarantee/admissions.toml", &[])?;
+    let source = Admissions { seed: 1, ..Admissions::default() };
+    let judged = subject.judge(&mut *source.source(&subject.request())?)?;
+    // An applicant a minute.
+    let applicant = |time: Time| format!("applicant {}", time.0 / 60_000_000_000);
+    let overall = judged.alarms.iter().find(|(stream, _)| stream == "demographic_parity");
+    let overall = overall.map_or("no alarm".to_owned(), |(_, time)| format!("alarm at {}", applicant(*time)));
+    let within =
+        judged.alarms.iter().filter(|(stream, _)| stream == "conditional_statistical_parity").count();
+    let mut shown = judged.clone();
+    shown.evidence.retain(|name, _| !name.starts_with("conditional"));
+    Ok((
+        format!(
+            "\nBerkeley 1973 (`specs/guarantee/admissions.toml`), in one random order of the applicants:\n\n{}",
+            standings(&judged, applicant)
+        ),
+        vec![
+            Finding::new("Berkeley: demographic parity", "-", overall),
+            Finding::new("Berkeley: within departments", "-", format!("{within} alarms in 6 departments")),
+        ],
+        vec![figure(
+            &shown,
+            "guarantee-berkeley.svg",
+            "Berkeley 1973: evidence against fairness",
+            Axis::new("applicants").within(0.0, 4526.0),
+            |time| time.0 as f64 / 60e9,
+        )],
+    ))
+}
+
+fn broward() -> anyhow::Result<Data> {
+    let Some(path) = scores()? else {
+        let skipped = "\n**Skipped**: there is no COMPAS data; set FAIRSTREAM_COMPAS to compas-scores.csv\n";
+        return Ok((skipped.to_owned(), Vec::new(), Vec::new()));
+    };
+    let subject = Subject::of("guarantee/compas.toml", &[])?;
+    let compas = Compas::open(&path.to_string_lossy(), "race", &StopToken::default())?;
+    let judged = subject.judge(&mut *compas.source(&subject.request())?)?;
+    let day = |time: Time| time.for_people().chars().take(10).collect::<String>();
+    let alarm = |stream: &str| {
+        let found = judged.alarms.iter().find(|(of, _)| of == stream);
+        found.map_or("no alarm".to_owned(), |(_, time)| format!("alarm on {}", day(*time)))
+    };
+    const DAY: f64 = 86_400e9;
+    let months = (0..10).map(|quarter| {
+        let month = format!("{}-{:02}-01", 2015 + quarter / 4, quarter % 4 * 3 + 1);
+        (month.parse::<Time>().map_or(0.0, |time| time.0 as f64 / DAY), month[..7].to_owned())
+    });
+    let from = "2014-12-25".parse::<Time>().map_or(0.0, |time| time.0 as f64 / DAY);
+    let last = judged.evidence.values().filter_map(|points| points.last());
+    let to = last.map(|(time, _)| time.0 as f64 / DAY).fold(from + 1.0, f64::max);
+    Ok((
+        format!(
+            "\nCOMPAS (`specs/guarantee/compas.toml`), all groups that the data has; the first people count on \
+             2015-01-01, after two years:\n\n{}",
+            standings(&judged, day)
+        ),
+        vec![
+            Finding::new("COMPAS: true positive rates", "-", alarm("equalized_odds_true_positive")),
+            Finding::new("COMPAS: false positive rates", "-", alarm("equalized_odds_false_positive")),
+        ],
+        vec![figure(
+            &judged,
+            "guarantee-compas.svg",
+            "COMPAS, score > 6: evidence against fairness",
+            Axis::new("day").within(from, to).ticks(months.collect()),
+            |time| time.0 as f64 / DAY,
+        )],
+    ))
+}

@@ -1,0 +1,130 @@
+//! Rules for an alarm: the paper's, ours, and others that have been published. Each looks after every decision.
+
+use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Tally};
+
+/// The tolerance of all of them.
+const TOLERANCE: f64 = 0.1;
+/// The promise of those that promise something.
+pub(super) const LEVEL: f64 = 0.05;
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Map,
+    Block,
+    Betting,
+    NormalMixture,
+    Hoeffding,
+}
+
+impl Rule {
+    pub(super) const ALL: [Rule; 5] =
+        [Rule::Map, Rule::Block, Rule::Betting, Rule::NormalMixture, Rule::Hoeffding];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Rule::Map => "MAP, κ = 24 (`rule = \"map\"`)",
+            Rule::Block => "block e-process (`guarantee`)",
+            Rule::Betting => "betting on pairs, Newton steps (Chugg et al. 2023)",
+            Rule::NormalMixture => "normal-mixture confidence sequences (Howard et al. 2021)",
+            Rule::Hoeffding => "Hoeffding intervals, for one look",
+        }
+    }
+
+    pub(super) fn begin(self, fair: FairSet) -> Watch {
+        match self {
+            Rule::Map => Watch::Counts { counts: [(24.0 / 2.0, 24.0); 2], radius: |_| 0.0 },
+            Rule::Block => Watch::block(Hypothesis::new(fair, Form::Ever, LEVEL)),
+            Rule::Betting => {
+                Watch::Betting { waiting: [Vec::new(), Vec::new()], sides: [Side::default(); 2] }
+            }
+            Rule::NormalMixture => Watch::Counts { counts: [(0.0, 0.0); 2], radius: normal_mixture },
+            Rule::Hoeffding => Watch::Counts { counts: [(0.0, 0.0); 2], radius: hoeffding },
+        }
+    }
+}
+
+/// Half the width of an interval that holds once, for each of two groups.
+fn hoeffding(trials: f64) -> f64 {
+    ((4.0 / LEVEL).ln() / (2.0 * trials)).sqrt()
+}
+
+/// Half the width of an interval that holds at all times: the normal mixture for a variance of at most 1/4, tightest
+/// around 500 trials.
+fn normal_mixture(trials: f64) -> f64 {
+    let (variance, level) = (trials / 4.0, LEVEL / 2.0);
+    let tuned = 125.0 / (2.0 * (1.0 / level).ln() + (1.0 + 2.0 * (1.0 / level).ln()).ln());
+    ((variance + tuned) * ((variance + tuned) / (tuned * level * level)).ln()).sqrt() / trials
+}
+
+/// A rule at work.
+pub(super) enum Watch {
+    Block {
+        hypothesis: Hypothesis,
+        inquiry: Inquiry,
+    },
+    /// Positives and trials of each group, and how far off an estimate may be.
+    Counts {
+        counts: [(f64, f64); 2],
+        radius: fn(f64) -> f64,
+    },
+    Betting {
+        waiting: [Vec<f64>; 2],
+        sides: [Side; 2],
+    },
+}
+
+/// A bet that one group has more than the other and the tolerance.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Side {
+    log_wealth: f64,
+    bet: f64,
+    squares: f64,
+}
+
+impl Watch {
+    pub(super) fn block(hypothesis: Hypothesis) -> Watch {
+        Watch::Block { hypothesis, inquiry: Inquiry::default() }
+    }
+
+    /// Looks at a decision: whether there is an alarm.
+    pub(super) fn step(&mut self, group: usize, value: f64) -> bool {
+        match self {
+            Watch::Block { hypothesis, inquiry } => {
+                inquiry.count(group, Tally { trials: 1, sum: value });
+                inquiry.cut(hypothesis).is_some() && inquiry.is_enough(hypothesis)
+            }
+            Watch::Counts { counts, radius } => {
+                let (positives, trials) = &mut counts[group];
+                (*positives, *trials) = (*positives + value, *trials + 1.0);
+                let [(one, of_one), (other, of_other)] = *counts;
+                if of_one == 0.0 || of_other == 0.0 {
+                    return false;
+                }
+                (one / of_one - other / of_other).abs() - radius(of_one) - radius(of_other) > TOLERANCE
+            }
+            Watch::Betting { waiting, sides } => {
+                waiting[group].push(value);
+                if waiting.iter().any(Vec::is_empty) {
+                    return false;
+                }
+                let [one, other] = [waiting[0].remove(0), waiting[1].remove(0)];
+                let gains = [one - other - TOLERANCE, other - one - TOLERANCE];
+                sides.iter_mut().zip(gains).any(|(side, gain)| side.bet(gain) >= (2.0 / LEVEL).ln())
+            }
+        }
+    }
+}
+
+impl Side {
+    /// Bets, and learns from it by an online Newton step.
+    fn bet(&mut self, gain: f64) -> f64 {
+        let Side { log_wealth, bet, squares } = self;
+        *log_wealth += (*bet * gain).ln_1p();
+        let slope = gain / (1.0 + *bet * gain);
+        *squares += slope * slope;
+        *bet =
+            (*bet + 2.0 / (2.0 - 3_f64.ln()) * slope / (1.0 + *squares)).clamp(0.0, 0.5 / (1.0 + TOLERANCE));
+        *log_wealth
+    }
+}
