@@ -18,6 +18,7 @@ mod plugins;
 #[cfg(unix)]
 mod process;
 mod properties;
+mod report;
 mod specs;
 mod support;
 mod sweep;

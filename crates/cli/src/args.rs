@@ -30,6 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Monitor events: read INPUTs, evaluate SPEC, report violations
     Run(RunArguments),
+    /// Monitor events like `run`, and write a report: one HTML page [default: report.html]
+    Report(RunArguments),
     /// Watch invented employers, fair and unfair: no arguments, nothing to prepare
     Demo,
     /// Say what a specification monitors, and whether the inputs have what it reads

@@ -17,6 +17,7 @@ use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
+use crate::html::{self, HtmlSinks};
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
@@ -46,10 +47,18 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
     ]
 }
 
-/// Every kind of sink, with `console` as this run wants it.
-pub(crate) fn sinks(console: &ConsoleSinks) -> Vec<Box<dyn SinkFactory>> {
+/// Sinks that know more of a run than its verdicts.
+#[derive(Clone, Default)]
+pub(crate) struct OfRun {
+    pub(crate) console: ConsoleSinks,
+    pub(crate) html: HtmlSinks,
+}
+
+/// Every kind of sink.
+pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
     vec![
-        Box::new(console.clone()),
+        Box::new(of_run.console.clone()),
+        Box::new(of_run.html.clone()),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),
@@ -100,6 +109,11 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
+/// Whether an address means a report.
+pub(crate) fn is_report(address: &Address) -> bool {
+    sink_for(address, &OfRun::default()).is_ok_and(|kind| kind.adapter().name == html::NAME)
+}
+
 /// The kind of source that an address means; its options are checked.
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
@@ -116,13 +130,13 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
 }
 
 /// The kind of sink that an address means; its options are checked.
-pub(crate) fn sink_for(address: &Address, console: &ConsoleSinks) -> anyhow::Result<Box<dyn SinkFactory>> {
+pub(crate) fn sink_for(address: &Address, of_run: &OfRun) -> anyhow::Result<Box<dyn SinkFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
         (None, "console") => Some("console"),
         (kind, _) => kind,
     };
-    let mut kinds = sinks(console);
+    let mut kinds = sinks(of_run);
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;

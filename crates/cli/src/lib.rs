@@ -12,12 +12,14 @@ mod demo;
 mod evidence;
 mod explain;
 mod generate;
+mod html;
 mod init;
 mod interrupt;
 mod kinds;
 mod load;
 mod outputs;
 mod progress;
+mod report;
 mod run;
 mod sample;
 mod standings;
@@ -44,6 +46,7 @@ enum Outcome {
 pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Report(arguments) => report::report(arguments),
         Command::Demo => demo::demo(),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Check(arguments) => check::check(&arguments),
@@ -62,7 +65,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(match outcome {
         Ok(outcome) => outcome as u8,
         Err(error) => {
-            report(&error);
+            complain(&error);
             Outcome::Failed as u8
         }
     })
@@ -81,7 +84,7 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-fn report(error: &anyhow::Error) {
+fn complain(error: &anyhow::Error) {
     match (error.downcast_ref::<SpecError>(), error.downcast_ref::<FileError>()) {
         (Some(error), _) => note(&error.render(io::stderr().is_terminal())),
         (_, Some(error)) => note(&error.to_string()),

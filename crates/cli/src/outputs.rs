@@ -8,8 +8,7 @@ use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
 
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
-use crate::console::ConsoleSinks;
-use crate::kinds::{self, Address};
+use crate::kinds::{self, Address, OfRun};
 use crate::load::Monitor;
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
@@ -18,18 +17,11 @@ pub(crate) fn open(
     arguments: &RunArguments,
     monitor: &Monitor,
     read: &[String],
-    console: &ConsoleSinks,
+    of_run: &OfRun,
 ) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
-    let mut wanted: Vec<Address> = arguments.to.iter().map(|sink| Address::parse(sink)).collect();
-    if wanted.is_empty() {
-        wanted.clone_from(&monitor.sinks);
-    }
-    if wanted.is_empty() {
-        wanted.push(Address::parse("console"));
-    }
     let mut openings = Vec::new();
-    for address in wanted {
-        let kind = kinds::sink_for(&address, console)?;
+    for address in wanted(arguments, monitor) {
+        let kind = kinds::sink_for(&address, of_run)?;
         // People read alarms; what raised them is for machines.
         let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
         let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };
@@ -52,6 +44,18 @@ pub(crate) fn open(
     refuse_to_destroy(arguments, &monitor.inputs, read, &written)?;
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
+}
+
+/// The sinks that were asked for.
+pub(crate) fn wanted(arguments: &RunArguments, monitor: &Monitor) -> Vec<Address> {
+    let mut wanted: Vec<Address> = arguments.to.iter().map(|sink| Address::parse(sink)).collect();
+    if wanted.is_empty() {
+        wanted.clone_from(&monitor.sinks);
+    }
+    if wanted.is_empty() {
+        wanted.push(Address::parse("console"));
+    }
+    wanted
 }
 
 /// Nothing that is read may be written, and nothing twice.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{
-    BuildEngine, Engine, EngineError, Parts, Pipeline, RunOptions, SourceContext, Span, StopToken,
+    BuildEngine, Counters, Engine, EngineError, Parts, Pipeline, RunOptions, SourceContext, Span, StopToken,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
@@ -14,10 +14,12 @@ use fairstream_fairness::{Compiled, EvidenceOutlet, Judge, JudgedEngine, KeyHash
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
+use crate::html::{self, HtmlSinks};
 use crate::interrupt::Interrupt;
+use crate::kinds::{self, OfRun};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
-use crate::{Outcome, load, note, outputs};
+use crate::{Outcome, load, note, outputs, report};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
 pub(crate) fn build(
@@ -72,12 +74,22 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let sources = monitor.sources(span, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
-    let judge = rules.map(|rules| Arc::new(Mutex::new(Judge::new(rules))));
+    let is_reported = outputs::wanted(arguments, &monitor).iter().any(kinds::is_report);
+    let judge = rules.map(Judge::new);
+    let judge = judge.map(|judge| if is_reported { judge.with_history() } else { judge });
+    let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));
+    let counters: Arc<Counters> = Arc::default();
+    let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
+    let reported = reported.map(|(compiled, judge)| {
+        let subject = report::Subject::of(arguments, &monitor);
+        html::Run { judge, compiled, counters: Arc::clone(&counters), subject }
+    });
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let console = ConsoleSinks::new(arguments.color, judge.clone());
+    let of_run =
+        OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), html: HtmlSinks::new(reported) };
     let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
     let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
-    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &console)?;
+    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
     let evidence = Evidence::open(arguments)?;
     let options = RunOptions {
         since: arguments.since,
@@ -85,6 +97,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         reorder: arguments.reorder,
         bad_rows,
         stop,
+        counters,
         on_wait: Some(Arc::new(|reason: &str| {
             note(&format!(
                 "failed: {reason}\nwaiting for an output to take what is left; press Ctrl-C twice to end at once"

@@ -34,6 +34,7 @@ mod explain;
 mod expression;
 mod file;
 mod guarantee;
+mod history;
 mod judge;
 mod judged;
 mod metric;
@@ -52,6 +53,7 @@ pub use explain::Explanation;
 pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
+pub use history::{AlarmSpan, Course, Curve, History};
 pub use judge::{
     Assessment, BadState, Change, Counts, Docket, GroupStanding, Judge, Rule, RuleRate, Standing, significant,
 };

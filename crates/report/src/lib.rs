@@ -1,9 +1,10 @@
-//! Figures: series of numbers and grids of numbers → SVG text. The same numbers give the same bytes; colours
+//! Figures: series of numbers and grids of numbers → SVG text; and a report around them → one HTML page. The same
+//! numbers give the same bytes; colours
 //! can be told apart by those who do not see all of them, and every figure says in words what it shows.
 //! Does no input or output.
 //!
 //! ```
-//! use fairstream_report::{Axis, LinePlot, Series};
+//! use fairstream_report::{Axis, Behind, LinePlot, Series};
 //!
 //! let plot = LinePlot {
 //!     title: "Acceptance rates".to_owned(),
@@ -15,15 +16,18 @@
 //!         Series::new("F", vec![(0.0, 0.5), (100.0, 0.2)]),
 //!     ],
 //!     limits: vec![],
+//!     behind: Behind::default(),
 //! };
 //! let svg = plot.svg();
 //! assert!(svg.starts_with("<svg") && svg.contains(">applicants</text>"));
 //! ```
 
 mod heat;
+mod html;
 mod plot;
 mod scale;
 mod svg;
 
 pub use heat::{HeatMap, Shading};
-pub use plot::{Axis, LinePlot, Series};
+pub use html::{Alarm, Group, Page, Section, State};
+pub use plot::{Axis, Behind, LinePlot, Series};

@@ -18,6 +18,21 @@ pub struct LinePlot {
     pub series: Vec<Series>,
     /// Levels across the whole frame, such as a tolerance: where, and what it is.
     pub limits: Vec<(f64, String)>,
+    /// What lies behind the lines.
+    pub behind: Behind,
+}
+
+/// What lies behind the lines of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Behind {
+    /// A band from left to right: where, its lower and its upper edge.
+    pub band: Vec<(f64, f64, f64)>,
+    /// What the band is.
+    pub band_name: String,
+    /// Stretches from left to right, from where to where.
+    pub stretches: Vec<(f64, f64)>,
+    /// What they are.
+    pub stretch_name: String,
 }
 
 /// One axis.
@@ -77,12 +92,21 @@ pub struct Series {
     points: Vec<(f64, f64)>,
     /// The series whose colour it has, thinner: the edge of a band, for example.
     of: Option<usize>,
+    /// Whether it is one of many that are not looked at one by one.
+    is_faint: bool,
 }
 
 impl Series {
     /// Points from left to right; the line breaks off where one is no number.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.to_owned(), points, of: None }
+        Series { name: name.to_owned(), points, of: None, is_faint: false }
+    }
+
+    /// Drawn thin and grey.
+    #[must_use]
+    pub fn faint(mut self) -> Series {
+        self.is_faint = true;
+        self
     }
 
     /// Drawn thin, in the colour of another series, by its index.
@@ -104,6 +128,8 @@ const STYLES: [(&str, &str); 7] = [
     ("#000000", "1 3"),
     ("#e69f00", "12 4"),
 ];
+
+const FAINT: &str = "#999999";
 
 const LEFT: f64 = 66.0;
 const TOP: f64 = 44.0;
@@ -128,6 +154,7 @@ impl LinePlot {
         // What is outside of the range is not drawn over the words.
         svg.frame("frame", (LEFT, TOP), FRAME);
         let mut row = TOP + 8.0;
+        self.behind.draw(&mut svg, &x, &y, &mut row);
         for (level, name) in &self.limits {
             let at = y.place(*level);
             let style = "stroke=\"#555555\" stroke-width=\"1.2\" stroke-dasharray=\"4 4\"";
@@ -139,11 +166,13 @@ impl LinePlot {
         for series in &self.series {
             let of = series.of.and_then(|of| colours.get(of).copied());
             let (stroke, dashes) = of.unwrap_or_else(|| {
-                colour += 1;
-                STYLES[(colour - 1) % STYLES.len()]
+                colour += usize::from(!series.is_faint);
+                STYLES[colour.saturating_sub(1) % STYLES.len()]
             });
             colours.push((stroke, dashes));
-            let (width, opacity) = if of.is_some() { (0.9, 0.6) } else { (1.8, 1.0) };
+            let (stroke, dashes) = if series.is_faint { (FAINT, "") } else { (stroke, dashes) };
+            let is_thin = of.is_some() || series.is_faint;
+            let (width, opacity) = if is_thin { (0.9, 0.6) } else { (1.8, 1.0) };
             let style = format!(
                 "stroke=\"{stroke}\" stroke-width=\"{width}\" stroke-opacity=\"{opacity}\" \
                  stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\" clip-path=\"url(#frame)\""
@@ -178,6 +207,37 @@ impl LinePlot {
     }
 }
 
+impl Behind {
+    fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, row: &mut f64) {
+        let shade = "fill=\"#d55e00\" fill-opacity=\"0.12\"";
+        for (from, to) in &self.stretches {
+            let from = x.place(*from).clamp(LEFT, LEFT + FRAME.0);
+            let to = x.place(*to).clamp(LEFT, LEFT + FRAME.0);
+            // However short it is, it can be seen.
+            svg.rect((from, TOP), ((to - from).max(1.0), FRAME.1), shade);
+        }
+        if !self.stretches.is_empty() {
+            patch(svg, row, shade, &self.stretch_name);
+        }
+        if !self.band.is_empty() {
+            let upper = self.band.iter().map(|(across, _, high)| (*across, *high));
+            let lower = self.band.iter().rev().map(|(across, low, _)| (*across, *low));
+            let edge = upper.chain(lower).map(|(across, up)| (x.place(across), y.place(up)));
+            let shade = "fill=\"#0072b2\" fill-opacity=\"0.10\"";
+            svg.area(edge, &format!("{shade} clip-path=\"url(#frame)\""));
+            patch(svg, row, shade, &self.band_name);
+        }
+    }
+}
+
+/// An entry of the legend for an area.
+fn patch(svg: &mut Svg, row: &mut f64, style: &str, name: &str) {
+    let left = LEFT + FRAME.0 + 14.0;
+    svg.rect((left, *row - 6.0), (26.0, 12.0), style);
+    svg.text((left + 32.0, *row + 4.0), Anchor::Start, "font-size=\"11\"", name);
+    *row += 18.0;
+}
+
 fn legend(svg: &mut Svg, row: &mut f64, style: &str, name: &str) {
     if name.is_empty() {
         return;
@@ -200,6 +260,7 @@ mod tests {
             y: Axis::new("y"),
             series,
             limits: vec![(0.1, "ε = 0.1".to_owned())],
+            behind: Behind::default(),
         }
     }
 

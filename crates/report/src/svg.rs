@@ -69,6 +69,13 @@ impl Svg {
         self.element("path", &format!("d=\"{path}\" fill=\"none\" {style}"));
     }
 
+    /// What a line around points encloses.
+    pub(crate) fn area(&mut self, points: impl Iterator<Item = (f64, f64)>, style: &str) {
+        let known = points.filter(|(x, y)| x.is_finite() && y.is_finite());
+        let points: Vec<String> = known.map(|(x, y)| format!("{},{}", number(x), number(y))).collect();
+        self.element("polygon", &format!("points=\"{}\" {style}", points.join(" ")));
+    }
+
     pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, style: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -98,7 +105,7 @@ pub(crate) fn number(number: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     // Control characters have no place in XML.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

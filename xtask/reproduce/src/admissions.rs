@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::Admissions;
 
 use crate::Extent;
@@ -108,6 +108,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         y: Axis::new("gap").within(0.0, 0.2),
         series,
         limits: vec![(TOLERANCE, "ε = 0.1".to_owned())],
+        behind: Behind::default(),
     };
     let details = format!(
         "{}\nThe gap is of the estimates with γ = 0.5 and κ = 24, and groups with fewer than 30 applicants are not \

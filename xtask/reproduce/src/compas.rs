@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fairstream_core::{StopToken, Time};
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::Compas;
 
 use crate::Extent;
@@ -165,6 +165,7 @@ fn figure(name: &str, rate: &Rate, estimates: &BTreeMap<String, f64>) -> LinePlo
         y: Axis::new("estimate").within(0.0, 0.7),
         series: lines.map(|(group, points)| Series::new(&group, points)).collect(),
         limits: Vec::new(),
+        behind: Behind::default(),
     }
 }
 

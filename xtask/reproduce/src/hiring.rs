@@ -1,6 +1,6 @@
 //! Hiring: a fair and an unfair process, and when each is above the tolerance.
 
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::{Groups, Hiring};
 
 use crate::Extent;
@@ -128,6 +128,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
             Series::new("fair, seed 1", one(&fair)),
         ],
         limits: vec![(TOLERANCE, "ε = 0.1".to_owned())],
+        behind: Behind::default(),
     };
     Ok(Outcome {
         setting: format!(

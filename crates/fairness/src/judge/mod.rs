@@ -16,7 +16,7 @@ pub use words::significant;
 
 use self::hearing::{Hearing, Turn};
 use crate::sweep::SweptRun;
-use crate::{Comparison, Guarantee, Promise, Unit};
+use crate::{Comparison, Guarantee, History, Promise, Unit};
 
 /// What is judged, and how: a metric without its streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,6 +120,8 @@ pub struct Judge {
     raised: u64,
     /// Who tries other confidences and tolerances on the same counts.
     sweep: Option<SweptRun>,
+    /// How rates moved, if somebody wants to know.
+    history: Option<History>,
 }
 
 /// The groups of a stratum, and the alarm that stands there.
@@ -168,7 +170,7 @@ impl Judge {
     /// A judge who has seen nothing.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![BTreeMap::new(); rule.rates.len()]).collect();
-        Judge { rules, state, raised: 0, sweep: None }
+        Judge { rules, state, raised: 0, sweep: None, history: None }
     }
 
     /// Lets a run of a sweep over the same rules see every check. It is not among what is
@@ -182,6 +184,18 @@ impl Judge {
     /// Ends the sweep, if there was one: what the run came to.
     pub fn end_sweep(&mut self) -> Option<SweptRun> {
         self.sweep.take()
+    }
+
+    /// Lets the judge remember how rates moved. It is not among what is [saved](Judge::save) either.
+    #[must_use]
+    pub fn with_history(mut self) -> Judge {
+        self.history = Some(History::default());
+        self
+    }
+
+    /// How rates moved, if they were to be remembered.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// What is judged.
@@ -218,6 +232,7 @@ impl Judge {
     /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
     pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
         let sweep = self.sweep.as_mut().map(|sweep| (sweep, rule));
+        let (mut history, number) = (self.history.as_mut(), rule);
         let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
             return Vec::new();
         };
@@ -235,6 +250,12 @@ impl Judge {
         let mut changes = Vec::new();
         for (name, stratum) in strata.iter_mut().filter(|(_, stratum)| stratum.is_new) {
             stratum.is_new = false;
+            if let Some(history) = &mut history {
+                let estimates = stratum.groups.iter();
+                let estimates = estimates.map(|(group, counts)| (group.as_str(), counts.estimate(rule)));
+                let finding = Finding::of(rule, &stratum.groups);
+                history.note((number, rate, name), time, &finding, estimates);
+            }
             let stands = stratum.alarm.is_some();
             let turn = if rule.guarantee.is_some() {
                 if stratum.groups.values().all(|counts| counts.denominator == 0) {
@@ -258,6 +279,10 @@ impl Judge {
             let evidence = stratum.hearing.as_ref();
             let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
             let message = words::change(rule, of_rate, name, &finding, evidence, since);
+            if let Some(history) = &mut history {
+                let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
+                history.turn((number, rate, name), time, raised, trials);
+            }
             if raised {
                 stratum.alarm = Some(Alarm { since: time.0 });
                 stratum.raised += 1;

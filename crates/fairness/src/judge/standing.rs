@@ -14,6 +14,10 @@ pub struct Standing {
     pub title: String,
     /// What is asked.
     pub question: String,
+    /// The rule and its rate, by number.
+    pub place: (usize, usize),
+    /// The stratum as the judge has it; empty if there are none.
+    pub stratum_key: String,
     /// The name of its alarms.
     pub stream: String,
     /// Whether numerators are sums of numbers and not counts of trials.
@@ -61,8 +65,8 @@ impl Judge {
     /// How every rate stands, in every stratum.
     pub fn standings(&self) -> Vec<Standing> {
         let mut standings = Vec::new();
-        for (rule, rates) in self.rules.iter().zip(&self.state) {
-            for (rate, strata) in rule.rates.iter().zip(rates) {
+        for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
+            for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
                 for (name, stratum) in strata {
                     let finding = Finding::of(rule, &stratum.groups);
                     let assessment =
@@ -89,6 +93,8 @@ impl Judge {
                     standings.push(Standing {
                         title: format!("{}{}", rate.title, place(&rule.strata, name)),
                         question: rate.question.clone(),
+                        place: (rule_number, rate_number),
+                        stratum_key: name.clone(),
                         stream: rate.stream.clone(),
                         is_mean: rate.is_mean,
                         stratum: (!rule.strata.is_empty()).then(|| name.clone()),

@@ -1,0 +1,376 @@
+//! A report as one HTML page: no script, nothing from elsewhere; for the screen, light and dark, and for paper.
+
+use std::fmt::Write;
+
+use crate::LinePlot;
+use crate::svg::escaped;
+
+/// Everything that stands in a report, in words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// What was watched.
+    pub title: String,
+    /// Over which time, of how many events.
+    pub subtitle: String,
+    /// The state of the whole.
+    pub state: State,
+    /// What it comes to, in a sentence or two.
+    pub verdict: Vec<String>,
+    /// What a trial is.
+    pub trial: String,
+    /// For each rate and stratum.
+    pub sections: Vec<Section>,
+    /// How many sections are left out.
+    pub left_out: usize,
+    /// What is to be known of the data: a name and a value.
+    pub quality: Vec<(String, String)>,
+    /// Texts such as the specification: a name and the text.
+    pub texts: Vec<(String, String)>,
+    /// How to do it again.
+    pub again: String,
+    /// What wrote it.
+    pub made_by: String,
+}
+
+/// What a verdict is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// An alarm stands, or has been raised.
+    Unfair,
+    /// None has.
+    Fair,
+    /// There is too little evidence for either.
+    #[default]
+    Unknown,
+}
+
+impl State {
+    /// In words: colour alone says nothing to many.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Unfair => "unfair",
+            State::Fair => "fair so far",
+            State::Unknown => "not enough evidence yet",
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            State::Unfair => "unfair",
+            State::Fair => "fair",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// One rate, in one stratum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// What it is called.
+    pub title: String,
+    /// What is asked.
+    pub question: String,
+    /// Its state.
+    pub state: State,
+    /// What it comes to.
+    pub verdict: String,
+    /// Rates over time.
+    pub figure: Option<LinePlot>,
+    /// Every group.
+    pub groups: Vec<Group>,
+    /// Parameters: a name, a value, and what it means.
+    pub parameters: Vec<[String; 3]>,
+    /// Every alarm.
+    pub alarms: Vec<Alarm>,
+}
+
+/// What is known of a group, as people read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Trials that count.
+    pub trials: String,
+    /// How many of them were positive, or the sum.
+    pub positives: String,
+    /// Trials that wait.
+    pub pending: String,
+    /// The estimate.
+    pub estimate: String,
+    /// Where the rate is, if that is known.
+    pub interval: String,
+    /// Why it is not compared, if it is not.
+    pub remark: String,
+}
+
+/// An alarm, as people read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// When it was raised.
+    pub since: String,
+    /// After how many trials.
+    pub trials: String,
+    /// When it was cleared; empty if it stands.
+    pub until: String,
+}
+
+impl Page {
+    /// The page.
+    pub fn html(&self) -> String {
+        let title = escaped(&self.title);
+        let mut text = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
+             </head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n<main>\n\
+             <header>\n<h1>{title}</h1>\n<p>{}</p>\n</header>\n",
+            escaped(&self.subtitle)
+        );
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "<section id=\"verdict\" class=\"verdict {}\">\n<h2>Verdict: {}</h2>",
+            self.state.class(),
+            self.state.name()
+        );
+        for sentence in &self.verdict {
+            let _ = writeln!(text, "<p>{}</p>", escaped(sentence));
+        }
+        text += "</section>\n";
+        if self.sections.len() > 1 {
+            text += "<nav aria-label=\"Metrics\">\n<ul>\n";
+            for (number, section) in self.sections.iter().enumerate() {
+                let _ = writeln!(
+                    text,
+                    "<li><a href=\"#s{number}\">{}</a> <span class=\"badge {}\">{}</span></li>",
+                    escaped(&section.title),
+                    section.state.class(),
+                    section.state.name()
+                );
+            }
+            text += "</ul>\n</nav>\n";
+        }
+        for (number, section) in self.sections.iter().enumerate() {
+            section.write(&mut text, number);
+        }
+        if self.left_out > 0 {
+            let _ =
+                writeln!(text, "<p>{} more strata are not shown; none of them is worse.</p>", self.left_out);
+        }
+        text += "<section id=\"data\">\n<h2>Data</h2>\n<dl>\n";
+        for (name, value) in &self.quality {
+            let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
+        }
+        let _ = writeln!(text, "</dl>\n<p>{}</p>\n</section>", escaped(&self.trial));
+        text += "<section id=\"how\">\n<h2>How it was found</h2>\n";
+        for (name, content) in &self.texts {
+            let _ = writeln!(
+                text,
+                "<details>\n<summary>{}</summary>\n<pre tabindex=\"0\">{}</pre>\n</details>",
+                escaped(name),
+                text_of(content)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "<p>To do it again:</p>\n<pre tabindex=\"0\">{}</pre>\n</section>",
+            text_of(&self.again)
+        );
+        let _ = writeln!(
+            text,
+            "</main>\n<footer>\n<p>{}</p>\n</footer>\n</body>\n</html>",
+            escaped(&self.made_by)
+        );
+        text
+    }
+}
+
+impl Section {
+    fn write(&self, text: &mut String, number: usize) {
+        let _ = writeln!(
+            text,
+            "<section id=\"s{number}\" class=\"metric\">\n<h2>{} <span class=\"badge {}\">{}</span></h2>\n<p class=\"question\">{}</p>\n<p>{}</p>",
+            escaped(&self.title),
+            self.state.class(),
+            self.state.name(),
+            escaped(&self.question),
+            escaped(&self.verdict)
+        );
+        if let Some(figure) = &self.figure {
+            // Several figures on one page: each frame has a name of its own.
+            let svg = figure.svg().replace("\"frame\"", &format!("\"frame{number}\""));
+            let svg = svg.replace("url(#frame)", &format!("url(#frame{number})"));
+            let _ = writeln!(
+                text,
+                "<figure>\n<div class=\"drawing\" tabindex=\"0\">{svg}</div>\n<figcaption>{}</figcaption>\n</figure>",
+                escaped(&figure.description)
+            );
+        }
+        self.write_groups(text);
+        if !self.alarms.is_empty() {
+            text.push_str("<h3>Alarms</h3>\n");
+            table(
+                text,
+                &["raised", "after", "cleared"],
+                self.alarms.iter().map(|alarm| {
+                    let until = if alarm.until.is_empty() { "stands" } else { alarm.until.as_str() };
+                    vec![alarm.since.as_str(), alarm.trials.as_str(), until]
+                }),
+            );
+        }
+        text.push_str("<details>\n<summary>Parameters, and what they mean</summary>\n");
+        let rows = self.parameters.iter().map(|row| row.iter().map(String::as_str).collect());
+        table(text, &["parameter", "value", "meaning"], rows);
+        text.push_str("</details>\n</section>\n");
+    }
+
+    fn write_groups(&self, text: &mut String) {
+        type Cell = fn(&Group) -> &str;
+        let columns: [(&str, Cell); 7] = [
+            ("group", |group| &group.name),
+            ("estimate", |group| &group.estimate),
+            ("lies between", |group| &group.interval),
+            ("positive", |group| &group.positives),
+            ("trials", |group| &group.trials),
+            ("pending", |group| &group.pending),
+            ("", |group| &group.remark),
+        ];
+        // A column in which nothing stands is none.
+        let columns: Vec<(&str, Cell)> = columns
+            .into_iter()
+            .filter(|(_, cell)| self.groups.iter().any(|group| !cell(group).is_empty()))
+            .collect();
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+        let rows = self.groups.iter().map(|group| columns.iter().map(|(_, cell)| cell(group)).collect());
+        table(text, &heads, rows);
+    }
+}
+
+fn table<'a>(text: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<&'a str>>) {
+    text.push_str("<div class=\"table\" tabindex=\"0\">\n<table>\n<thead><tr>");
+    for head in heads {
+        let _ = write!(text, "<th scope=\"col\">{}</th>", escaped(head));
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        text.push_str("<tr>");
+        for (number, cell) in row.iter().enumerate() {
+            match number {
+                0 => {
+                    let _ = write!(text, "<th scope=\"row\">{}</th>", escaped(cell));
+                }
+                _ => {
+                    let _ = write!(text, "<td>{}</td>", escaped(cell));
+                }
+            }
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+/// A text of several lines.
+fn text_of(text: &str) -> String {
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+const STYLE: &str = "\
+:root { --ink: #1a1a1a; --paper: #ffffff; --soft: #f3f3f3; --line: #cccccc; --link: #005a8c;
+  --unfair: #a33c00; --fair: #00684d; --unknown: #555555; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --paper: #161616; --soft: #242424; --line: #4a4a4a; --link: #7cc4f0;
+    --unfair: #ff9a5c; --fair: #5fd3ad; --unknown: #b5b5b5; }
+  .drawing svg { filter: invert(0.91) hue-rotate(180deg); }
+}
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, Helvetica, Arial, sans-serif; }
+main, footer { max-width: 52rem; margin: 0 auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin: 1.5rem 0 0; }
+h2 { font-size: 1.25rem; margin: 0 0 0.3rem; }
+h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
+header p, .question, figcaption, footer { color: var(--unknown); }
+section { margin: 2rem 0; }
+.verdict { border-left: 0.5rem solid; padding: 0.8rem 1rem; background: var(--soft); }
+.verdict p { font-size: 1.15rem; margin: 0.4rem 0; }
+.unfair { border-color: var(--unfair); } .fair { border-color: var(--fair); } .unknown { border-color: var(--unknown); }
+.badge { border: 1px solid; border-radius: 0.3rem; padding: 0 0.4rem; font-size: 0.85rem; font-weight: normal; white-space: nowrap; }
+.badge.unfair { color: var(--unfair); } .badge.fair { color: var(--fair); } .badge.unknown { color: var(--unknown); }
+figure { margin: 1rem 0; }
+.drawing, .table, pre { overflow-x: auto; }
+.drawing svg { max-width: 100%; height: auto; }
+table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); }
+th:first-child { text-align: left; }
+details table td { text-align: left; }
+dt { float: left; clear: left; min-width: 14rem; } dd { margin: 0 0 0 14rem; }
+pre { background: var(--soft); padding: 0.8rem; font-size: 0.85rem; }
+a { color: var(--link); } summary { cursor: pointer; }
+.skip { position: absolute; left: -100rem; } .skip:focus { left: 1rem; }
+:focus-visible { outline: 3px solid var(--link); }
+@media print { body { font-size: 11pt; } nav, .skip { display: none; } section { break-inside: avoid-page; }
+  details > * { display: block; } pre { white-space: pre-wrap; } }
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Behind, Series};
+
+    fn section(title: &str) -> Section {
+        let figure = LinePlot {
+            title: title.to_owned(),
+            description: "rates".to_owned(),
+            x: Axis::new("time"),
+            y: Axis::new("rate"),
+            series: vec![Series::new("F", vec![(0.0, 0.5), (1.0, 0.2)])],
+            limits: Vec::new(),
+            behind: Behind {
+                stretches: vec![(0.5, 1.0)],
+                stretch_name: "alarm".to_owned(),
+                ..Behind::default()
+            },
+        };
+        Section {
+            title: title.to_owned(),
+            question: "Of the applicants: how many were accepted?".to_owned(),
+            state: State::Unfair,
+            verdict: "F <script>alert(1)</script> differs".to_owned(),
+            figure: Some(figure),
+            groups: vec![Group { name: "F & \"co\"".to_owned(), trials: "7".to_owned(), ..Group::default() }],
+            parameters: vec![["tolerance".to_owned(), "0.1".to_owned(), "ε".to_owned()]],
+            alarms: Vec::new(),
+        }
+    }
+
+    /// What comes from data is text, wherever it stands; what is opened is closed; names are there once.
+    #[test]
+    fn a_page_is_well_formed_and_safe() {
+        let page = Page {
+            title: "a < b".to_owned(),
+            sections: vec![section("one"), section("two")],
+            texts: vec![("file".to_owned(), "x = \"<b>\"\ny".to_owned())],
+            ..Page::default()
+        };
+        let html = page.html();
+        assert!(!html.contains("<script") && !html.contains("<b>"), "{html}");
+        for name in ["section", "table", "details", "figure", "svg", "main", "div", "ul", "tr"] {
+            let opened =
+                html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();
+            assert_eq!(opened, html.matches(&format!("</{name}>")).count(), "{name}");
+        }
+        let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let mut once = ids.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), ids.len(), "{ids:?}");
+        assert!(html.contains("url(#frame1)") && !html.contains("url(#frame)"));
+        // Nothing comes from elsewhere.
+        assert!(
+            !html.contains("http://")
+                || html.matches("http://").count() == html.matches("http://www.w3.org/2000/svg").count()
+        );
+        assert!(!html.contains("https://"));
+        // A column in which nothing stands is left out.
+        assert!(!html.contains(">pending<"));
+    }
+}
