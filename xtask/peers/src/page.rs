@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use bench::measure::Measurement;
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use serde_json::{Value, json};
 
 use crate::compare::Comparison;
@@ -114,6 +114,7 @@ pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String
             y: Axis::new("seconds").within(-6.0, 2.0).ticks(powers(-6, 2, "")),
             series,
             limits: Vec::new(),
+            behind: Behind::default(),
         };
         figures.push((format!("{workload}.svg"), plot.svg()));
     }

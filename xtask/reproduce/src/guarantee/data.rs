@@ -2,7 +2,7 @@
 
 use fairstream_core::{StopToken, Time};
 use fairstream_fairness::{Outcome, significant};
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::{Admissions, Compas};
 
 use crate::compas::scores;
@@ -65,6 +65,7 @@ fn figure(
         y: Axis::new("log10 of the e-value"),
         series: series.collect(),
         limits: vec![(threshold, format!("alarm: {}", significant(10_f64.powf(threshold))))],
+        behind: Behind::default(),
     };
     (name.to_owned(), plot.svg(), plot.description.clone())
 }

@@ -6,7 +6,7 @@ mod rules;
 mod systems;
 
 use fairstream_guarantee::{FairSet, Form, Hypothesis};
-use fairstream_report::{Axis, LinePlot, Series};
+use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::Random;
 
 use self::rules::{LEVEL, Rule, Watch};
@@ -196,6 +196,7 @@ fn figure(curves: &[(Rule, &str, Vec<u64>)]) -> (String, String, String) {
         y: Axis::new("share of runs").within(0.0, 1.0),
         series: shown.map(line).collect(),
         limits: vec![(LEVEL, "α = 0.05".to_owned())],
+        behind: Behind::default(),
     };
     ("guarantee.svg".to_owned(), plot.svg(), plot.description.clone())
 }
