@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 
 const HELP: &str = "\
 cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit
-cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--baseline RESULTS]
+cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--limit SECONDS] [--baseline RESULTS]
                     fairstream beside everything that one would pick instead, into target/bench/benchmarks.md
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
                     the engines against each other and against loops by hand, and what must hold of it

@@ -40,6 +40,7 @@ struct Options {
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {
         let (mut quick, mut only, mut max_trials, mut baseline) = (false, None, u64::MAX, None);
+        let mut limit = None;
         let (mut fairstream, mut out) = (None, None);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -49,6 +50,10 @@ impl Options {
                 "--max-trials" => {
                     let number = value()?;
                     max_trials = number.parse().with_context(|| format!("`{number}` trials"))?;
+                }
+                "--limit" => {
+                    let seconds = value()?;
+                    limit = Some(seconds.parse().with_context(|| format!("`{seconds}` seconds"))?);
                 }
                 "--baseline" => baseline = Some(value()?.into()),
                 "--fairstream" => fairstream = Some(value()?.into()),
@@ -61,7 +66,7 @@ impl Options {
             only,
             max_trials,
             baseline,
-            limit: Duration::from_secs(if quick { 2 } else { 100 }),
+            limit: Duration::from_secs(limit.unwrap_or(if quick { 2 } else { 100 })),
             runs: if quick { 3 } else { 7 },
             enough: Duration::from_millis(if quick { 300 } else { 5_000 }),
             fairstream: fairstream.context("--fairstream: the command, built")?,
