@@ -54,6 +54,8 @@ pub struct JudgedStreams {
     pub groups: [String; 2],
     /// Roughly how many more trials would settle it.
     pub further: String,
+    /// How many groups have too few trials to be compared.
+    pub small: String,
 }
 
 impl JudgedStreams {
@@ -67,13 +69,14 @@ impl JudgedStreams {
             gap: ["low", "high"].map(|end| name(&format!("{gap}_{end}"))),
             groups: ["low", "high"].map(&mut name),
             further: name("further_trials"),
+            small: name("small_groups"),
         }
     }
 
     /// In the order in which they are said.
-    pub(crate) fn all(&self) -> [&String; 8] {
-        let JudgedStreams { verdict, e_value, p_value, gap: [low, high], groups, further } = self;
-        [&groups[0], &groups[1], low, high, e_value, p_value, further, verdict]
+    pub(crate) fn all(&self) -> [&String; 9] {
+        let JudgedStreams { verdict, e_value, p_value, gap: [low, high], groups, further, small } = self;
+        [&groups[0], &groups[1], low, high, e_value, p_value, further, small, verdict]
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Assessment {
     pub gap: Option<Interval>,
     /// How many blocks there have been.
     pub blocks: u64,
+    /// How many groups have too few trials to be compared.
+    pub small_groups: u64,
     /// Where the rate of each group is, by its values as a JSON array.
     pub groups: Vec<(String, Interval)>,
 }
@@ -109,7 +111,7 @@ impl Hearing {
     }
 
     /// How the evidence stands.
-    pub(super) fn assess(&self, rule: &Rule, stands: bool) -> Assessment {
+    pub(super) fn assess(&self, rule: &Rule, counts: &BTreeMap<String, Counts>, stands: bool) -> Assessment {
         let hypothesis = rule.hypothesis(self.place);
         let evidence = hypothesis.map(|hypothesis| self.inquiry.finding(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
@@ -130,6 +132,7 @@ impl Hearing {
                 .and_then(|evidence| evidence.gap)
                 .map(|gap| Interval { low: gap.low * gap_width, high: gap.high * gap_width }),
             blocks: self.inquiry.blocks(),
+            small_groups: counts.values().filter(|counts| !counts.has_evidence(rule)).count() as u64,
             groups: evidence
                 .iter()
                 .flat_map(|evidence| self.groups.iter().zip(&evidence.groups))

@@ -310,7 +310,7 @@ impl Judge {
     /// How the evidence of a rate stands in a stratum: `None` without a guarantee, or before the first check.
     pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
         let state = self.state.get(rule)?.get(rate)?.get(stratum)?;
-        Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, state.alarm.is_some()))
+        Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
     }
 
     /// Everything that the judge knows, as bytes.

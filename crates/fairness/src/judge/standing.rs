@@ -69,8 +69,10 @@ impl Judge {
             for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
                 for (name, stratum) in strata {
                     let finding = Finding::of(rule, &stratum.groups);
-                    let assessment =
-                        stratum.hearing.as_ref().map(|hearing| hearing.assess(rule, stratum.alarm.is_some()));
+                    let assessment = stratum
+                        .hearing
+                        .as_ref()
+                        .map(|hearing| hearing.assess(rule, &stratum.groups, stratum.alarm.is_some()));
                     let interval = |values: &str| {
                         let groups = &assessment.as_ref()?.groups;
                         groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)

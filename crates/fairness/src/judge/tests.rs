@@ -117,6 +117,18 @@ fn with_a_guarantee_evidence_decides_and_not_the_gap() {
 }
 
 #[test]
+fn groups_that_are_too_small_are_told_of() {
+    let mut rule = guaranteed(Promise::Ever(0.05)).rules()[0].clone();
+    rule.min_trials = 15;
+    let mut judge = Judge::new(vec![rule]);
+    let mut counted = [0.0; 2];
+    ten(&mut judge, 1, &mut counted, [2.0, 8.0]);
+    assert_eq!(judge.assess(0, 0, "[]").unwrap().small_groups, 2, "ten trials each");
+    ten(&mut judge, 2, &mut counted, [2.0, 8.0]);
+    assert_eq!(judge.assess(0, 0, "[]").unwrap().small_groups, 0, "twenty trials each");
+}
+
+#[test]
 fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
     let every = Every::Trials(2000);
     let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });

@@ -171,7 +171,8 @@ fn say(
     if let Outcome::NotYet { further: Some(further) } = assessment.outcome {
         out.value(time, first + 6, instance, Value::UInt(further))?;
     }
-    out.value(time, first + 7, instance, Value::Text(assessment.verdict()))
+    out.value(time, first + 7, instance, Value::UInt(assessment.small_groups))?;
+    out.value(time, first + 8, instance, Value::Text(assessment.verdict()))
 }
 
 /// Two JSON arrays as one.
