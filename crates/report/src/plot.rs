@@ -129,6 +129,12 @@ const STYLES: [(&str, &str); 7] = [
     ("#e69f00", "12 4"),
 ];
 
+/// Colour and dashes of a line: where colours come again, dashes are others.
+fn style(line: usize) -> (&'static str, &'static str) {
+    let count = STYLES.len();
+    (STYLES[line % count].0, STYLES[(line + line / count) % count].1)
+}
+
 const FAINT: &str = "#999999";
 
 const LEFT: f64 = 66.0;
@@ -167,7 +173,7 @@ impl LinePlot {
             let of = series.of.and_then(|of| colours.get(of).copied());
             let (stroke, dashes) = of.unwrap_or_else(|| {
                 colour += usize::from(!series.is_faint);
-                STYLES[colour.saturating_sub(1) % STYLES.len()]
+                style(colour.saturating_sub(1))
             });
             colours.push((stroke, dashes));
             let (stroke, dashes) = if series.is_faint { (FAINT, "") } else { (stroke, dashes) };
@@ -277,6 +283,14 @@ mod tests {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
         }
+    }
+
+    #[test]
+    fn many_lines_can_be_told_apart() {
+        let mut styles: Vec<_> = (0..40).map(style).collect();
+        styles.sort_unstable();
+        styles.dedup();
+        assert_eq!(styles.len(), 40);
     }
 
     #[test]

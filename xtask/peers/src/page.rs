@@ -122,20 +122,9 @@ pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String
 }
 
 fn power_of_ten(power: i32) -> String {
-    match power {
-        0 => "1".to_owned(),
-        1 => "10".to_owned(),
-        power => {
-            let power = power.to_string();
-            let digits = power.chars().map(|c| match c {
-                '-' => '⁻',
-                '1' => '¹',
-                '2' => '²',
-                '3' => '³',
-                digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or_default()).unwrap_or(digit),
-            });
-            format!("10{}", digits.collect::<String>())
-        }
+    match u32::try_from(power) {
+        Ok(power) => thousands(10_u64.pow(power)),
+        Err(_) => format!("{:.*}", power.unsigned_abs() as usize, 10_f64.powi(power)),
     }
 }
 
