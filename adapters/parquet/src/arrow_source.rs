@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EventBatch, Position, Source, SourceContext, SourceError, SourceFactory, SourceRequest,
-    TimeFormat,
+    Adapter, Cause, Ending, EventBatch, Position, Source, SourceContext, SourceError, SourceFactory,
+    SourceRequest, TimeFormat,
 };
 use fairstream_files::{Gathering, Heads};
 
@@ -54,8 +54,7 @@ impl SourceFactory for ArrowSources {
             place: Place { batch: 0, row: 0 },
             batch_rows: 0,
             rows: 0,
-            ended: false,
-            failure: None,
+            ending: Ending::default(),
         };
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(failed)?;
@@ -78,9 +77,7 @@ struct ArrowTable {
     /// Rows of the record batch that is being given.
     batch_rows: u64,
     rows: u64,
-    ended: bool,
-    /// What ended it, to be told once the rows before have been given.
-    failure: Option<SourceError>,
+    ending: Ending,
 }
 
 /// The record batch that the next row is in, and its number there.
@@ -150,7 +147,7 @@ impl ArrowTable {
                 Next::Rows(rows) => self.offer(&rows, 0)?,
                 Next::NotYet => break,
                 Next::End => {
-                    self.ended = true;
+                    self.ending.end();
                     break;
                 }
             }
@@ -189,20 +186,15 @@ impl Source for ArrowTable {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        if self.ended || self.context.stop.is_stopped() {
-            self.ended = true;
-            return Ok(None);
+        if self.ending.reached(&self.context.stop) {
+            return self.ending.say();
         }
         let mut batch = Gathering::default();
         if let Err(cause) = self.gather(&mut batch) {
-            self.ended = true;
-            self.failure = Some(SourceError::Read { origin: self.name.clone(), row: self.rows, cause });
+            self.ending.fail(SourceError::Read { origin: self.name.clone(), row: self.rows, cause });
         }
-        if batch.rows() == 0 && self.ended {
-            return self.failure.take().map_or(Ok(None), Err);
+        if batch.rows() == 0 && self.ending.is_there() {
+            return self.ending.say();
         }
         let events = batch.finish(&self.schema, self.position());
         let mut events = events.map_err(|error| SourceError::Read {

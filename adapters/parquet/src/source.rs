@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
+    Adapter, Cause, Ending, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
     SourceFactory, SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_files::{Gathering, Heads, SORT, Segment};
@@ -68,8 +68,7 @@ impl SourceFactory for ParquetSources {
             behind: BTreeMap::new(),
             fingerprint: Fingerprint::default(),
             rows: 0,
-            failure: None,
-            ended: false,
+            ending: Ending::default(),
         };
         if location == "-" {
             return Err(failed(
@@ -113,9 +112,7 @@ struct Lake {
     /// Of the files that have been opened.
     fingerprint: Fingerprint,
     rows: u64,
-    /// What ended it, to be told once the rows before have been given.
-    failure: Option<SourceError>,
-    ended: bool,
+    ending: Ending,
 }
 
 /// Where the rows of an open file come from.
@@ -392,23 +389,17 @@ impl Source for Lake {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        if self.ended || self.context.stop.is_stopped() {
-            self.ended = true;
-            return Ok(None);
+        if self.ending.reached(&self.context.stop) {
+            return self.ending.say();
         }
         let mut batch = Gathering::default();
         match self.gather(&mut batch) {
-            Ok(more) => self.ended = !more,
-            Err(error) => {
-                self.ended = true;
-                self.failure = Some(error);
-            }
+            Ok(true) => {}
+            Ok(false) => self.ending.end(),
+            Err(error) => self.ending.fail(error),
         }
-        if batch.rows() == 0 && self.ended {
-            return self.failure.take().map_or(Ok(None), Err);
+        if batch.rows() == 0 && self.ending.is_there() {
+            return self.ending.say();
         }
         self.rows += batch.rows() as u64;
         let row = self.rows;

@@ -18,6 +18,7 @@ mod cells;
 mod columns;
 #[cfg(feature = "compliance")]
 pub mod compliance;
+mod ending;
 mod engine;
 mod event_writer;
 mod nearest;
@@ -40,6 +41,7 @@ pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
 pub use cells::Cells;
 pub use columns::{Columns, Mismatches, WantedColumn};
+pub use ending::Ending;
 pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
 pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use nearest::nearest;

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Cause, EventBatch, Position, RejectedRow, Source, SourceContext, SourceError, Time, TimeFormat,
+    Cause, Ending, EventBatch, Position, RejectedRow, Source, SourceContext, SourceError, Time, TimeFormat,
     TimeReader, WantedColumn,
 };
 
@@ -91,9 +91,7 @@ pub struct RowSource<R> {
     time: TimeReader,
     count: u64,
     line: u64,
-    ended: bool,
-    /// What ended it, to be told once the rows before have been given.
-    failure: Option<SourceError>,
+    ending: Ending,
 }
 
 impl<R: Rows> RowSource<R> {
@@ -121,8 +119,7 @@ impl<R: Rows> RowSource<R> {
             columns: wanted.iter().map(column).collect::<Result<_, _>>()?,
             time: TimeReader::new(time_format),
             count: 0,
-            ended: false,
-            failure: None,
+            ending: Ending::default(),
         })
     }
 
@@ -167,12 +164,8 @@ impl<R: Rows> Source for RowSource<R> {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        if self.ended || self.context.stop.is_stopped() {
-            self.ended = true;
-            return Ok(None);
+        if self.ending.reached(&self.context.stop) {
+            return self.ending.say();
         }
         let mut batch = Building::default();
         let start = self.rows.place().offset;
@@ -183,12 +176,11 @@ impl<R: Rows> Source for RowSource<R> {
                 Ok(Next::Row) => {}
                 Ok(Next::NotYet) => break,
                 Ok(Next::End) => {
-                    self.ended = true;
+                    self.ending.end();
                     break;
                 }
                 Err(error) => {
-                    self.ended = true;
-                    self.failure = Some(self.cannot_read(error.into()));
+                    self.ending.fail(self.cannot_read(error.into()));
                     break;
                 }
             }
@@ -205,8 +197,8 @@ impl<R: Rows> Source for RowSource<R> {
                 Err(bad) => batch.reject(bad, &mut self.columns),
             }
         }
-        if batch.held() == 0 && self.ended {
-            return self.failure.take().map_or(Ok(None), Err);
+        if batch.held() == 0 && self.ending.is_there() {
+            return self.ending.say();
         }
         let arrays = self.columns.iter_mut().map(Column::finish).collect();
         let events = batch.finish(&self.schema, arrays, self.position());

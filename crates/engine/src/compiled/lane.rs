@@ -54,7 +54,7 @@ enum Watch {
     /// The one whose only parameter is a word of the key.
     One { stream: usize, family: usize, at: usize, place: usize },
     /// Somebody else.
-    Other(Vec<Watcher>),
+    Other(Watcher),
 }
 
 impl Lane {
@@ -104,16 +104,16 @@ impl Lane {
 
 fn watches(plan: &Plan, watchers: &[Watcher]) -> Vec<Watch> {
     let watch = |watcher: &Watcher| {
-        let Reader::Stream(stream) = watcher.reader else { return Watch::Other(vec![watcher.clone()]) };
+        let Reader::Stream(stream) = watcher.reader else { return Watch::Other(watcher.clone()) };
         let (family, at) = (plan.streams[stream].family, plan.streams[stream].member.state());
         match &watcher.who {
             Who::All => Watch::All(stream),
             Who::Slot => Watch::Slot { stream, at },
             Who::Instance(places) => match places.as_slice() {
                 [place] => Watch::One { stream, family, at, place: *place },
-                _ => Watch::Other(vec![watcher.clone()]),
+                _ => Watch::Other(watcher.clone()),
             },
-            Who::Index(..) => Watch::Other(vec![watcher.clone()]),
+            Who::Index(..) => Watch::Other(watcher.clone()),
         }
     };
     watchers.iter().map(watch).collect()
@@ -247,7 +247,7 @@ fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed
                     streams[*stream].mark(instances, slot, *at);
                 }
             }
-            Watch::Other(watchers) => notify(state, plan, watchers, changed),
+            Watch::Other(watcher) => notify(state, plan, std::slice::from_ref(watcher), changed),
         }
     }
 }

@@ -38,8 +38,6 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
             match argument.as_str() {
-                // Cargo says this to every benchmark.
-                "--bench" => {}
                 "--quick" => quick = true,
                 "--only" => only = Some(value()?),
                 "--max-trials" => {
