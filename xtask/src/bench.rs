@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::cargo;
+use crate::{cargo, python};
 
 /// Runs the benchmark in `xtask/bench/src/engine`, which knows the options.
 pub(crate) fn engine(options: &[&str]) -> anyhow::Result<()> {
@@ -28,6 +28,10 @@ pub(crate) fn peers(options: &[&str]) -> anyhow::Result<()> {
     };
     let mut arguments = vec!["run", "--release", "--manifest-path", manifest, "--"];
     arguments.extend(["--fairstream", fairstream, "--out", out]);
+    let python = python::with(&["duckdb"])?;
+    if let Some(python) = python.as_deref().and_then(Path::to_str) {
+        arguments.extend(["--python", python]);
+    }
     arguments.extend(options);
     cargo(&arguments, &[("CARGO_TARGET_DIR", target)])
 }

@@ -9,6 +9,7 @@
 mod bench;
 mod ci;
 mod instructions;
+mod python;
 mod readers;
 mod reproduce;
 

@@ -95,22 +95,11 @@ pub(crate) fn summary(counts: &Counts, elapsed: Duration, is_judged: bool) -> St
     text
 }
 
+pub(crate) use fairstream_report::grouped;
+
 /// `1 event`, `2 events`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
-/// A number with its thousands set apart: `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -118,10 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
+    fn what_is_counted_is_one_or_many() {
         assert_eq!((counted(1, "event"), counted(2, "event")), ("1 event".to_owned(), "2 events".to_owned()));
     }
 }

@@ -31,3 +31,4 @@ mod svg;
 pub use heat::{HeatMap, Shading};
 pub use html::{Alarm, Group, Page, Section, State};
 pub use plot::{Axis, Behind, LinePlot, Series};
+pub use scale::grouped;

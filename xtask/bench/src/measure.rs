@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fairstream_core::{EventBatch, Time};
+use serde_json::{Value, json};
 
 use crate::allocator::live_bytes;
 use crate::monitor::Monitor;
@@ -155,4 +156,31 @@ impl Measurement {
     pub fn median(&self) -> f64 {
         self.ns_per_event()[1]
     }
+
+    pub fn json(&self) -> Value {
+        let [least, median, most] = self.ns_per_event();
+        let last = self.last();
+        json!({
+            "workload": self.workload,
+            "contestant": self.who,
+            "trials": self.trials,
+            "events": last.events,
+            "triggers": last.triggers.count,
+            "checksum": last.triggers.checksum,
+            "ended": last.ended,
+            "runs": self.runs.len(),
+            "ns_per_event": { "min": least, "median": median, "max": most },
+            "live_bytes": last.live_bytes,
+        })
+    }
+}
+
+/// What was measured of somebody on so many trials of a workload.
+pub fn find<'a>(
+    measured: &'a [Measurement],
+    workload: &str,
+    trials: u64,
+    who: &str,
+) -> Option<&'a Measurement> {
+    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fairstream_report::grouped;
+
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -35,5 +37,15 @@ impl fmt::Display for Table {
             writeln!(f)?;
         }
         Ok(())
+    }
+}
+
+/// Three digits or so.
+pub fn short(value: f64) -> String {
+    match value {
+        value if value >= 1000.0 => grouped(value.round() as u64),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
     }
 }

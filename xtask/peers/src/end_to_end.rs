@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use bench::table::short;
+use fairstream_report::grouped;
 use serde_json::{Value, json};
 
 use crate::Options;
-use crate::page::{short, thousands};
 
 pub(crate) struct EndToEnd {
     /// Kind of file, rows, seconds, megabytes.
@@ -32,7 +33,7 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<EndToEnd> {
     let power = if options.quick { 5 } else { 7 };
     let memory = (3..=power).map(|power| {
         let applicants = 10_u64.pow(power);
-        eprintln!("memory: {} applicants", thousands(applicants));
+        eprintln!("memory: {} applicants", grouped(applicants));
         let input = format!("hiring:?applicants={applicants}");
         let (_, megabytes) = monitor(options, "specs/rtlola/hiring.lola", &input)?;
         Ok((applicants, megabytes))
@@ -52,7 +53,7 @@ fn sources(options: &Options) -> anyhow::Result<Vec<(&'static str, u64, f64, u64
     for (name, ending) in
         [("CSV", "csv"), ("JSON lines", "jsonl"), ("Parquet", "parquet"), ("Arrow", "arrow")]
     {
-        eprintln!("{name}: {} applicants, from file to verdicts", thousands(applicants));
+        eprintln!("{name}: {} applicants, from file to verdicts", grouped(applicants));
         let file = options.out.join("events").join(format!("hiring.{ending}"));
         let generated = Command::new(&options.fairstream)
             .args(["generate", "hiring", "--applicants", &applicants.to_string(), "--to"])
@@ -109,7 +110,7 @@ fn monitor(options: &Options, spec: &str, input: &str) -> anyhow::Result<(Durati
 
 /// Writes lines at a rate to a running monitor, and takes the time from each to its verdict.
 fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
-    eprintln!("latency: {} lines a second", thousands(rate));
+    eprintln!("latency: {} lines a second", grouped(rate));
     let seconds = if options.quick { 2 } else { 5 };
     let spec = options.out.join("events/latency.lola");
     let text = std::fs::read_to_string(root().join("specs/rtlola/hiring.lola"))?;
@@ -208,7 +209,7 @@ impl EndToEnd {
             let _ = writeln!(
                 text,
                 "| {name} | {} | {seconds:.2} | {} | {megabytes} |",
-                thousands(*rows),
+                grouped(*rows),
                 short(speed)
             );
         }
@@ -217,11 +218,11 @@ impl EndToEnd {
         for (rate, times) in &self.latency {
             let times: Vec<String> =
                 times.iter().map(|time| format!(" {} ms |", short(time.as_secs_f64() * 1e3))).collect();
-            let _ = writeln!(text, "| {} |{}", thousands(*rate), times.concat());
+            let _ = writeln!(text, "| {} |{}", grouped(*rate), times.concat());
         }
         text += "\n## Memory\n\nThe whole command at most, every applicant open to the end.\n\n| applicants | MB |\n| ---: | ---: |\n";
         for (applicants, megabytes) in &self.memory {
-            let _ = writeln!(text, "| {} | {megabytes} |", thousands(*applicants));
+            let _ = writeln!(text, "| {} | {megabytes} |", grouped(*applicants));
         }
         let [version, rtlola, fairness] = self.start.map(|time| short(time.as_secs_f64() * 1e3));
         let _ = writeln!(

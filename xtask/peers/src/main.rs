@@ -34,6 +34,8 @@ struct Options {
     enough: Duration,
     /// The command, built.
     fairstream: PathBuf,
+    /// One with the packages that peers need, if it can be had.
+    python: PathBuf,
     out: PathBuf,
 }
 
@@ -41,7 +43,7 @@ impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {
         let (mut quick, mut only, mut max_trials, mut baseline) = (false, None, u64::MAX, None);
         let mut limit = None;
-        let (mut fairstream, mut out) = (None, None);
+        let (mut fairstream, mut out, mut python) = (None, None, PathBuf::from("python3"));
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
             match argument.as_str() {
@@ -56,6 +58,7 @@ impl Options {
                     limit = Some(seconds.parse().with_context(|| format!("`{seconds}` seconds"))?);
                 }
                 "--baseline" => baseline = Some(value()?.into()),
+                "--python" => python = value()?.into(),
                 "--fairstream" => fairstream = Some(value()?.into()),
                 "--out" => out = Some(value()?.into()),
                 _ => bail!("unknown argument `{argument}`"),
@@ -69,6 +72,7 @@ impl Options {
             limit: Duration::from_secs(limit.unwrap_or(if quick { 2 } else { 100 })),
             runs: if quick { 3 } else { 7 },
             enough: Duration::from_millis(if quick { 300 } else { 5_000 }),
+            python,
             fairstream: fairstream.context("--fairstream: the command, built")?,
             out: out.context("--out: where results go")?,
         })
@@ -166,17 +170,6 @@ fn read_results(path: &Path) -> anyhow::Result<Value> {
 fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Rival>, Vec<(String, String)>)> {
     let mut missing: Vec<(String, String)> =
         rivals::MISSING.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned())).collect();
-    let venv = options.out.join("venv");
-    let python = match venv.join("bin/python") {
-        python if python.exists() => python,
-        python => {
-            eprintln!("setting up Python in {}", venv.display());
-            let made = quietly(Command::new("python3").args(["-m", "venv"]).arg(&venv));
-            let installed =
-                made && quietly(Command::new(&python).args(["-m", "pip", "install", "-q", "duckdb"]));
-            if installed { python } else { PathBuf::from("python3") }
-        }
-    };
     let tool = options.out.join("tools/bin/rtlola-cli");
     if !tool.exists() && !options.quick {
         eprintln!("installing rtlola-cli, which takes some minutes");
@@ -187,7 +180,7 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
                 .arg(root),
         );
     }
-    let tools = Tools { python, rtlola_cli: tool.exists().then_some(tool), folder };
+    let tools = Tools { python: options.python.clone(), rtlola_cli: tool.exists().then_some(tool), folder };
     let mut present = Vec::new();
     for rival in rivals::all() {
         let reason = match &rival.way {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use bench::measure::Measurement;
-use fairstream_report::{Axis, Behind, LinePlot, Series};
+use bench::measure::{Measurement, find};
+use bench::table::short;
+use fairstream_report::{Axis, Behind, LinePlot, Series, grouped};
 use serde_json::{Value, json};
 
 use crate::compare::Comparison;
@@ -29,10 +30,6 @@ fn workloads(measured: &[Measurement]) -> Vec<&'static str> {
     names
 }
 
-fn find<'a>(measured: &'a [Measurement], workload: &str, trials: u64, who: &str) -> Option<&'a Measurement> {
-    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
-}
-
 /// Seconds of a whole run, and how many times as long as fairstream's.
 pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
     let mut text = String::new();
@@ -48,7 +45,7 @@ pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
             "\n## {}\n\nTimes as long as fairstream takes; fairstream itself in nanoseconds an event.\n",
             title(workload)
         );
-        let heads: Vec<String> = sizes.iter().map(|size| format!(" {} |", thousands(*size))).collect();
+        let heads: Vec<String> = sizes.iter().map(|size| format!(" {} |", grouped(*size))).collect();
         let _ = writeln!(text, "| trials |{}\n| --- |{}", heads.concat(), " ---: |".repeat(sizes.len()));
         for rival in rivals.iter().filter(|rival| of.iter().any(|one| one.who == rival.name)) {
             let cells: Vec<String> = sizes
@@ -123,28 +120,13 @@ pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String
 
 fn power_of_ten(power: i32) -> String {
     match u32::try_from(power) {
-        Ok(power) => thousands(10_u64.pow(power)),
+        Ok(power) => grouped(10_u64.pow(power)),
         Err(_) => format!("{:.*}", power.unsigned_abs() as usize, 10_f64.powi(power)),
     }
 }
 
 pub(crate) fn json(comparison: &Comparison) -> Value {
-    let measurements = comparison.measured.iter().map(|one| {
-        let [least, median, most] = one.ns_per_event();
-        let last = one.last();
-        json!({
-            "workload": one.workload,
-            "contestant": one.who,
-            "trials": one.trials,
-            "events": last.events,
-            "triggers": last.triggers.count,
-            "checksum": last.triggers.checksum.to_string(),
-            "ended": last.ended,
-            "runs": one.runs.len(),
-            "ns_per_event": { "min": least, "median": median, "max": most },
-            "live_bytes": last.live_bytes,
-        })
-    });
+    let measurements = comparison.measured.iter().map(Measurement::json);
     json!({
         "measurements": Vec::from_iter(measurements),
         "versions": comparison.versions,
@@ -169,33 +151,11 @@ pub(crate) fn against(baseline: &Value, measured: &[Measurement]) -> String {
             text,
             "| {} | {} | {} | {} | {:.2} |",
             one.workload,
-            thousands(one.trials),
+            grouped(one.trials),
             short(then),
             short(one.median()),
             one.median() / then
         );
-    }
-    text
-}
-
-/// Three digits or so.
-pub(crate) fn short(value: f64) -> String {
-    match value {
-        value if value >= 1000.0 => thousands(value.round() as u64),
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use fairstream_report::grouped;
 use serde_json::json;
 
 /// Somebody who reads a file, and says how many rows there were.
@@ -114,7 +115,7 @@ impl Table {
                 "{:<9} {:<46} {:>14}   {}\n",
                 line.format,
                 line.name,
-                grouped(line.median()),
+                grouped(line.median() as u64),
                 ratio.unwrap_or_default()
             );
         }
@@ -141,15 +142,4 @@ impl Table {
             .collect();
         format!("{:#}\n", json!({ "results": lines, "missing": self.missing, "lake": self.lake }))
     }
-}
-
-fn grouped(rate: f64) -> String {
-    let digits = format!("{rate:.0}");
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    groups.join(",")
 }

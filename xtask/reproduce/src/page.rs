@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Context;
+pub(crate) use fairstream_report::grouped;
 
 use crate::{Experiment, Extent};
 
@@ -120,19 +121,6 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
 /// A share in percent.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
-}
-
-/// A number with its thousands set apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The value below which this share of sorted values lies; `None` if there are none.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::contestant::{COMPILED, HAND, REFERENCE};
-use bench::measure::Measurement;
+use bench::measure::{Measurement, find};
 use bench::workload::NAMES;
 
 /// Where the compiled engine is held against the reference engine: workload and trials.
@@ -88,15 +88,6 @@ pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
         });
     }
     all
-}
-
-pub(crate) fn find<'a>(
-    measured: &'a [Measurement],
-    workload: &str,
-    trials: u64,
-    who: &str,
-) -> Option<&'a Measurement> {
-    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
 }
 
 /// How often faster than the reference engine. If that was stopped at the time limit, its cost an

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::contestant::{COMPILED, HAND, REFERENCE};
-use crate::must_hold::{Requirement, bytes_per_trial, find, over_reference};
-use bench::measure::Measurement;
-use bench::table::Table;
+use crate::must_hold::{Requirement, bytes_per_trial, over_reference};
+use bench::measure::{Measurement, find};
+use bench::table::{Table, short};
 use bench::workload::NAMES;
 
 /// Costs and ratios, one line for each workload and size.
@@ -88,22 +88,7 @@ pub(crate) fn must_hold(requirements: &[Requirement]) -> Table {
 
 /// Everything that was measured.
 pub(crate) fn json(measured: &[Measurement], requirements: &[Requirement]) -> Value {
-    let measurements = measured.iter().map(|one| {
-        let [least, median, most] = one.ns_per_event();
-        let last = one.last();
-        json!({
-            "workload": one.workload,
-            "contestant": one.who,
-            "trials": one.trials,
-            "events": last.events,
-            "triggers": last.triggers.count,
-            "checksum": last.triggers.checksum,
-            "ended": last.ended,
-            "runs": one.runs.len(),
-            "ns_per_event": { "min": least, "median": median, "max": most },
-            "live_bytes": last.live_bytes,
-        })
-    });
+    let measurements = measured.iter().map(Measurement::json);
     let must_hold = requirements.iter().map(|requirement| {
         json!({
             "what": requirement.what,
@@ -115,12 +100,7 @@ pub(crate) fn json(measured: &[Measurement], requirements: &[Requirement]) -> Va
     json!({ "measurements": Vec::from_iter(measurements), "must_hold": Vec::from_iter(must_hold) })
 }
 
-/// Three digits or so.
+/// A number, if there is one.
 fn number(value: Option<f64>) -> String {
-    match value {
-        None => "–".to_owned(),
-        Some(value) if value >= 100.0 => format!("{value:.0}"),
-        Some(value) if value >= 10.0 => format!("{value:.1}"),
-        Some(value) => format!("{value:.2}"),
-    }
+    value.map_or("–".to_owned(), short)
 }
