@@ -75,11 +75,11 @@ pub(crate) fn page(
     let title = compiled.file().title().to_owned();
     let sections: Vec<Section> =
         standings.iter().take(SECTIONS).map(|standing| section(judge, standing, counts)).collect();
+    let all = |states: &[State]| sections.iter().all(|section| states.contains(&section.state));
     let state = match () {
         () if standings.iter().any(|standing| standing.raised > 0) => State::Unfair,
-        () if !sections.is_empty() && sections.iter().all(|section| section.state == State::Fair) => {
-            State::Fair
-        }
+        () if !sections.is_empty() && all(&[State::Fair]) => State::Fair,
+        () if !sections.is_empty() && all(&[State::Fair, State::NoAlarm]) => State::NoAlarm,
         () => State::Unknown,
     };
     let reached = counts.reached.map_or_else(|| "nothing".to_owned(), Time::for_people);
@@ -201,7 +201,8 @@ fn section(judge: &Judge, standing: &Standing, counts: &Counts) -> Section {
         _ if standing.raised > 0 => State::Unfair,
         Some(Outcome::Fair) => State::Fair,
         Some(_) => State::Unknown,
-        None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::Fair,
+        // The rule of the paper says when there is an alarm, and nothing of how sure it is that there is none.
+        None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::NoAlarm,
         None => State::Unknown,
     };
     let course = course(judge, standing);
@@ -327,7 +328,8 @@ fn figure(rule: &Rule, standing: &Standing, course: &Course, reached: Option<Tim
         })
         .collect();
     let begin = course.highest.points().first().map(|(time, _)| *time)?;
-    let end = reached.unwrap_or(begin).max(begin);
+    // Of one moment there is nothing to draw.
+    let end = reached.filter(|end| *end > begin)?;
     let stretches =
         course.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
     let highest = points(&course.highest);

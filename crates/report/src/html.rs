@@ -37,8 +37,10 @@ pub struct Page {
 pub enum State {
     /// An alarm stands, or has been raised.
     Unfair,
-    /// None has.
+    /// The evidence says that none is due.
     Fair,
+    /// There is no alarm; nobody has weighed the evidence.
+    NoAlarm,
     /// There is too little evidence for either.
     #[default]
     Unknown,
@@ -50,6 +52,7 @@ impl State {
         match self {
             State::Unfair => "unfair",
             State::Fair => "fair so far",
+            State::NoAlarm => "no alarm",
             State::Unknown => "not enough evidence yet",
         }
     }
@@ -58,7 +61,7 @@ impl State {
         match self {
             State::Unfair => "unfair",
             State::Fair => "fair",
-            State::Unknown => "unknown",
+            State::NoAlarm | State::Unknown => "unknown",
         }
     }
 }
