@@ -123,10 +123,17 @@ pub(crate) fn sources(spec: &Specification, paths: &[PathBuf], max_rows: usize) 
 pub(crate) type BuildFor = fn(&Specification, Time) -> Result<Box<dyn Engine>, EngineError>;
 
 /// Every engine, by name: the reference engine first.
-pub(crate) const ENGINES: [(&str, BuildFor); 2] = [("reference", reference), ("compiled", compiled)];
+pub(crate) const ENGINES: [(&str, BuildFor); 3] =
+    [("reference", reference), ("compiled", compiled), ("interpreted", interpreted)];
 
+/// With machine code from the second event of a kind on, if this machine can have it.
 pub(crate) fn compiled(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
-    Ok(Box::new(CompiledEngine::new(spec, start)?))
+    Ok(Box::new(CompiledEngine::new(spec, start)?.native_after(1)))
+}
+
+/// Without machine code.
+pub(crate) fn interpreted(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
+    Ok(Box::new(CompiledEngine::new(spec, start)?.native_after(0)))
 }
 
 pub(crate) fn reference(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {

@@ -33,10 +33,7 @@ use fairstream_engine::Specification;
 use self::random::Random;
 use self::run::{Case, LeftOut, Outcome};
 use crate::conformance::check;
-use crate::support::{BuildFor, compiled, reference};
-
-/// The engine that is held against the reference engine.
-const COMPILED: BuildFor = compiled;
+use crate::support::{BuildFor, compiled, interpreted, reference};
 
 /// How many cases there are of each outcome.
 #[derive(Default)]
@@ -122,9 +119,18 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn the_engines_agree() {
+    must_agree(compiled, 250);
+}
+
+#[test]
+fn the_engines_agree_without_machine_code() {
+    must_agree(interpreted, 100);
+}
+
+fn must_agree(engine: BuildFor, cases: usize) {
     let new_seed =
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64) % 1_000_000_000;
-    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(250, |cases| cases as usize);
+    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(cases, |cases| cases as usize);
     let seeds = match number("FAIRSTREAM_FUZZ_SEED") {
         Some(seed) => vec![seed],
         None => vec![1, new_seed],
@@ -132,8 +138,8 @@ fn the_engines_agree() {
     let tally = Mutex::new(Tally::default());
     let began = Instant::now();
     for seed in seeds {
-        if let Some((number, case, difference)) = search(seed, cases, COMPILED, &tally) {
-            let case = cut_down(case, COMPILED);
+        if let Some((number, case, difference)) = search(seed, cases, engine, &tally) {
+            let case = cut_down(case, engine);
             let path = report::write(&case, seed, number, &difference);
             panic!(
                 "the engines differ on case {number} of seed {seed}: {difference}\n\

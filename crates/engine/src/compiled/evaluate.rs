@@ -66,7 +66,7 @@ impl Evaluator {
     }
 
     /// Whoever holds a value is told of each time, also where it was not evaluated again.
-    fn tell_again(&mut self, index: usize) {
+    pub(super) fn tell_again(&mut self, index: usize) {
         let state = &mut self.state.streams[index];
         if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
             self.valued.push(index);

@@ -129,6 +129,11 @@ impl Instances {
         8 * self.stride + ENTRY + self.indexes.len() * (ENTRY + LINKS)
     }
 
+    /// Where the first slot is in memory, until the next spawn.
+    pub(super) fn address(&mut self) -> usize {
+        self.words.as_mut_ptr().expose_provenance()
+    }
+
     /// How many slots there are, free ones included.
     pub(super) fn slots(&self) -> u32 {
         self.slots

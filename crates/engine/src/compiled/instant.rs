@@ -9,6 +9,7 @@ use super::fault::Fault;
 use super::instances::flag;
 use super::lane::Lane;
 use super::machine::Failure;
+use super::native::{OFTEN, Reaction};
 use super::notify::{Changed, notify};
 use super::plan::{Pacing, Plan, StreamPlan, Task};
 use super::state::{State, WHOLE};
@@ -60,12 +61,18 @@ pub(super) struct Evaluator {
     pub(super) moved: Vec<usize>,
     /// The inputs of the batch that is being evaluated.
     pub(super) arrived: Vec<Column>,
-    /// What is done at an event, for each set of inputs that one has carried, ...
-    pub(super) steps: Vec<(u128, Vec<Step>)>,
-    /// ... where that is, ...
-    pub(super) steps_by_inputs: HashMap<u128, usize>,
+    /// The kinds of events that there have been, ...
+    pub(super) kinds: Vec<EventKind>,
+    /// ... where they are, by the inputs that they carry, ...
+    pub(super) kinds_by_inputs: HashMap<u128, usize>,
     /// ... and which it was last.
     pub(super) now: usize,
+    /// After how many events of a kind it gets machine code.
+    pub(super) often: u32,
+    /// For each family where its slots are in memory, while machine code runs, ...
+    pub(super) slots: Vec<usize>,
+    /// ... and why it failed.
+    pub(super) failed: Option<Box<Failed>>,
     /// For each clock that starts with the monitor its steps, layer by layer.
     pub(super) ticks: Vec<Vec<(usize, Step)>>,
     /// Streams whose evaluation, and families whose close, has a clock for each instance.
@@ -84,6 +91,18 @@ pub(super) struct Evaluator {
     /// How often a program was run for an instance.
     #[cfg(test)]
     pub(super) evaluations: u64,
+}
+
+/// Events that carry the same inputs.
+#[derive(Default)]
+pub(super) struct EventKind {
+    inputs: u128,
+    /// What is done at them.
+    steps: Vec<Step>,
+    /// How many there have been, until they came often.
+    count: u32,
+    /// The same steps as machine code.
+    reaction: Option<Reaction>,
 }
 
 /// Something that is done at an instant, and to which instances.
@@ -140,9 +159,12 @@ impl Evaluator {
             valued: Vec::new(),
             moved: Vec::new(),
             arrived: Vec::new(),
-            steps: Vec::new(),
-            steps_by_inputs: HashMap::new(),
+            kinds: Vec::new(),
+            kinds_by_inputs: HashMap::new(),
             now: 0,
+            often: OFTEN,
+            slots: Vec::new(),
+            failed: None,
             fresh: Vec::new(),
             candidates: Vec::new(),
             key: Vec::new(),
@@ -166,12 +188,14 @@ impl Evaluator {
         wanted: impl Fn(usize, &StreamPlan) -> bool,
         repeated: impl Fn(usize) -> bool,
     ) -> Result<(), Box<Failed>> {
+        let mut is_other = false;
         for (index, stream) in self.plan.streams.iter().enumerate() {
             let (tells, repeats) = (wanted(index, stream), stream.is_trigger || repeated(index));
             if (tells, repeats) == (self.tells[index], self.repeats[index]) {
                 continue;
             }
             (self.tells[index], self.repeats[index]) = (tells, repeats);
+            is_other = true;
             self.is_plain[index] = is_plain(stream, tells, repeats);
             self.lanes[index] = Lane::of(&self.plan, stream, tells, repeats);
             if tells && self.state.streams[index].counts {
@@ -193,6 +217,9 @@ impl Evaluator {
                 }
             }
         }
+        if is_other {
+            self.forget_reactions();
+        }
         Ok(())
     }
 
@@ -209,6 +236,7 @@ impl Evaluator {
             self.is_plain[index] = is_plain(stream, false, self.repeats[index]);
             self.lanes[index] = Lane::of(&self.plan, stream, false, self.repeats[index]);
         }
+        self.forget_reactions();
     }
 
     pub(super) fn start_instant(&mut self, now: u64) {
@@ -246,31 +274,47 @@ impl Evaluator {
     /// Everything that an event with the present inputs leads to.
     pub(super) fn event(&mut self) -> Result<(), Box<Failed>> {
         let present = self.state.present;
-        if self.steps.get(self.now).is_none_or(|(inputs, _)| *inputs != present) {
-            self.find_steps(present);
+        if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
+            self.find_kind(present);
         }
-        let steps = std::mem::take(&mut self.steps[self.now].1);
-        let done = steps.iter().try_for_each(|step| self.step(step));
-        self.steps[self.now].1 = steps;
+        let mut kind = std::mem::take(&mut self.kinds[self.now]);
+        let done = match &kind.reaction {
+            Some(reaction) => self.react(reaction),
+            None => {
+                kind.count = kind.count.saturating_add(1);
+                if kind.count == self.often {
+                    kind.reaction = Reaction::new(self, present, &kind.steps);
+                }
+                kind.steps.iter().try_for_each(|step| self.step(step))
+            }
+        };
+        self.kinds[self.now] = kind;
         done
     }
 
-    /// Sees to it that the steps at hand are those of an event with these inputs.
-    fn find_steps(&mut self, present: u128) {
+    /// Sees to it that the kind at hand is that of an event with these inputs.
+    fn find_kind(&mut self, present: u128) {
         const MANY: usize = 4096;
-        let Evaluator { steps_by_inputs, steps, .. } = self;
-        if let Some(found) = steps_by_inputs.get(&present) {
+        let Evaluator { kinds_by_inputs, kinds, .. } = self;
+        if let Some(found) = kinds_by_inputs.get(&present) {
             self.now = *found;
             return;
         }
-        if steps.len() >= MANY {
-            steps.clear();
-            steps_by_inputs.clear();
+        if kinds.len() >= MANY {
+            kinds.clear();
+            kinds_by_inputs.clear();
         }
-        self.now = steps.len();
-        steps_by_inputs.insert(present, self.now);
-        let found = self.steps_of(present);
-        self.steps.push((present, found));
+        self.now = kinds.len();
+        kinds_by_inputs.insert(present, self.now);
+        let steps = self.steps_of(present);
+        self.kinds.push(EventKind { inputs: present, steps, ..EventKind::default() });
+    }
+
+    /// Machine code was written for who was told before.
+    fn forget_reactions(&mut self) {
+        for kind in &mut self.kinds {
+            (kind.reaction, kind.count) = (None, 0);
+        }
     }
 
     fn steps_of(&self, present: u128) -> Vec<Step> {

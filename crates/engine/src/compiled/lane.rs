@@ -12,32 +12,32 @@ use super::state::State;
 
 /// What the evaluation of a stream needs, side by side.
 pub(super) struct Lane {
-    program: usize,
-    family: usize,
+    pub(super) program: usize,
+    pub(super) family: usize,
     /// Where the parameters go, ...
-    own: Slot,
+    pub(super) own: Slot,
     /// ... and how many words they have.
-    params: usize,
-    result: Slot,
-    home: Home,
-    remembers: bool,
+    pub(super) params: usize,
+    pub(super) result: Slot,
+    pub(super) home: Home,
+    pub(super) remembers: bool,
     /// Whether somebody is told each time of who holds a value.
-    repeats: bool,
+    pub(super) repeats: bool,
     /// Whether an evaluation has consequences beside those of a new value.
-    has_more: bool,
-    tallies: Vec<Feed>,
-    watchers: Vec<Watch>,
+    pub(super) has_more: bool,
+    pub(super) tallies: Vec<Feed>,
+    pub(super) watchers: Vec<Watch>,
 }
 
 /// Where the latest value is.
 #[derive(Clone, Copy)]
-enum Home {
+pub(super) enum Home {
     Cell { present: Slot, fresh: Slot, value: Slot },
     Slot { state: usize, value: usize },
 }
 
 /// A tally over the stream.
-struct Feed {
+pub(super) struct Feed {
     tally: usize,
     /// Where in a slot the words of its key are.
     places: Vec<usize>,
@@ -46,7 +46,7 @@ struct Feed {
 }
 
 /// Who must be evaluated again when something changes.
-enum Watch {
+pub(super) enum Watch {
     /// A stream without instances, or all instances of one.
     All(usize),
     /// The instance of a stream in the same slot.
@@ -190,7 +190,7 @@ impl Evaluator {
 impl Feed {
     /// An instance has another value.
     #[inline(always)]
-    fn change(
+    pub(super) fn change(
         &self,
         plan: &Plan,
         state: &mut State,
@@ -242,12 +242,18 @@ fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed
                     Changed::Key(words) => words[*place],
                     Changed::Instance { family, slot } => families[family].instances.params(slot)[*place],
                 };
-                let instances = &mut families[*family].instances;
-                if let Some(slot) = instances.find_word(word) {
-                    streams[*stream].mark(instances, slot, *at);
-                }
+                mark_one(state, *stream, *family, *at, word);
             }
             Watch::Other(watcher) => notify(state, plan, std::slice::from_ref(watcher), changed),
         }
+    }
+}
+
+/// The instance of a stream must be evaluated again whose only parameter is a word.
+#[inline(always)]
+pub(super) fn mark_one(state: &mut State, stream: usize, family: usize, at: usize, word: u64) {
+    let instances = &mut state.families[family].instances;
+    if let Some(slot) = instances.find_word(word) {
+        state.streams[stream].mark(instances, slot, at);
     }
 }

@@ -4,10 +4,11 @@ use super::code::{Op, Slot};
 use super::fault::Fault;
 use super::fold::Part;
 use super::frame::SIZE;
-use super::plan::{Plan, ScanPlan};
+use super::plan::{Plan, ScanPlan, StreamPlan, TallyPlan};
 use super::scalar::{Scalar, decimal, decimal_words};
 use super::slow::{in_range, slow_step};
-use super::state::State;
+use super::state::{FamilyState, State};
+use super::tally::Tally;
 use super::words::copy;
 
 /// A program failed at a step.
@@ -167,19 +168,12 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             Op::IntToFloat { a, to } => word!(to) = (word!(a).cast_signed() as f64).to_bits(),
             Op::KeyFloat { a, to } => word!(to) = (f64::from_bits(word!(a)) + 0.0).to_bits(),
             Op::Hold { stream, key, to } => {
-                let plan = &plan.streams[*stream as usize];
-                let instances = &families[plan.family].instances;
-                let key = &frame[*key as usize..*key as usize + plan.param_width];
-                let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
-                put(frame, *to, value);
+                hold(&plan.streams[*stream as usize], frame, families, *key, *to);
             }
             Op::Sync { stream, key, to } => {
-                let plan = &plan.streams[*stream as usize];
-                let instances = &families[plan.family].instances;
-                let key = &frame[*key as usize..*key as usize + plan.param_width];
-                let slot = checked!(instances.find(key), Fault::NoInstance);
-                let value = checked!(instances.latest(slot, plan.member), Fault::NoValue);
-                copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
+                if let Err(fault) = sync(&plan.streams[*stream as usize], frame, families, *key, *to) {
+                    stop!(Err(fault));
+                }
             }
             Op::Own { stream, to } => {
                 let plan = &plan.streams[*stream as usize];
@@ -199,16 +193,8 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             }
             Op::Tally { tally, measure, key, to } => {
                 let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
-                let key = &frame[*key as usize..][..plan.places.len()];
-                let group = tally.find(key);
-                if let Some(word) = group.and_then(|group| tally.word(group, *measure as usize)) {
-                    word!(to) = 1;
-                    frame[*to as usize + 1] = word;
-                    continue;
-                }
-                match tally.value(group, *measure as usize, plan.measures[*measure as usize]) {
-                    Ok(value) => put_scalar(frame, *to, value),
-                    Err(fault) => stop!(Err(fault)),
+                if let Err(fault) = read_tally(plan, tally, frame, *measure as usize, *key, *to) {
+                    stop!(Err(fault));
                 }
             }
             Op::Get { .. }
@@ -223,6 +209,58 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
         }
     }
     stop!(Ok(Stop::End))
+}
+
+/// The value of the instance with a key, if there is one.
+#[inline(always)]
+pub(super) fn hold(
+    plan: &StreamPlan,
+    frame: &mut [u64; SIZE],
+    families: &[FamilyState],
+    key: Slot,
+    to: Slot,
+) {
+    let instances = &families[plan.family].instances;
+    let key = &frame[key as usize..key as usize + plan.param_width];
+    let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
+    put(frame, to, value);
+}
+
+/// The value of the instance with a key, which must be there.
+#[inline(always)]
+pub(super) fn sync(
+    plan: &StreamPlan,
+    frame: &mut [u64; SIZE],
+    families: &[FamilyState],
+    key: Slot,
+    to: Slot,
+) -> Result<(), Fault> {
+    let instances = &families[plan.family].instances;
+    let key = &frame[key as usize..key as usize + plan.param_width];
+    let slot = instances.find(key).ok_or(Fault::NoInstance)?;
+    let value = instances.latest(slot, plan.member).ok_or(Fault::NoValue)?;
+    copy(value, &mut frame[to as usize..to as usize + value.len()]);
+    Ok(())
+}
+
+/// What a tally says of the group with a key.
+#[inline(always)]
+pub(super) fn read_tally(
+    plan: &TallyPlan,
+    tally: &Tally,
+    frame: &mut [u64; SIZE],
+    measure: usize,
+    key: Slot,
+    to: Slot,
+) -> Result<(), Fault> {
+    let group = tally.find(&frame[key as usize..][..plan.places.len()]);
+    if let Some(word) = group.and_then(|group| tally.word(group, measure)) {
+        frame[to as usize] = 1;
+        frame[to as usize + 1] = word;
+        return Ok(());
+    }
+    put_scalar(frame, to, tally.value(group, measure, plan.measures[measure])?);
+    Ok(())
 }
 
 /// A flag, and a value if there is one.

@@ -32,6 +32,8 @@ mod lane;
 mod layout;
 mod life;
 mod machine;
+#[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
+mod native;
 mod notify;
 mod plan;
 mod scalar;
@@ -86,6 +88,14 @@ impl CompiledEngine {
             wanted: spec.wanted().to_vec(),
             timeline: Timeline::new(start),
         })
+    }
+
+    /// Lets events get machine code once so many with the same inputs have come; never, if that is 0. Verdicts are
+    /// the same: short runs are not worth it, and tests want it at once.
+    #[must_use]
+    pub fn native_after(mut self, events: u32) -> CompiledEngine {
+        self.evaluator.often = events;
+        self
     }
 
     /// Whether an engine can be built for a specification.
@@ -308,7 +318,7 @@ mod tests {
         }
         let mut newer = snapshot.clone();
         newer[8] = 99;
-        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 3 }));
+        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 4 }));
         same.restore(&snapshot).unwrap();
         assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
     }

@@ -82,16 +82,26 @@ pub(super) struct StreamState {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Dirty {
     pub(super) all: bool,
-    pub(super) slots: Vec<u32>,
+    /// How many slots are listed: the first of them here, where it is at hand, ...
+    pub(super) count: u32,
+    pub(super) first: u32,
+    /// ... and the others.
+    others: Vec<u32>,
 }
 
 impl Dirty {
+    /// Everything.
+    fn all() -> Dirty {
+        Dirty { all: true, ..Dirty::default() }
+    }
+
     /// The live slots that are marked, or all of them; none is marked any more.
     ///
     /// A slot that was used again since is listed twice, but not in what this gives. All flags are
     /// cleared before the first evaluation, which may set them again for the next time.
     pub(super) fn take(&mut self, instances: &mut Instances, member: Member, flag: u64) -> Vec<u32> {
-        let mut slots = std::mem::take(&mut self.slots);
+        let mut slots = std::mem::take(&mut self.others);
+        let is_listed = std::mem::take(&mut self.count) > 0;
         if std::mem::take(&mut self.all) {
             slots.clear();
             slots.extend(instances.live_slots());
@@ -99,6 +109,7 @@ impl Dirty {
                 instances.set(*slot, member, flag, false);
             });
         } else {
+            slots.extend(is_listed.then_some(self.first));
             slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
         }
         slots
@@ -107,37 +118,43 @@ impl Dirty {
     /// The slot that is listed, if it is the only one; its flag is still set.
     #[inline]
     pub(super) fn take_only(&mut self) -> Option<u32> {
-        match self.slots.as_slice() {
-            [slot] if !self.all => {
-                let slot = *slot;
-                self.slots.clear();
-                Some(slot)
-            }
-            _ => None,
-        }
+        let is_only = self.count == 1 && !self.all;
+        is_only.then(|| {
+            self.count = 0;
+            self.first
+        })
     }
 
     /// Lets the room of a list be used again, unless something has been marked meanwhile.
     pub(super) fn give_back(&mut self, mut slots: Vec<u32>) {
-        if self.slots.is_empty() {
+        if self.others.is_empty() {
             slots.clear();
-            self.slots = slots;
+            self.others = slots;
         }
     }
 
     #[inline]
-    fn push(&mut self, slot: u32, instances: &Instances) {
-        // Slots that are used again are listed again: rather all than a list that grows for ever.
-        if self.slots.len() > instances.slots() as usize {
-            self.slots.clear();
-            self.all = true;
-        } else if !self.all {
-            self.slots.push(slot);
+    pub(super) fn push(&mut self, slot: u32, instances: &Instances) {
+        if self.all {
+            return;
         }
+        // Slots that are used again are listed again: rather all than a list that grows for ever.
+        if self.count > instances.slots() {
+            self.others.clear();
+            self.count = 0;
+            self.all = true;
+            return;
+        }
+        if self.count == 0 {
+            self.first = slot;
+        } else {
+            self.others.push(slot);
+        }
+        self.count += 1;
     }
 
     pub(super) fn is_clean(&self) -> bool {
-        !self.all && self.slots.is_empty()
+        !self.all && self.count == 0
     }
 }
 
@@ -196,13 +213,13 @@ impl State {
             alive: family.spawn.is_none(),
             spawns: 0,
             since: Vec::new(),
-            close: Dirty { all: true, slots: Vec::new() },
+            close: Dirty::all(),
             close_clock: LocalClock::default(),
             spawned: Vec::new(),
             closing: Vec::new(),
         });
         let streams = plan.streams.iter().map(|_| StreamState {
-            evaluate: Dirty { all: true, slots: Vec::new() },
+            evaluate: Dirty::all(),
             evaluate_clock: LocalClock::default(),
             holders: BTreeSet::new(),
             counts: false,

@@ -1,0 +1,478 @@
+//! Programs → machine code.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F64, I8, I32, I64};
+use cranelift_codegen::ir::{AbiParam, Block, InstBuilder, MemFlags, SigRef, Signature, Type, Value};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+
+use super::super::code::{Op, Slot};
+use super::super::fault::Fault;
+use super::super::instances::Member;
+use super::super::plan::Plan;
+use super::calls;
+
+/// Where a value of so many words is copied word by word.
+const NARROW: usize = 8;
+
+/// Writes instructions.
+pub(super) struct Writer<'p, 'f> {
+    pub(super) builder: FunctionBuilder<'f>,
+    pub(super) plan: &'p Plan,
+    /// The inputs of the event.
+    pub(super) present: u128,
+    pub(super) context: Value,
+    pub(super) frame: Value,
+    pub(super) streams: Value,
+    /// Where it goes after a failure.
+    pub(super) failed: Block,
+    signatures: [Option<SigRef>; 7],
+}
+
+/// The instance that is being evaluated.
+#[derive(Clone, Copy)]
+pub(super) struct Instance {
+    /// The number of its slot.
+    pub(super) slot: Value,
+    /// Where the words of its slot are.
+    pub(super) words: Value,
+}
+
+/// What a program is run for.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) stream: usize,
+    pub(super) program: usize,
+    pub(super) instance: Option<Instance>,
+}
+
+/// Whether a program can become machine code, where it is run for an instance of a family or for none.
+pub(super) fn is_native(plan: &Plan, program: usize, family: Option<usize>) -> bool {
+    let own = |stream: u32| {
+        let stream = &plan.streams[stream as usize];
+        Some(stream.family) == family && stream.width <= NARROW
+    };
+    plan.programs[program].ops.iter().all(|op| match op {
+        Op::Own { stream, .. } | Op::OwnSync { stream, .. } | Op::PastOfOwn { stream, .. } => own(*stream),
+        Op::CopyMany { count, .. } => *count as usize <= NARROW,
+        Op::Get { .. }
+        | Op::Fresh { .. }
+        | Op::Past { .. }
+        | Op::PastOfCell { .. }
+        | Op::Count { .. }
+        | Op::Window { .. }
+        | Op::Scan { .. }
+        | Op::KeyDecimal { .. }
+        | Op::Slow { .. } => false,
+        _ => true,
+    })
+}
+
+impl<'p, 'f> Writer<'p, 'f> {
+    pub(super) fn new(
+        builder: FunctionBuilder<'f>,
+        plan: &'p Plan,
+        present: u128,
+        [context, frame, streams]: [Value; 3],
+        failed: Block,
+    ) -> Writer<'p, 'f> {
+        Writer { builder, plan, present, context, frame, streams, failed, signatures: [None; 7] }
+    }
+
+    /// Writes a program, which goes on at `yields` or at `ends`.
+    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) {
+        let plan = self.plan;
+        let ops = plan.programs[run.program].ops.as_slice();
+        let mut blocks: Vec<Option<Block>> = vec![None; ops.len() + 1];
+        for op in ops {
+            if let Some(to) = target(op) {
+                blocks[to].get_or_insert_with(|| self.builder.create_block());
+            }
+        }
+        let mut is_open = true;
+        for (at, op) in ops.iter().enumerate() {
+            if let Some(block) = blocks[at] {
+                if is_open {
+                    self.builder.ins().jump(block, &[]);
+                }
+                self.builder.switch_to_block(block);
+                is_open = true;
+            }
+            if !is_open {
+                continue;
+            }
+            let block_of = |to: u32| blocks[to as usize];
+            is_open = match op {
+                Op::Yield => {
+                    self.builder.ins().jump(yields, &[]);
+                    false
+                }
+                Op::Jump { to } => {
+                    block_of(*to).into_iter().for_each(|to| {
+                        self.builder.ins().jump(to, &[]);
+                    });
+                    false
+                }
+                Op::JumpUnlessActive { activation, to } => {
+                    let holds = plan.activations[*activation as usize].holds(self.present);
+                    match block_of(*to) {
+                        Some(to) if !holds => {
+                            self.builder.ins().jump(to, &[]);
+                            false
+                        }
+                        _ => true,
+                    }
+                }
+                Op::JumpUnless { flag, to } | Op::JumpIf { flag, to } => {
+                    let flag = self.word(*flag);
+                    self.jump(matches!(op, Op::JumpIf { .. }), flag, block_of(*to));
+                    true
+                }
+                Op::JumpUnlessSame { a, b, to } => {
+                    let same = self.compare(IntCC::Equal, *a, *b);
+                    self.jump(false, same, block_of(*to));
+                    true
+                }
+                op => {
+                    self.op(run, at, op);
+                    true
+                }
+            };
+        }
+        if let Some(block) = blocks[ops.len()] {
+            if is_open {
+                self.builder.ins().jump(block, &[]);
+            }
+            self.builder.switch_to_block(block);
+            is_open = true;
+        }
+        if is_open {
+            self.builder.ins().jump(ends, &[]);
+        }
+    }
+
+    /// Goes to a block if a condition is as given, and on otherwise.
+    fn jump(&mut self, when: bool, condition: Value, to: Option<Block>) {
+        let Some(to) = to else { return };
+        let next = self.builder.create_block();
+        let (then, otherwise) = if when { (to, next) } else { (next, to) };
+        self.builder.ins().brif(condition, then, &[], otherwise, &[]);
+        self.builder.switch_to_block(next);
+    }
+
+    fn op(&mut self, run: Run, at: usize, op: &Op) {
+        let fail = |fault| (run, at, fault);
+        match *op {
+            Op::Copy { from, to } => {
+                let word = self.word(from);
+                self.put(to, word);
+            }
+            Op::CopyMany { from, to, count } => {
+                // The places may overlap.
+                let words: Vec<Value> = (0..count as Slot).map(|at| self.word(from + at)).collect();
+                (to..).zip(words).for_each(|(to, word)| self.put(to, word));
+            }
+            Op::Or { flag, a, b, to } => {
+                let (flag, a, b) = (self.word(flag), self.word(a), self.word(b));
+                let word = self.builder.ins().select(flag, a, b);
+                self.put(to, word);
+            }
+            Op::Require { flag } => {
+                let flag = self.word(flag);
+                self.fail_unless(flag, fail(Fault::NoValue));
+            }
+            Op::AddU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let sum = ins.ins().iadd(a, b);
+                (sum, ins.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, sum, a))
+            }),
+            Op::SubU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                (ins.ins().isub(a, b), ins.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, a, b))
+            }),
+            Op::MulU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let high = ins.ins().umulhi(a, b);
+                (ins.ins().imul(a, b), ins.ins().icmp_imm(IntCC::Equal, high, 0))
+            }),
+            Op::AddI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let sum = ins.ins().iadd(a, b);
+                let (one, other) = (ins.ins().bxor(a, sum), ins.ins().bxor(b, sum));
+                let both = ins.ins().band(one, other);
+                (sum, ins.ins().icmp_imm(IntCC::SignedGreaterThanOrEqual, both, 0))
+            }),
+            Op::SubI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let difference = ins.ins().isub(a, b);
+                let (one, other) = (ins.ins().bxor(a, b), ins.ins().bxor(a, difference));
+                let both = ins.ins().band(one, other);
+                (difference, ins.ins().icmp_imm(IntCC::SignedGreaterThanOrEqual, both, 0))
+            }),
+            Op::MulI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let (high, product) = (ins.ins().smulhi(a, b), ins.ins().imul(a, b));
+                let sign = ins.ins().sshr_imm(product, 63);
+                (product, ins.ins().icmp(IntCC::Equal, high, sign))
+            }),
+            Op::DivU { a, b, to } => {
+                let (a, b) = (self.word(a), self.word(b));
+                self.fail_unless(b, fail(Fault::DividedByZero));
+                let word = self.builder.ins().udiv(a, b);
+                self.put(to, word);
+            }
+            Op::DivI { a, b, to } => {
+                let (a, b) = (self.word(a), self.word(b));
+                self.fail_unless(b, fail(Fault::DividedByZero));
+                let lowest = self.builder.ins().icmp_imm(IntCC::NotEqual, a, i64::MIN);
+                let minus_one = self.builder.ins().icmp_imm(IntCC::NotEqual, b, -1);
+                let fits = self.builder.ins().bor(lowest, minus_one);
+                self.fail_unless(fits, fail(Fault::Overflow));
+                let word = self.builder.ins().sdiv(a, b);
+                self.put(to, word);
+            }
+            Op::AddF { a, b, to } => {
+                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fadd(a, b))
+            }
+            Op::SubF { a, b, to } => {
+                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fsub(a, b))
+            }
+            Op::MulF { a, b, to } => {
+                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fmul(a, b))
+            }
+            Op::DivF { a, b, to } => {
+                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fdiv(a, b))
+            }
+            Op::Same { a, b, to } => self.put_compared(IntCC::Equal, a, b, to),
+            Op::LtU { a, b, to } => self.put_compared(IntCC::UnsignedLessThan, a, b, to),
+            Op::LeU { a, b, to } => self.put_compared(IntCC::UnsignedLessThanOrEqual, a, b, to),
+            Op::LtI { a, b, to } => self.put_compared(IntCC::SignedLessThan, a, b, to),
+            Op::LeI { a, b, to } => self.put_compared(IntCC::SignedLessThanOrEqual, a, b, to),
+            Op::EqF { a, b, to } => self.put_compared_floats(FloatCC::Equal, a, b, to),
+            Op::LtF { a, b, to } => self.put_compared_floats(FloatCC::LessThan, a, b, to),
+            Op::LeF { a, b, to } => self.put_compared_floats(FloatCC::LessThanOrEqual, a, b, to),
+            Op::Not { a, to } => {
+                let word = self.word(a);
+                let word = self.builder.ins().bxor_imm(word, 1);
+                self.put(to, word);
+            }
+            Op::UIntToFloat { a, to } => {
+                let word = self.word(a);
+                let float = self.builder.ins().fcvt_from_uint(F64, word);
+                self.put(to, float);
+            }
+            Op::IntToFloat { a, to } => {
+                let word = self.word(a);
+                let float = self.builder.ins().fcvt_from_sint(F64, word);
+                self.put(to, float);
+            }
+            Op::KeyFloat { a, to } => {
+                let (float, zero) = (self.float_at(a), self.builder.ins().f64const(0.0));
+                let float = self.builder.ins().fadd(float, zero);
+                self.put(to, float);
+            }
+            Op::Hold { stream, key, to } => {
+                self.call(calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
+            }
+            Op::Sync { stream, key, to } => {
+                let arguments = [stream.into(), key.into(), to.into()];
+                let fault = self.call(calls::need_instance as *const u8, &arguments);
+                self.fail_with(run, at, fault);
+            }
+            Op::Tally { tally, measure, key, to } => {
+                let arguments = [tally.into(), measure.into(), key.into(), to.into()];
+                let fault = self.call(calls::read_tally as *const u8, &arguments);
+                self.fail_with(run, at, fault);
+            }
+            Op::Own { stream, to } => self.own(run, stream, 0, to),
+            Op::PastOfOwn { stream, back, to } => self.own(run, stream, back as usize - 1, to),
+            Op::OwnSync { stream, to } => {
+                let member = self.plan.streams[stream as usize].member;
+                let has = self.has_values(run, member, 0);
+                self.fail_unless(has, fail(Fault::NoValue));
+                self.copy_value(run, stream, 0, to);
+            }
+            // `is_native` has let through nothing else.
+            _ => {}
+        }
+    }
+
+    /// A flag, and an earlier value of the instance at hand if there is one.
+    fn own(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+        let member = self.plan.streams[stream as usize].member;
+        let has = self.has_values(run, member, back);
+        self.put(to, has);
+        // What is not there is not read: words that are in its place do no harm.
+        self.copy_value(run, stream, back, to + 1);
+    }
+
+    /// Whether the instance at hand has more than so many values.
+    fn has_values(&mut self, run: Run, member: Member, back: usize) -> Value {
+        let state = self.slot_word(run, member.state());
+        let count = self.builder.ins().ushr_imm(state, 32);
+        let has = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, count, back as i64);
+        self.builder.ins().uextend(I64, has)
+    }
+
+    fn copy_value(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+        let stream = &self.plan.streams[stream as usize];
+        let from = stream.member.value() + back * stream.width;
+        for (at, to) in (from..from + stream.width).zip(to..) {
+            let word = self.slot_word(run, at);
+            self.put(to, word);
+        }
+    }
+
+    fn slot_word(&mut self, run: Run, at: usize) -> Value {
+        match run.instance {
+            Some(instance) => self.load(I64, instance.words, 8 * at),
+            // `is_native` has let through no such program.
+            None => self.builder.ins().iconst(I64, 0),
+        }
+    }
+
+    fn whole(
+        &mut self,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+        fail: (Run, usize, Fault),
+        compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> (Value, Value),
+    ) {
+        let (a, b) = (self.word(a), self.word(b));
+        let (word, fits) = compute(&mut self.builder, a, b);
+        self.fail_unless(fits, fail);
+        self.put(to, word);
+    }
+
+    fn float(
+        &mut self,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+        fail: (Run, usize, Fault),
+        compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> Value,
+    ) {
+        let (a, b) = (self.float_at(a), self.float_at(b));
+        let float = compute(&mut self.builder, a, b);
+        let is_number = self.builder.ins().fcmp(FloatCC::Equal, float, float);
+        self.fail_unless(is_number, fail);
+        self.put(to, float);
+    }
+
+    fn compare(&mut self, condition: IntCC, a: Slot, b: Slot) -> Value {
+        let (a, b) = (self.word(a), self.word(b));
+        self.builder.ins().icmp(condition, a, b)
+    }
+
+    fn put_compared(&mut self, condition: IntCC, a: Slot, b: Slot, to: Slot) {
+        let holds = self.compare(condition, a, b);
+        let holds = self.builder.ins().uextend(I64, holds);
+        self.put(to, holds);
+    }
+
+    fn put_compared_floats(&mut self, condition: FloatCC, a: Slot, b: Slot, to: Slot) {
+        let (a, b) = (self.float_at(a), self.float_at(b));
+        let holds = self.builder.ins().fcmp(condition, a, b);
+        let holds = self.builder.ins().uextend(I64, holds);
+        self.put(to, holds);
+    }
+
+    pub(super) fn word(&mut self, slot: Slot) -> Value {
+        self.load(I64, self.frame, 8 * slot as usize)
+    }
+
+    fn float_at(&mut self, slot: Slot) -> Value {
+        self.load(F64, self.frame, 8 * slot as usize)
+    }
+
+    pub(super) fn put(&mut self, slot: Slot, value: Value) {
+        self.store(value, self.frame, 8 * slot as usize);
+    }
+
+    pub(super) fn load(&mut self, ty: Type, from: Value, at: usize) -> Value {
+        self.builder.ins().load(ty, MemFlags::trusted(), from, at as i32)
+    }
+
+    pub(super) fn store(&mut self, value: Value, to: Value, at: usize) {
+        self.builder.ins().store(MemFlags::trusted(), value, to, at as i32);
+    }
+
+    pub(super) fn number(&mut self, number: u64) -> Value {
+        self.builder.ins().iconst(I64, number.cast_signed())
+    }
+
+    pub(super) fn byte(&mut self, number: i64) -> Value {
+        self.builder.ins().iconst(I8, number)
+    }
+
+    pub(super) fn half(&mut self, number: i64) -> Value {
+        self.builder.ins().iconst(I32, number)
+    }
+
+    /// Calls a function with the context and numbers.
+    pub(super) fn call(&mut self, function: *const u8, numbers: &[u64]) -> Value {
+        let values: Vec<Value> = numbers.iter().map(|number| self.number(*number)).collect();
+        self.call_with(function, &values)
+    }
+
+    /// Calls a function with the context and values.
+    pub(super) fn call_with(&mut self, function: *const u8, values: &[Value]) -> Value {
+        let count = values.len() + 1;
+        let signature = match self.signatures[count] {
+            Some(signature) => signature,
+            None => {
+                let mut signature = Signature::new(CallConv::SystemV);
+                signature.params = vec![AbiParam::new(I64); count];
+                signature.returns.push(AbiParam::new(I64));
+                let signature = self.builder.import_signature(signature);
+                self.signatures[count] = Some(signature);
+                signature
+            }
+        };
+        let address = self.number(function as u64);
+        let arguments: Vec<Value> = std::iter::once(self.context).chain(values.iter().copied()).collect();
+        let call = self.builder.ins().call_indirect(signature, address, &arguments);
+        self.builder.inst_results(call)[0]
+    }
+
+    /// Ends the reaction if a call failed.
+    pub(super) fn check(&mut self, failed: Value) {
+        let next = self.builder.create_block();
+        self.builder.ins().brif(failed, self.failed, &[], next, &[]);
+        self.builder.switch_to_block(next);
+    }
+
+    fn fail_unless(&mut self, holds: Value, (run, at, fault): (Run, usize, Fault)) {
+        let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(otherwise);
+        self.builder.ins().brif(holds, next, &[], otherwise, &[]);
+        self.builder.switch_to_block(otherwise);
+        let fault = self.number(calls::number(fault));
+        self.fail(run, at, fault);
+        self.builder.switch_to_block(next);
+    }
+
+    /// Fails if the number of a fault is not 0.
+    fn fail_with(&mut self, run: Run, at: usize, fault: Value) {
+        let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(otherwise);
+        self.builder.ins().brif(fault, otherwise, &[], next, &[]);
+        self.builder.switch_to_block(otherwise);
+        self.fail(run, at, fault);
+        self.builder.switch_to_block(next);
+    }
+
+    fn fail(&mut self, run: Run, at: usize, fault: Value) {
+        let stream = self.number(run.stream as u64);
+        let at = self.number((run.program as u64) << 32 | at as u64);
+        self.call_with(calls::fail as *const u8, &[stream, at, fault]);
+        self.builder.ins().jump(self.failed, &[]);
+    }
+}
+
+/// Where an operation may go on instead of the next.
+fn target(op: &Op) -> Option<usize> {
+    match op {
+        Op::Jump { to }
+        | Op::JumpUnless { to, .. }
+        | Op::JumpIf { to, .. }
+        | Op::JumpUnlessSame { to, .. }
+        | Op::JumpUnlessActive { to, .. } => Some(*to as usize),
+        _ => None,
+    }
+}
