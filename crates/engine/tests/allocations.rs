@@ -52,10 +52,10 @@ fn batch(spec: &Specification, from: u64, rows: &[(Option<u64>, Option<&str>, Op
 
 #[test]
 fn events_that_spawn_nothing_allocate_nothing() {
-    for name in ["hiring", "hiring_lookup"] {
+    for (name, native_after) in [("hiring", 0), ("hiring", 5), ("hiring_lookup", 0), ("hiring_lookup", 5)] {
         let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
         let spec = Specification::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap();
-        let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+        let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap().native_after(native_after);
         let ignore = |_: VerdictBatch| Ok(());
         let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
         let genders = ["F", "M"];

@@ -10,6 +10,50 @@ use rust_decimal::Decimal;
 use super::scalar::decimal_words;
 use super::strings::Strings;
 
+/// The inputs of a batch of events.
+#[derive(Default)]
+pub(super) struct Arrived {
+    pub(super) columns: Vec<Column>,
+    /// For each row a bit for every input that has a value.
+    pub(super) present: Vec<u128>,
+    /// The first row that cannot be read; its column, and why.
+    wrong: Option<(usize, usize, String)>,
+}
+
+impl Arrived {
+    pub(super) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, strings: &mut Strings) {
+        self.clear();
+        self.columns.resize_with(arrays.len(), Column::default);
+        let everywhere = arrays.iter().enumerate().filter(|(_, array)| array.nulls().is_none());
+        self.present.resize(rows, everywhere.fold(0, |bits, (input, _)| bits | 1 << input));
+        for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
+            column.decode(array, strings);
+            if array.nulls().is_some() {
+                let bits = self.present.iter_mut().zip(&column.is_there);
+                bits.for_each(|(bits, is_there)| *bits |= u128::from(*is_there) << input);
+            }
+            if let Some((row, reason)) = column.wrong.take()
+                && self.wrong.as_ref().is_none_or(|(first, _, _)| row < *first)
+            {
+                self.wrong = Some((row, input, reason));
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Column::clear);
+        self.present.clear();
+        self.wrong = None;
+    }
+
+    /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
+    #[inline]
+    pub(super) fn wrong_at(&self, row: usize) -> Option<(usize, &str)> {
+        let wrong = self.wrong.as_ref().filter(|(wrong, _, _)| *wrong == row);
+        wrong.map(|(_, column, reason)| (*column, reason.as_str()))
+    }
+}
+
 /// The values of an input in a batch of events.
 #[derive(Default)]
 pub(super) struct Column {
@@ -24,8 +68,7 @@ pub(super) struct Column {
 
 impl Column {
     /// Takes in the values of a batch.
-    pub(super) fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
-        self.clear();
+    fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
         match array.nulls() {
             Some(nulls) => self.is_there.extend(nulls.iter()),
             None => self.is_there.resize(array.len(), true),
@@ -79,22 +122,10 @@ impl Column {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.is_there.clear();
         self.words.clear();
         self.wrong = None;
-    }
-
-    /// Whether a row has a value.
-    ///
-    /// # Errors
-    /// What is wrong with the value: it is NaN, or has too many digits.
-    #[inline]
-    pub(super) fn has(&self, row: usize) -> Result<bool, String> {
-        match &self.wrong {
-            Some((wrong, reason)) if *wrong == row => Err(reason.clone()),
-            _ => Ok(self.is_there[row]),
-        }
     }
 
     /// The words of a row that has a value.
@@ -104,6 +135,11 @@ impl Column {
             1 => std::slice::from_ref(&self.words[row]),
             width => &self.words[row * width..][..width],
         }
+    }
+
+    /// Where the words of the first row are in memory.
+    pub(super) fn address(&mut self) -> usize {
+        self.words.as_mut_ptr().expose_provenance()
     }
 
     /// Every value there is.

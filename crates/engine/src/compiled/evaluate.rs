@@ -261,6 +261,7 @@ impl Evaluator {
         has: bool,
     ) -> Result<(), Box<Failed>> {
         let stream = &self.plan.streams[index];
+        self.places.groups_moved = true;
         for number in &stream.tallies {
             let plan = &self.plan.tallies[*number];
             if let Some(filter) = plan.filter {
@@ -288,9 +289,7 @@ impl Evaluator {
                 }
             };
             let old = had.then_some(self.old.as_slice());
-            let mut changed = tally
-                .change(group, slot, old, new, &plan.measures)
-                .map_err(|fault| Failed::outside(index, fault))?;
+            let mut changed = tally.change(group, slot, old, new, &plan.measures);
             if changed == 0 && has {
                 continue;
             }

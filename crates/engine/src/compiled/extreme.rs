@@ -8,57 +8,44 @@ use super::layout::Leaf;
 /// logarithm of the number of places.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Extreme {
-    largest: bool,
-    leaf: Leaf,
+    order: Order,
     /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
     tree: Vec<u64>,
 }
 
 impl Extreme {
-    pub(super) fn new(largest: bool, leaf: Leaf) -> Extreme {
-        Extreme { largest, leaf, tree: Vec::new() }
-    }
-
-    /// What never wins.
-    fn nobody(&self) -> u64 {
-        if self.largest { 0 } else { u64::MAX }
-    }
-
-    fn winner(&self, a: u64, b: u64) -> u64 {
-        if self.largest { a.max(b) } else { a.min(b) }
+    pub(super) fn new(order: Order) -> Extreme {
+        Extreme { order, tree: Vec::new() }
     }
 
     /// Whether there is another winner now.
     #[inline]
     pub(super) fn set(&mut self, place: u32, value: Option<u64>) -> bool {
-        let (place, value) = (place as usize, value.map(|value| ordered(value, self.leaf)));
+        let place = place as usize;
         if self.tree.len() / 2 <= place {
             self.grow(place + 1);
         }
-        let value = value.unwrap_or(self.nobody());
+        let mut winner = value.map_or(NOBODY, |value| self.order.rank(value));
         let tree = self.tree.as_mut_slice();
         let mut at = tree.len() / 2 + place;
-        let mut winner = value;
-        tree[at] = value;
+        tree[at] = winner;
         while at > 1 {
-            let rival = tree[at ^ 1];
-            winner = if self.largest { winner.max(rival) } else { winner.min(rival) };
+            winner = winner.max(tree[at ^ 1]);
             at /= 2;
-            if tree[at] == winner {
+            if std::mem::replace(&mut tree[at], winner) == winner {
                 return false;
             }
-            tree[at] = winner;
         }
         true
     }
 
     fn grow(&mut self, places: usize) {
         let places = places.next_power_of_two().max(2);
-        let mut tree = vec![self.nobody(); 2 * places];
+        let mut tree = vec![NOBODY; 2 * places];
         let old = self.tree.len() / 2;
         tree[places..places + old].copy_from_slice(&self.tree[old..]);
         for at in (1..places).rev() {
-            tree[at] = self.winner(tree[2 * at], tree[2 * at + 1]);
+            tree[at] = tree[2 * at].max(tree[2 * at + 1]);
         }
         self.tree = tree;
     }
@@ -66,12 +53,42 @@ impl Extreme {
     /// The word of the winner, if there is one.
     #[inline]
     pub(super) fn word(&self) -> Option<u64> {
-        self.tree.get(1).map(|winner| restored(*winner, self.leaf))
+        self.tree.get(1).map(|winner| self.order.word(*winner))
+    }
+}
+
+/// Who wins.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// The largest, or the smallest.
+    pub(super) largest: bool,
+    pub(super) leaf: Leaf,
+}
+
+/// The rank that never wins.
+pub(super) const NOBODY: u64 = 0;
+
+impl Order {
+    /// The higher, the closer to winning.
+    #[inline(always)]
+    pub(super) fn rank(self, value: u64) -> u64 {
+        ordered(value, self.leaf) ^ self.flip()
+    }
+
+    /// The value of a rank.
+    #[inline(always)]
+    pub(super) fn word(self, rank: u64) -> u64 {
+        restored(rank ^ self.flip(), self.leaf)
+    }
+
+    #[inline(always)]
+    fn flip(self) -> u64 {
+        if self.largest { 0 } else { u64::MAX }
     }
 }
 
 /// A word whose order as an unsigned number is the order of the value.
-#[inline]
+#[inline(always)]
 fn ordered(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;
     match leaf {
@@ -82,7 +99,7 @@ fn ordered(word: u64, leaf: Leaf) -> u64 {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn restored(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;
     match leaf {

@@ -4,12 +4,13 @@
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use super::words::{copy, hash, hash_of, same};
+use super::tally::{RECENT, recent};
+use super::words::{Entry, copy, same, table_hash};
 
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
 /// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
 /// values, latest first.
-const BORN: usize = 0;
+pub(super) const BORN: usize = 0;
 pub(super) const PARAMS: usize = 1;
 
 /// Flags of an instance, in the low half of its state. The high half counts its values.
@@ -36,7 +37,10 @@ pub(super) struct Instances {
     live: usize,
     indexes: Vec<Index>,
     #[serde(skip)]
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
+    /// Slots, plus one, that somebody tried to spawn again, by [`recent`](super::tally::recent).
+    #[serde(skip)]
+    recent: [u32; RECENT],
 }
 
 /// A stream of a family: where in a slot its words are, and how many values it remembers.
@@ -92,10 +96,13 @@ struct Index {
     links: Vec<[u32; 2]>,
     /// The last spawned slot of each chain.
     #[serde(skip)]
-    heads: HashTable<u32>,
+    heads: HashTable<Entry>,
 }
 
 const NONE: u32 = u32::MAX;
+
+/// Up to so many slots, looking is faster than hashing.
+const FEW: u32 = 4;
 
 impl Instances {
     /// For instances with `params` words of parameters, and `stride` words in all.
@@ -115,6 +122,7 @@ impl Instances {
             live: 0,
             indexes: indexes.iter().map(index).collect(),
             table: HashTable::new(),
+            recent: [0; RECENT],
         }
     }
 
@@ -124,14 +132,20 @@ impl Instances {
 
     /// What a slot takes, with its entries in the table and the indexes.
     pub(super) fn slot_bytes(&self) -> usize {
-        const ENTRY: usize = 5;
+        const ENTRY: usize = 9;
         const LINKS: usize = 8;
         8 * self.stride + ENTRY + self.indexes.len() * (ENTRY + LINKS)
     }
 
     /// Where the first slot is in memory, until the next spawn.
+    #[inline]
     pub(super) fn address(&mut self) -> usize {
         self.words.as_mut_ptr().expose_provenance()
+    }
+
+    /// Where the numbers of recent slots are in memory.
+    pub(super) fn recent_address(&mut self) -> usize {
+        self.recent.as_mut_ptr().expose_provenance()
     }
 
     /// How many slots there are, free ones included.
@@ -144,13 +158,18 @@ impl Instances {
         if let [word] = key {
             return self.find_word(*word);
         }
-        self.table.find(hash(key), |slot| same(self.params(*slot), key)).copied()
+        self.find_hashed(table_hash(key.iter().copied()), key)
+    }
+
+    #[inline(always)]
+    fn find_hashed(&self, hash: u64, key: &[u64]) -> Option<u32> {
+        let is_it = |entry: &Entry| entry.may_be(hash) && same(self.params(entry.number), key);
+        self.table.find(hash, is_it).map(|entry| entry.number)
     }
 
     /// The same for a single word.
     #[inline(always)]
     pub(super) fn find_word(&self, word: u64) -> Option<u32> {
-        const FEW: u32 = 4;
         let (words, stride) = (self.words.as_slice(), self.stride);
         if self.slots <= FEW {
             let is_it = |slot: &u32| {
@@ -159,18 +178,21 @@ impl Instances {
             };
             return (0..self.slots).find(is_it);
         }
-        let is_it = |slot: &u32| words[*slot as usize * stride + PARAMS] == word;
-        self.table.find(hash(&[word]), is_it).copied()
+        let hash = table_hash(std::iter::once(word));
+        let is_it =
+            |entry: &Entry| entry.may_be(hash) && words[entry.number as usize * stride + PARAMS] == word;
+        self.table.find(hash, is_it).map(|entry| entry.number)
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
     pub(super) fn first(&self, index: usize, key: &[u64]) -> Option<u32> {
         let index = &self.indexes[index];
-        let equal = |slot: &u32| {
-            let params = self.params(*slot);
-            index.places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+        let hash = table_hash(key.iter().copied());
+        let equal = |entry: &Entry| {
+            let params = self.params(entry.number);
+            entry.may_be(hash) && index.places.iter().zip(key).all(|(place, word)| params[*place] == *word)
         };
-        index.heads.find(hash(key), equal).copied()
+        index.heads.find(hash, equal).map(|entry| entry.number)
     }
 
     pub(super) fn next(&self, index: usize, slot: u32) -> Option<u32> {
@@ -178,8 +200,14 @@ impl Instances {
         (next != NONE).then_some(next)
     }
 
-    /// A new instance; the caller has made sure that there is none with these parameters.
-    pub(super) fn spawn(&mut self, key: &[u64]) -> u32 {
+    /// A new instance; `None` if there is one with these parameters.
+    #[inline]
+    pub(super) fn spawn(&mut self, key: &[u64]) -> Option<u32> {
+        let hash = table_hash(key.iter().copied());
+        if let Some(slot) = self.find_hashed(hash, key) {
+            self.recent[recent(key)] = slot + 1;
+            return None;
+        }
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots;
             self.slots += 1;
@@ -193,13 +221,14 @@ impl Instances {
         words.fill(0);
         words[BORN] = self.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
-        self.enter(slot);
-        slot
+        self.enter(slot, hash);
+        Some(slot)
     }
 
     pub(super) fn close(&mut self, slot: u32) {
         let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
-        if let Ok(entry) = self.table.find_entry(hash(slab.params(slot)), |other| *other == slot) {
+        let hash = table_hash(slab.params(slot).iter().copied());
+        if let Ok(entry) = self.table.find_entry(hash, |entry| entry.number == slot) {
             entry.remove();
         }
         for index in &mut self.indexes {
@@ -210,9 +239,9 @@ impl Instances {
         self.live -= 1;
     }
 
-    fn enter(&mut self, slot: u32) {
+    fn enter(&mut self, slot: u32, hash: u64) {
         let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
-        self.table.insert_unique(hash(slab.params(slot)), slot, |slot| hash(slab.params(*slot)));
+        self.table.insert_unique(hash, Entry::new(slot, hash), Entry::hash);
         for index in &mut self.indexes {
             index.insert(slot, slab);
         }
@@ -227,7 +256,10 @@ impl Instances {
         }
         let mut slots: Vec<u32> = self.live_slots().collect();
         slots.sort_unstable_by_key(|slot| self.born(*slot));
-        slots.into_iter().for_each(|slot| self.enter(slot));
+        for slot in slots {
+            let hash = table_hash(self.params(slot).iter().copied());
+            self.enter(slot, hash);
+        }
     }
 
     pub(super) fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
@@ -377,7 +409,7 @@ impl<'a> Slab<'a> {
 impl Index {
     fn hash(&self, slot: u32, slab: Slab<'_>) -> u64 {
         let params = slab.params(slot);
-        hash_of(self.places.iter().map(|place| params[*place]))
+        table_hash(self.places.iter().map(|place| params[*place]))
     }
 
     fn insert(&mut self, slot: u32, slab: Slab<'_>) {
@@ -386,24 +418,19 @@ impl Index {
         }
         let hash = self.hash(slot, slab);
         let places = &self.places;
-        let equal = |other: &u32| {
-            let (one, other) = (slab.params(slot), slab.params(*other));
-            places.iter().all(|place| one[*place] == other[*place])
+        let equal = |entry: &Entry| {
+            let (one, other) = (slab.params(slot), slab.params(entry.number));
+            entry.may_be(hash) && places.iter().all(|place| one[*place] == other[*place])
         };
         match self.heads.find_mut(hash, equal) {
             Some(head) => {
-                let before = std::mem::replace(head, slot);
+                let before = std::mem::replace(&mut head.number, slot);
                 self.links[slot as usize] = [NONE, before];
                 self.links[before as usize][0] = slot;
             }
             None => {
                 self.links[slot as usize] = [NONE; 2];
-                let places = &self.places;
-                let rehash = |slot: &u32| {
-                    let params = slab.params(*slot);
-                    hash_of(places.iter().map(|place| params[*place]))
-                };
-                self.heads.insert_unique(hash, slot, rehash);
+                self.heads.insert_unique(hash, Entry::new(slot, hash), Entry::hash);
             }
         }
     }
@@ -415,11 +442,13 @@ impl Index {
         }
         if before != NONE {
             self.links[before as usize][1] = after;
-        } else if let Ok(mut entry) = self.heads.find_entry(self.hash(slot, slab), |other| *other == slot) {
+        } else if let Ok(mut entry) =
+            self.heads.find_entry(self.hash(slot, slab), |entry| entry.number == slot)
+        {
             if after == NONE {
                 entry.remove();
             } else {
-                *entry.get_mut() = after;
+                entry.get_mut().number = after;
             }
         }
     }

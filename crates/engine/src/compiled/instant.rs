@@ -3,13 +3,13 @@
 use hashbrown::HashMap;
 
 use super::code::{Activation, Slot};
-use super::columns::Column;
+use super::columns::Arrived;
 use super::counter::keep_count;
 use super::fault::Fault;
 use super::instances::flag;
 use super::lane::Lane;
 use super::machine::Failure;
-use super::native::{OFTEN, Reaction};
+use super::native::{OFTEN, Places, Reaction};
 use super::notify::{Changed, notify};
 use super::plan::{Pacing, Plan, StreamPlan, Task};
 use super::state::{State, WHOLE};
@@ -60,7 +60,7 @@ pub(super) struct Evaluator {
     /// Families of which instances were spawned or close at this instant.
     pub(super) moved: Vec<usize>,
     /// The inputs of the batch that is being evaluated.
-    pub(super) arrived: Vec<Column>,
+    pub(super) arrived: Arrived,
     /// The kinds of events that there have been, ...
     pub(super) kinds: Vec<EventKind>,
     /// ... where they are, by the inputs that they carry, ...
@@ -69,8 +69,8 @@ pub(super) struct Evaluator {
     pub(super) now: usize,
     /// After how many events of a kind it gets machine code.
     pub(super) often: u32,
-    /// For each family where its slots are in memory, while machine code runs, ...
-    pub(super) slots: Vec<usize>,
+    /// Where machine code finds things, ...
+    pub(super) places: Places,
     /// ... and why it failed.
     pub(super) failed: Option<Box<Failed>>,
     /// For each clock that starts with the monitor its steps, layer by layer.
@@ -158,12 +158,12 @@ impl Evaluator {
             lanes: plan.streams.iter().map(|stream| Lane::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
-            arrived: Vec::new(),
+            arrived: Arrived::default(),
             kinds: Vec::new(),
             kinds_by_inputs: HashMap::new(),
             now: 0,
             often: OFTEN,
-            slots: Vec::new(),
+            places: Places::default(),
             failed: None,
             fresh: Vec::new(),
             candidates: Vec::new(),
@@ -226,6 +226,7 @@ impl Evaluator {
     /// Goes on from another state.
     pub(super) fn resume(&mut self, state: State) {
         self.state = state;
+        self.places = Places::default();
         self.quiet_until = 0;
         self.fresh.clear();
         self.valued.clear();
@@ -249,8 +250,7 @@ impl Evaluator {
     #[inline]
     pub(super) fn accept(&mut self, input: usize, row: usize) -> Result<(), Box<Failed>> {
         let cell = &self.plan.inputs[input];
-        self.state.present |= 1 << input;
-        let value = self.arrived[input].read(row);
+        let value = self.arrived.columns[input].read(row);
         let watchers = &self.plan.input_watchers[input];
         if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
             notify(&mut self.state, &self.plan, watchers, Changed::Whole);
@@ -271,31 +271,45 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Everything that an event with the present inputs leads to.
-    pub(super) fn event(&mut self) -> Result<(), Box<Failed>> {
-        let present = self.state.present;
+    /// Everything that a row of the batch leads to.
+    pub(super) fn event(&mut self, row: usize) -> Result<(), Box<Failed>> {
+        let present = self.arrived.present[row];
+        self.state.present = present;
         if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
             self.find_kind(present);
         }
+        if let Some(reaction) = &self.kinds[self.now].reaction {
+            let entry = reaction.entry();
+            return self.react(entry, row);
+        }
         let mut kind = std::mem::take(&mut self.kinds[self.now]);
-        let done = match &kind.reaction {
-            Some(reaction) => self.react(reaction),
-            None => {
-                kind.count = kind.count.saturating_add(1);
-                if kind.count == self.often {
-                    kind.reaction = Reaction::new(self, present, &kind.steps);
-                }
-                kind.steps.iter().try_for_each(|step| self.step(step))
-            }
-        };
+        kind.count = kind.count.saturating_add(1);
+        if kind.count == self.often {
+            kind.reaction = Reaction::new(self, present, &kind.steps);
+        }
+        let done = self.interpret(row, &kind.steps);
         self.kinds[self.now] = kind;
         done
+    }
+
+    fn interpret(&mut self, row: usize, steps: &[Step]) -> Result<(), Box<Failed>> {
+        let mut inputs = self.state.present;
+        while inputs != 0 {
+            self.accept(inputs.trailing_zeros() as usize, row)?;
+            inputs &= inputs - 1;
+        }
+        steps.iter().try_for_each(|step| self.step(step))
     }
 
     /// Sees to it that the kind at hand is that of an event with these inputs.
     fn find_kind(&mut self, present: u128) {
         const MANY: usize = 4096;
+        const FEW: usize = 8;
         let Evaluator { kinds_by_inputs, kinds, .. } = self;
+        if let Some(found) = kinds.iter().take(FEW).position(|kind| kind.inputs == present) {
+            self.now = found;
+            return;
+        }
         if let Some(found) = kinds_by_inputs.get(&present) {
             self.now = *found;
             return;
@@ -406,6 +420,12 @@ impl Evaluator {
                 nobody(family) || (remembers && self.state.families[family].close.is_clean())
             }
         }
+    }
+
+    /// Whether there is nothing to tell of an instant, and nothing to end.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.valued.is_empty() && self.moved.is_empty() && self.fresh.is_empty()
     }
 
     /// Ends the instances that close, once the instant has been told of.

@@ -2,11 +2,10 @@
 //! asks for any but the latest, and over which there is no window.
 
 use super::code::Slot;
-use super::fault::Fault;
 use super::instances::{PARAMS, flag};
 use super::instant::{Evaluator, Failed, is_plain};
 use super::machine::run_here;
-use super::notify::{Changed, notify};
+use super::notify::{Changed, notify, with_key, with_words};
 use super::plan::{Plan, Reader, StreamPlan, Watcher, Who};
 use super::state::State;
 
@@ -38,11 +37,11 @@ pub(super) enum Home {
 
 /// A tally over the stream.
 pub(super) struct Feed {
-    tally: usize,
+    pub(super) tally: usize,
     /// Where in a slot the words of its key are.
-    places: Vec<usize>,
+    pub(super) places: Vec<usize>,
     /// For each measure.
-    watchers: Vec<Vec<Watch>>,
+    pub(super) watchers: Vec<Vec<Watch>>,
 }
 
 /// Who must be evaluated again when something changes.
@@ -51,8 +50,9 @@ pub(super) enum Watch {
     All(usize),
     /// The instance of a stream in the same slot.
     Slot { stream: usize, at: usize },
-    /// The one whose only parameter is a word of the key.
-    One { stream: usize, family: usize, at: usize, place: usize },
+    /// The one whose parameters are some words of the key. Where it never goes away, groups of a tally remember its
+    /// slot: `kept` says where, counted from the end.
+    Instance { stream: usize, family: usize, at: usize, places: Vec<usize>, kept: Option<usize> },
     /// Somebody else.
     Other(Watcher),
 }
@@ -80,10 +80,11 @@ impl Lane {
         };
         let feed = |number: &usize| {
             let tally = &plan.tallies[*number];
+            let readers = tally.readers(plan);
             Feed {
                 tally: *number,
                 places: tally.places.iter().map(|place| PARAMS + place).collect(),
-                watchers: tally.watchers.iter().map(|watchers| watches(plan, watchers)).collect(),
+                watchers: tally.watchers.iter().map(|watchers| watches(plan, watchers, &readers)).collect(),
             }
         };
         Some(Lane {
@@ -97,22 +98,24 @@ impl Lane {
             repeats: tells && repeats && eval.remembers,
             has_more: !is_plain(stream, tells, repeats),
             tallies: stream.tallies.iter().map(feed).collect(),
-            watchers: watches(plan, &stream.watchers),
+            watchers: watches(plan, &stream.watchers, &[]),
         })
     }
 }
 
-fn watches(plan: &Plan, watchers: &[Watcher]) -> Vec<Watch> {
+/// `readers` are those whose slots are remembered.
+fn watches(plan: &Plan, watchers: &[Watcher], readers: &[(usize, &[usize])]) -> Vec<Watch> {
     let watch = |watcher: &Watcher| {
         let Reader::Stream(stream) = watcher.reader else { return Watch::Other(watcher.clone()) };
         let (family, at) = (plan.streams[stream].family, plan.streams[stream].member.state());
         match &watcher.who {
             Who::All => Watch::All(stream),
             Who::Slot => Watch::Slot { stream, at },
-            Who::Instance(places) => match places.as_slice() {
-                [place] => Watch::One { stream, family, at, place: *place },
-                _ => Watch::Other(watcher.clone()),
-            },
+            Who::Instance(places) => {
+                let is_it = |reader: &(usize, &[usize])| *reader == (family, places.as_slice());
+                let kept = readers.iter().position(is_it).map(|place| readers.len() - place);
+                Watch::Instance { stream, family, at, places: places.clone(), kept }
+            }
             Who::Index(..) => Watch::Other(watcher.clone()),
         }
     };
@@ -162,9 +165,9 @@ impl Evaluator {
                     words[at] = before | flag::HOLDS | (1 << 32);
                     words[value] = new;
                     if old != Some(new) {
+                        self.places.groups_moved = true;
                         for feed in &lane.tallies {
-                            feed.change(plan, state, lane.family, slot, old, new)
-                                .map_err(|fault| Failed::outside(index, fault))?;
+                            feed.change(plan, state, lane.family, slot, old, new);
                         }
                         let instance = Changed::Instance { family: lane.family, slot };
                         mark_all(plan, state, &lane.watchers, instance);
@@ -189,8 +192,18 @@ impl Evaluator {
 
 impl Feed {
     /// An instance has another value.
+    fn change(&self, plan: &Plan, state: &mut State, family: usize, slot: u32, old: Option<u64>, new: u64) {
+        let (group, mut changed) = self.count(plan, state, family, slot, old, new);
+        while changed != 0 {
+            let watchers = &self.watchers[changed.trailing_zeros() as usize];
+            changed &= changed - 1;
+            mark_all(plan, state, watchers, Changed::Group { tally: self.tally, group });
+        }
+    }
+
+    /// The group that counts it, and a bit for each measure that may be another one.
     #[inline(always)]
-    pub(super) fn change(
+    pub(super) fn count(
         &self,
         plan: &Plan,
         state: &mut State,
@@ -198,35 +211,27 @@ impl Feed {
         slot: u32,
         old: Option<u64>,
         new: u64,
-    ) -> Result<(), Fault> {
-        const FEW: usize = 4;
-        let measures = &plan.tallies[self.tally].measures;
-        let words = state.families[family].instances.words(slot);
-        let tally = &mut state.tallies[self.tally];
-        let mut few = [0; FEW];
-        let many: Vec<u64>;
-        let key = if self.places.len() <= FEW {
-            few.iter_mut().zip(&self.places).for_each(|(to, place)| *to = words[*place]);
-            &few[..self.places.len()]
-        } else {
-            many = self.places.iter().map(|place| words[*place]).collect();
-            &many[..]
-        };
-        let group = tally.group(key, measures);
+    ) -> (usize, u64) {
+        let group = self.group(plan, state, family, slot);
         let old = old.as_ref().map(std::slice::from_ref);
-        let mut changed = tally.change(group, slot, old, Some(&[new]), measures)?;
-        while changed != 0 {
-            let watchers = &self.watchers[changed.trailing_zeros() as usize];
-            changed &= changed - 1;
-            mark_all(plan, state, watchers, Changed::Key(key));
-        }
-        Ok(())
+        let measures = &plan.tallies[self.tally].measures;
+        (group, state.tallies[self.tally].change(group, slot, old, Some(&[new]), measures))
+    }
+
+    /// The group of an instance.
+    #[inline(always)]
+    pub(super) fn group(&self, plan: &Plan, state: &mut State, family: usize, slot: u32) -> usize {
+        let words = state.families[family].instances.words(slot);
+        let word = |place: &usize| words[*place];
+        with_words(&self.places, word, |key| {
+            state.tallies[self.tally].group(key, &plan.tallies[self.tally].measures)
+        })
     }
 }
 
 /// Something has changed: marks who must be evaluated again.
-#[inline(always)]
-fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed<'_>) {
+#[inline]
+pub(super) fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed<'_>) {
     for watch in watchers {
         let State { families, streams, .. } = state;
         match watch {
@@ -236,24 +241,14 @@ fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed
                     streams[*stream].mark(&mut families[family].instances, slot, *at);
                 }
             }
-            Watch::One { stream, family, at, place } => {
-                let word = match changed {
-                    Changed::Whole => 0,
-                    Changed::Key(words) => words[*place],
-                    Changed::Instance { family, slot } => families[family].instances.params(slot)[*place],
-                };
-                mark_one(state, *stream, *family, *at, word);
+            Watch::Instance { stream, family, at, places, .. } => {
+                let found =
+                    with_key(state, changed, places, |key| state.families[*family].instances.find(key));
+                if let Some(slot) = found {
+                    state.streams[*stream].mark(&mut state.families[*family].instances, slot, *at);
+                }
             }
             Watch::Other(watcher) => notify(state, plan, std::slice::from_ref(watcher), changed),
         }
-    }
-}
-
-/// The instance of a stream must be evaluated again whose only parameter is a word.
-#[inline(always)]
-pub(super) fn mark_one(state: &mut State, stream: usize, family: usize, at: usize, word: u64) {
-    let instances = &mut state.families[family].instances;
-    if let Some(slot) = instances.find_word(word) {
-        state.streams[stream].mark(instances, slot, at);
     }
 }

@@ -24,10 +24,9 @@ impl Evaluator {
         let state = &mut families[index];
         let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
         let (slot, born) = if plan.is_parameterised {
-            if state.instances.find(key).is_some() {
-                return Ok(());
-            }
-            let slot = state.instances.spawn(key);
+            let before = state.instances.address();
+            let Some(slot) = state.instances.spawn(key) else { return Ok(()) };
+            self.places.slots_moved |= state.instances.address() != before;
             (slot, state.instances.born(slot))
         } else {
             if state.alive {

@@ -254,12 +254,13 @@ pub(super) fn read_tally(
     to: Slot,
 ) -> Result<(), Fault> {
     let group = tally.find(&frame[key as usize..][..plan.places.len()]);
-    if let Some(word) = group.and_then(|group| tally.word(group, measure)) {
+    let kind = plan.measures[measure];
+    if let Some(word) = group.and_then(|group| tally.word(group, measure, kind)) {
         frame[to as usize] = 1;
         frame[to as usize + 1] = word;
         return Ok(());
     }
-    put_scalar(frame, to, tally.value(group, measure, plan.measures[measure])?);
+    put_scalar(frame, to, tally.value(group, measure, kind)?);
     Ok(())
 }
 

@@ -28,6 +28,7 @@ mod fold;
 mod frame;
 mod instances;
 mod instant;
+mod kept;
 mod lane;
 mod layout;
 mod life;
@@ -50,7 +51,6 @@ mod words;
 
 use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time, Verdicts, WantedColumn};
 
-use self::columns::Column;
 pub use self::explain::Explanation;
 use self::instant::{Evaluator, Failed};
 use self::plan::StreamPlan;
@@ -123,17 +123,14 @@ impl CompiledEngine {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index, column, reason };
         let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(index), out)?;
-        let now = self.timeline.since_start(time);
-        self.evaluator.start_instant(now);
-        for input in 0..self.evaluator.arrived.len() {
-            let has_value = self.evaluator.arrived[input]
-                .has(index)
-                .map_err(|reason| bad(Some(self.wanted[input].name.clone()), reason))?;
-            if has_value {
-                self.evaluator.accept(input, index).map_err(|failed| bad(None, self.reason(&failed)))?;
-            }
+        if let Some((input, reason)) = self.evaluator.arrived.wrong_at(index) {
+            return Err(bad(Some(self.wanted[input].name.clone()), reason.to_owned()));
         }
-        self.evaluator.event().map_err(|failed| bad(None, self.reason(&failed)))?;
+        self.evaluator.start_instant(self.timeline.since_start(time));
+        self.evaluator.event(index).map_err(|failed| bad(None, self.reason(&failed)))?;
+        if self.evaluator.is_quiet() {
+            return Ok(());
+        }
         self.evaluator.write(time, out)?;
         self.evaluator.end_instant().map_err(|failed| bad(None, self.reason(&failed)))
     }
@@ -188,12 +185,10 @@ impl Engine for CompiledEngine {
         let selected = self.select(out);
         selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
         let Evaluator { arrived, state, .. } = &mut self.evaluator;
-        arrived.resize_with(self.wanted.len(), Column::default);
-        for (column, array) in arrived.iter_mut().zip(events.rows.columns()) {
-            column.decode(array, &mut state.strings);
-        }
+        arrived.decode(events.rows.columns(), events.len(), &mut state.strings);
+        self.evaluator.places.inputs_moved = true;
         let done = (0..events.len()).try_for_each(|index| self.event(index, events.time(index), out));
-        self.evaluator.arrived.iter_mut().for_each(Column::clear);
+        self.evaluator.arrived.clear();
         done?;
         self.evaluator.tidy();
         Ok(())

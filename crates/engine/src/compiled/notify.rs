@@ -11,6 +11,8 @@ pub(super) enum Changed<'a> {
     Whole,
     /// What is kept for a key.
     Key(&'a [u64]),
+    /// What is kept for a group of a tally.
+    Group { tally: usize, group: usize },
     /// An instance of a stream in a family.
     Instance { family: usize, slot: u32 },
 }
@@ -62,20 +64,35 @@ pub(super) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], chang
 }
 
 /// Looks something up by the words of what has changed at some places.
-fn with_key<T>(
+#[inline]
+pub(super) fn with_key<T>(
     state: &State,
     changed: Changed<'_>,
     places: &[usize],
     look_up: impl FnOnce(&[u64]) -> T,
 ) -> T {
+    with_words(places, |place| word(state, changed, *place), look_up)
+}
+
+/// Looks something up by the words at some places.
+#[inline(always)]
+pub(super) fn with_words<T>(
+    places: &[usize],
+    word: impl Fn(&usize) -> u64,
+    look_up: impl FnOnce(&[u64]) -> T,
+) -> T {
     const FEW: usize = 8;
-    let words = places.iter().map(|place| word(state, changed, *place));
-    if places.len() > FEW {
-        return look_up(&words.collect::<Vec<_>>());
+    match places {
+        [] => look_up(&[]),
+        [place] => look_up(&[word(place)]),
+        [place, next] => look_up(&[word(place), word(next)]),
+        places if places.len() <= FEW => {
+            let mut key = [0; FEW];
+            key.iter_mut().zip(places).for_each(|(to, place)| *to = word(place));
+            look_up(&key[..places.len()])
+        }
+        places => look_up(&places.iter().map(word).collect::<Vec<_>>()),
     }
-    let mut key = [0; FEW];
-    key.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-    look_up(&key[..places.len()])
 }
 
 /// A word of the key of what has changed.
@@ -84,6 +101,7 @@ fn word(state: &State, changed: Changed<'_>, place: usize) -> u64 {
     match changed {
         Changed::Whole => 0,
         Changed::Key(words) => words[place],
+        Changed::Group { tally, group } => state.tallies[tally].key(group)[place],
         Changed::Instance { family, slot } => state.families[family].instances.params(slot)[place],
     }
 }

@@ -240,6 +240,23 @@ pub(super) struct TallyPlan {
     pub(super) fixed: Vec<Expression>,
 }
 
+impl TallyPlan {
+    /// Who reads a group and never goes away: families, and the words of a group's key that are their parameters.
+    pub(super) fn readers(&self, plan: &Plan) -> Vec<(usize, &[usize])> {
+        let mut readers = Vec::new();
+        for watcher in self.watchers.iter().flatten() {
+            let (Reader::Stream(stream), Who::Instance(places)) = (watcher.reader, &watcher.who) else {
+                continue;
+            };
+            let reader = (plan.streams[stream].family, places.as_slice());
+            if plan.families[reader.0].close.is_none() && !readers.contains(&reader) {
+                readers.push(reader);
+            }
+        }
+        readers
+    }
+}
+
 /// An aggregation that looks at every instance when it is read.
 #[derive(Clone, Debug)]
 pub(super) struct ScanPlan {

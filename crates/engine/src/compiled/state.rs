@@ -237,7 +237,7 @@ impl State {
             tallies: plan
                 .tallies
                 .iter()
-                .map(|tally| Tally::new(tally.places.len(), &tally.measures))
+                .map(|tally| Tally::new(tally.places.len(), &tally.measures, tally.readers(plan).len()))
                 .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
             now: 0,

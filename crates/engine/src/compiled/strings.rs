@@ -18,7 +18,12 @@ pub(super) struct Strings {
     table: HashTable<u32>,
     #[serde(skip)]
     hasher: DefaultHashBuilder,
+    /// Numbers that were given lately, by what is easily seen of their strings.
+    #[serde(skip)]
+    recent: [u32; RECENT],
 }
+
+const RECENT: usize = 32;
 
 /// The strings alone: the table beside them is another one in every process.
 impl fmt::Debug for Strings {
@@ -29,11 +34,28 @@ impl fmt::Debug for Strings {
 
 impl Strings {
     /// The number of a string.
+    #[inline]
     pub(super) fn intern(&mut self, bytes: &[u8]) -> u64 {
+        // Most strings are names of a few groups of people.
+        let look = match bytes {
+            [] => 0,
+            [first, .., last] => usize::from(*first) + 3 * usize::from(*last) + bytes.len(),
+            [only] => usize::from(*only),
+        };
+        let recent = self.recent[look % RECENT];
+        if self.stored.get(recent as usize).is_some_and(|stored| stored.as_deref() == Some(bytes)) {
+            return u64::from(recent);
+        }
+        let number = self.look_up(bytes);
+        self.recent[look % RECENT] = number;
+        u64::from(number)
+    }
+
+    fn look_up(&mut self, bytes: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(bytes);
         let stored = &self.stored;
         if let Some(found) = self.table.find(hash, |index| at(stored, *index) == bytes) {
-            return u64::from(*found);
+            return *found;
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.stored.push(None);
@@ -42,7 +64,7 @@ impl Strings {
         self.stored[index as usize] = Some(bytes.into());
         let (stored, hasher) = (&self.stored, &self.hasher);
         self.table.insert_unique(hash, index, |index| hasher.hash_one(at(stored, *index)));
-        u64::from(index)
+        index
     }
 
     pub(super) fn bytes(&self, number: u64) -> &[u8] {

@@ -4,12 +4,12 @@
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use super::exact::ExactSum;
-use super::extreme::Extreme;
+use super::extreme::{NOBODY, Order};
 use super::fault::Fault;
+use super::kept::Kept;
 use super::layout::Leaf;
-use super::scalar::{Scalar, as_words, decimal, number};
-use super::words::{hash, same};
+use super::scalar::{Scalar, number};
+use super::words::{copy, hash, same};
 
 /// What a tally keeps for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,73 +28,179 @@ pub(super) enum Measure {
     Covariance,
 }
 
+/// How a measure is kept in the words of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// It is the number of members.
+    Members,
+    /// How many are true: a word.
+    True,
+    /// The sum of whole numbers: two words, the low one first.
+    Whole { is_signed: bool },
+    /// The word of the smallest or largest, if there are members; whether there are many, whose ranks are kept
+    /// beside words; and the ranks of [a few](FEW_RANKS).
+    Winner(Order),
+    /// Not in words.
+    Beside,
+}
+
+impl Measure {
+    pub(super) fn form(self) -> Form {
+        match self {
+            Measure::Count => Form::Members,
+            Measure::All | Measure::Any => Form::True,
+            Measure::Min(leaf) => Form::Winner(Order { largest: false, leaf }),
+            Measure::Max(leaf) => Form::Winner(Order { largest: true, leaf }),
+            Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
+                Leaf::Float | Leaf::Decimal => Form::Beside,
+                leaf => Form::Whole { is_signed: leaf == Leaf::Int },
+            },
+            Measure::Variance | Measure::Deviation | Measure::Covariance => Form::Beside,
+        }
+    }
+}
+
+impl Form {
+    fn words(self) -> usize {
+        match self {
+            Form::Members | Form::Beside => 0,
+            Form::True => 1,
+            Form::Whole { .. } => 2,
+            Form::Winner(_) => RANKS + FEW_RANKS,
+        }
+    }
+}
+
+/// The words of a group: how many instances of it have a value, ...
+pub(super) const MEMBERS: usize = 0;
+/// ... whether it is anybody's, and not a free place, ...
+pub(super) const USED: usize = 1;
+/// ... and its key. Those of the measures follow, and then for each kind of reader the slot of the instance that
+/// reads the group, plus one, once somebody has looked for it.
+pub(super) const KEY: usize = 2;
+
+/// Of a winner: where it says that there are many, where the ranks of a few begin, and how many are a few.
+pub(super) const MANY: usize = 1;
+pub(super) const RANKS: usize = 2;
+pub(super) const FEW_RANKS: usize = 8;
+
+/// How many groups are remembered by a few bits of their keys.
+pub(super) const RECENT: usize = 16;
+
 /// The groups of a tally.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Tally {
     key_width: usize,
+    /// How many words a group has.
+    stride: usize,
+    /// For each measure where its words are.
+    cells: Vec<usize>,
+    words: Vec<u64>,
+    /// For each group what is not in its words, if there is such a thing.
+    beside: Vec<Beside>,
+    has_beside: bool,
     /// Whether a group needs to know which of its values are whose.
     has_places: bool,
-    keys: Vec<u64>,
-    groups: Vec<Group>,
     free: Vec<u32>,
     /// For each slot of the stream its place in the trees of its group.
     places: Vec<u32>,
     #[serde(skip)]
     table: HashTable<u32>,
+    /// Groups that somebody has looked for, by [`recent`].
+    #[serde(skip)]
+    recent: [u32; RECENT],
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-struct Group {
-    /// Whether it is anybody's, and not a free place.
-    is_used: bool,
-    /// How many instances have a value.
-    members: u64,
-    cells: Vec<Kept>,
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Beside {
+    kept: Vec<Kept>,
     free_places: Vec<u32>,
     next_place: u32,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-enum Kept {
-    Members,
-    True(u64),
-    /// Of whole numbers, to be told ...
-    Sum(i128),
-    /// ... or divided.
-    Whole(i128),
-    Float(Box<ExactSum>),
-    /// The sum, and whether it has become too large on the way.
-    Decimal(#[serde(with = "as_words")] rust_decimal::Decimal, bool),
-    Extreme(Extreme),
-    /// Sums of x and x².
-    Spread(Box<[ExactSum; 2]>),
-    /// Sums of x, y and xy.
-    Pairs(Box<[ExactSum; 3]>),
+/// By what a key is remembered.
+pub(super) fn recent(key: &[u64]) -> usize {
+    key.iter().fold(0_u64, |sum, word| sum.wrapping_mul(3).wrapping_add(*word)) as usize % RECENT
 }
 
 impl Tally {
-    pub(super) fn new(key_width: usize, measures: &[Measure]) -> Tally {
-        let needs_place = |measure: &Measure| matches!(measure, Measure::Min(_) | Measure::Max(_));
+    /// For so many kinds of readers.
+    pub(super) fn new(key_width: usize, measures: &[Measure], readers: usize) -> Tally {
+        let mut stride = KEY + key_width;
+        let cell = |measure: &Measure| {
+            let at = stride;
+            stride += measure.form().words();
+            at
+        };
+        let cells = measures.iter().map(cell).collect();
+        let form = |measure: &Measure| measure.form();
         Tally {
             key_width,
-            has_places: measures.iter().any(needs_place),
-            keys: Vec::new(),
-            groups: Vec::new(),
+            cells,
+            stride: stride + readers,
+            words: Vec::new(),
+            beside: Vec::new(),
+            has_beside: measures.iter().map(form).any(|form| matches!(form, Form::Winner(_) | Form::Beside)),
+            has_places: measures.iter().map(form).any(|form| matches!(form, Form::Winner(_))),
             free: Vec::new(),
             places: Vec::new(),
             table: HashTable::new(),
+            recent: [0; RECENT],
         }
+    }
+
+    /// How many words a group has.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Where in a group the words of a measure are.
+    pub(super) fn cell(&self, measure: usize) -> usize {
+        self.cells[measure]
+    }
+
+    /// Where the first group is in memory, until there is a new one; 0 if there is none.
+    pub(super) fn address(&mut self) -> usize {
+        if self.words.is_empty() { 0 } else { self.words.as_mut_ptr().expose_provenance() }
+    }
+
+    /// Where the numbers of recent groups are in memory.
+    pub(super) fn recent_address(&mut self) -> usize {
+        self.recent.as_mut_ptr().expose_provenance()
+    }
+
+    /// Where the places of instances in their groups are in memory, until there are more.
+    pub(super) fn places_address(&mut self) -> usize {
+        self.places.as_mut_ptr().expose_provenance()
+    }
+
+    /// Lets a group be found by its key without looking.
+    pub(super) fn remember(&mut self, group: usize) {
+        self.recent[recent(self.key(group))] = group as u32;
+    }
+
+    fn groups(&self) -> usize {
+        self.words.len() / self.stride
+    }
+
+    #[inline(always)]
+    fn is_used(&self, group: usize) -> bool {
+        self.words[group * self.stride + USED] != 0
+    }
+
+    #[inline(always)]
+    fn members(&self, group: usize) -> u64 {
+        self.words[group * self.stride + MEMBERS]
     }
 
     #[inline(always)]
     pub(super) fn find(&self, key: &[u64]) -> Option<usize> {
         const FEW: usize = 8;
         match key {
-            [] => (!self.groups.is_empty()).then_some(0),
+            [] => (!self.words.is_empty()).then_some(0),
             // Most often there are a few groups of people, and looking is faster than hashing.
-            [word] if self.keys.len() <= FEW => {
-                let mut groups = self.keys.iter().zip(&self.groups);
-                groups.position(|(key, group)| key == word && group.is_used)
+            [word] if self.words.len() <= FEW * self.stride => {
+                self.words.chunks_exact(self.stride).position(|group| group[KEY] == *word && group[USED] != 0)
             }
             _ => {
                 let is_it = |group: &u32| same(self.key(*group as usize), key);
@@ -113,43 +219,45 @@ impl Tally {
     }
 
     fn new_group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
-        let empty = Group {
-            is_used: true,
-            members: 0,
-            cells: measures.iter().map(|measure| Kept::new(*measure)).collect(),
-            free_places: Vec::new(),
-            next_place: 0,
-        };
         let group = match self.free.pop() {
             Some(group) => group as usize,
             None => {
-                self.keys.resize(self.keys.len() + self.key_width, 0);
-                self.groups.push(empty.clone());
-                self.groups.len() - 1
+                let group = self.groups();
+                self.words.resize((group + 1) * self.stride, 0);
+                if self.has_beside {
+                    self.beside.push(Beside::default());
+                }
+                group
             }
         };
-        self.groups[group] = empty;
-        self.keys[group * self.key_width..(group + 1) * self.key_width].copy_from_slice(key);
+        let words = &mut self.words[group * self.stride..(group + 1) * self.stride];
+        words.fill(0);
+        words[USED] = 1;
+        copy(key, &mut words[KEY..KEY + self.key_width]);
+        if self.has_beside {
+            let kept = measures.iter().map(|measure| Kept::new(*measure)).collect();
+            self.beside[group] = Beside { kept, ..Beside::default() };
+        }
         self.enter(group);
         group
     }
 
     /// Forgets a group that has no members left.
     pub(super) fn tidy(&mut self, group: usize) {
-        if self.groups[group].members > 0 || self.key_width == 0 {
+        if self.members(group) > 0 || self.key_width == 0 {
             return;
         }
         let entry = u32::try_from(group).unwrap_or(u32::MAX);
         if let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry) {
             found.remove();
         }
-        self.groups[group].is_used = false;
+        self.words[group * self.stride + USED] = 0;
         self.free.push(entry);
     }
 
     fn enter(&mut self, group: usize) {
-        let (keys, width) = (&self.keys, self.key_width);
-        let key = |group: usize| &keys[group * width..(group + 1) * width];
+        let (words, stride, width) = (&self.words, self.stride, self.key_width);
+        let key = |group: usize| &words[group * stride + KEY..][..width];
         let entry = u32::try_from(group).unwrap_or(u32::MAX);
         self.table.insert_unique(hash(key(group)), entry, |group| hash(key(*group as usize)));
     }
@@ -157,19 +265,28 @@ impl Tally {
     /// Builds the table anew once the groups have been read back.
     pub(super) fn index(&mut self) {
         self.table.clear();
-        (0..self.groups.len())
-            .filter(|group| self.groups[*group].is_used)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|group| self.enter(group));
+        for group in 0..self.groups() {
+            if self.is_used(group) {
+                self.enter(group);
+            }
+        }
     }
 
     pub(super) fn key(&self, group: usize) -> &[u64] {
-        &self.keys[group * self.key_width..(group + 1) * self.key_width]
+        &self.words[group * self.stride + KEY..][..self.key_width]
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &[u64]> {
-        (0..self.groups.len()).filter(|group| self.groups[*group].is_used).map(|group| self.key(group))
+        (0..self.groups()).filter(|group| self.is_used(*group)).map(|group| self.key(group))
+    }
+
+    /// The number of a group whose words are there in memory.
+    pub(super) fn number(&self, address: usize) -> usize {
+        (address - self.words.as_ptr().addr()) / (8 * self.stride)
+    }
+
+    pub(super) fn words_mut(&mut self, group: usize) -> &mut [u64] {
+        &mut self.words[group * self.stride..][..self.stride]
     }
 
     /// An instance of a group has a new value instead of its old one. A bit for each measure whose
@@ -182,52 +299,83 @@ impl Tally {
         old: Option<&[u64]>,
         new: Option<&[u64]>,
         measures: &[Measure],
-    ) -> Result<u64, Fault> {
+    ) -> u64 {
+        let place = if self.has_places { self.place(group, slot, old, new) } else { 0 };
+        let Tally { words, stride, cells, beside, has_beside, .. } = self;
+        let words = &mut words[group * *stride..][..*stride];
+        let kept = if *has_beside { beside[group].kept.as_mut_slice() } else { &mut [] };
+        let before = words[MEMBERS];
+        let members = before + u64::from(new.is_some()) - u64::from(old.is_some());
+        words[MEMBERS] = members;
+        let one = |value: Option<&[u64]>| value.map_or(0, |value| value[0]);
         let mut changed = 0;
-        let Tally { groups, places, has_places, .. } = self;
-        let group = &mut groups[group];
-        let members = group.members;
-        group.members = members + u64::from(new.is_some()) - u64::from(old.is_some());
-        let mut place = None;
-        if *has_places {
-            if places.len() <= slot as usize {
-                places.resize(slot as usize + 1, 0);
-            }
-            if old.is_none() {
-                places[slot as usize] = group.free_places.pop().unwrap_or_else(|| {
-                    group.next_place += 1;
-                    group.next_place - 1
-                });
-            }
-            place = Some(places[slot as usize]);
-            if new.is_none() {
-                group.free_places.extend(place);
-            }
-        }
-        for (index, (cell, measure)) in group.cells.iter_mut().zip(measures).enumerate() {
-            let other = cell.change(*measure, place.unwrap_or_default(), old, new)?;
+        for (index, (measure, cell)) in measures.iter().zip(cells.iter()).enumerate() {
+            let is_other = match measure.form() {
+                Form::Members => false,
+                Form::True => {
+                    words[*cell] = words[*cell] + one(new) - one(old);
+                    true
+                }
+                Form::Whole { is_signed } => {
+                    let sum = whole_at(words, *cell) + wide(one(new), is_signed) - wide(one(old), is_signed);
+                    (words[*cell], words[*cell + 1]) = (sum as u64, (sum >> 64) as u64);
+                    one(new) != one(old)
+                }
+                Form::Winner(order) => {
+                    let cell = &mut words[*cell..*cell + RANKS + FEW_RANKS];
+                    win(cell, order, &mut kept[index], place, new.map(|value| value[0]))
+                }
+                Form::Beside => {
+                    kept[index].change(old, new);
+                    true
+                }
+            };
             // A sum, an extreme or a truth value stays as it is where a member comes that does not
             // matter, unless it is the first or the last.
             let by_number = match measure {
-                Measure::Sum(_) | Measure::Min(_) | Measure::Max(_) => members.min(group.members) == 0,
+                Measure::Sum(_) | Measure::Min(_) | Measure::Max(_) => before.min(members) == 0,
                 _ => true,
             };
-            if other || (by_number && members != group.members) {
+            if is_other || (by_number && before != members) {
                 changed |= 1 << index;
             }
         }
-        Ok(changed)
+        changed
+    }
+
+    /// The place of an instance in the trees of its group, where it keeps it, gets one or gives it back.
+    #[inline]
+    fn place(&mut self, group: usize, slot: u32, old: Option<&[u64]>, new: Option<&[u64]>) -> u32 {
+        let Tally { places, beside, .. } = self;
+        let group = &mut beside[group];
+        if places.len() <= slot as usize {
+            places.resize(slot as usize + 1, 0);
+        }
+        let place = &mut places[slot as usize];
+        if old.is_none() {
+            *place = group.free_places.pop().unwrap_or_else(|| {
+                group.next_place += 1;
+                group.next_place - 1
+            });
+        }
+        if new.is_none() {
+            group.free_places.push(*place);
+        }
+        *place
     }
 
     /// What a measure says, if that is a word that is at hand.
     #[inline(always)]
-    pub(super) fn word(&self, group: usize, index: usize) -> Option<u64> {
-        let group = &self.groups[group];
-        match &group.cells[index] {
-            _ if group.members == 0 => None,
-            Kept::Members => Some(group.members),
-            Kept::Sum(sum) if (0..=i128::from(i64::MAX)).contains(sum) => Some(*sum as u64),
-            Kept::Extreme(tree) => tree.word(),
+    pub(super) fn word(&self, group: usize, index: usize, measure: Measure) -> Option<u64> {
+        let words = &self.words[group * self.stride..][..self.stride];
+        let cell = self.cells[index];
+        match measure {
+            _ if words[MEMBERS] == 0 => None,
+            Measure::Count => Some(words[MEMBERS]),
+            Measure::Min(_) | Measure::Max(_) => Some(words[cell]),
+            Measure::Sum(leaf) if leaf != Leaf::Float && leaf != Leaf::Decimal => {
+                (words[cell + 1] == 0 && words[cell] >> 63 == 0).then_some(words[cell])
+            }
             _ => None,
         }
     }
@@ -239,34 +387,55 @@ impl Tally {
         index: usize,
         measure: Measure,
     ) -> Result<Option<Scalar>, Fault> {
-        let group = group.map(|group| &self.groups[group]).filter(|group| group.members > 0);
+        let group = group.filter(|group| self.members(*group) > 0);
         let Some(group) = group else { return Ok(empty(measure)) };
-        let count = group.members as f64;
-        let value = match (&group.cells[index], measure) {
-            (Kept::Members, _) => Scalar::UInt(group.members),
-            (Kept::True(yes), Measure::All) => Scalar::Bool(*yes == group.members),
-            (Kept::True(yes), _) => Scalar::Bool(*yes > 0),
-            (Kept::Extreme(tree), Measure::Min(leaf) | Measure::Max(leaf)) => {
-                return Ok(tree.word().map(|word| Scalar::read(&[word], leaf)));
+        let (words, cell) = (&self.words[group * self.stride..][..self.stride], self.cells[index]);
+        let members = words[MEMBERS];
+        let count = members as f64;
+        let kept = self.beside.get(group).map_or(&Kept::Nothing, |beside| &beside.kept[index]);
+        let value = match (measure, kept) {
+            (Measure::Count, _) => Scalar::UInt(members),
+            (Measure::All, _) => Scalar::Bool(words[cell] == members),
+            (Measure::Any, _) => Scalar::Bool(words[cell] > 0),
+            (Measure::Min(leaf) | Measure::Max(leaf), _) => Scalar::read(&[words[cell]], leaf),
+            (Measure::Sum(leaf), Kept::Nothing) => whole(whole_at(words, cell), leaf)?,
+            (Measure::Average(leaf), Kept::Nothing) => {
+                whole(whole_at(words, cell) / i128::from(members), leaf)?
             }
-            (Kept::Sum(sum), Measure::Sum(leaf)) => whole(*sum, leaf)?,
-            (Kept::Whole(sum), Measure::Average(leaf)) => whole(sum / i128::from(group.members), leaf)?,
-            (Kept::Float(sum), Measure::Average(_)) => number(sum.value() / count)?,
-            (Kept::Float(sum), _) => number(sum.value())?,
-            (Kept::Decimal(_, true), _) => return Err(Fault::DecimalOverflow),
-            (Kept::Decimal(sum, _), Measure::Average(_)) => {
-                Scalar::Decimal(*sum).div(Scalar::Decimal(group.members.into()))?
+            (Measure::Average(_), Kept::Float(sum)) => number(sum.value() / count)?,
+            (_, Kept::Float(sum)) => number(sum.value())?,
+            (_, Kept::Decimal(_, true)) => return Err(Fault::DecimalOverflow),
+            (Measure::Average(_), Kept::Decimal(sum, _)) => {
+                Scalar::Decimal(*sum).div(Scalar::Decimal(members.into()))?
             }
-            (Kept::Decimal(sum, _), _) => Scalar::Decimal(*sum),
-            (Kept::Spread(sums), measure) => {
-                let variance = moment(count, &sums[0], &sums[0], &sums[1]).max(0.0);
-                number(if measure == Measure::Deviation { variance.sqrt() } else { variance })?
+            (_, Kept::Decimal(sum, _)) => Scalar::Decimal(*sum),
+            (measure, kept) => {
+                let moment = kept.moment(count).unwrap_or_default();
+                number(if measure == Measure::Deviation { moment.sqrt() } else { moment })?
             }
-            (Kept::Pairs(sums), _) => number(moment(count, &sums[0], &sums[1], &sums[2]))?,
-            _ => return Ok(None),
         };
         Ok(Some(value))
     }
+}
+
+/// Somebody has another value, or none: whether there is another winner.
+#[inline]
+fn win(cell: &mut [u64], order: Order, many: &mut Kept, place: u32, value: Option<u64>) -> bool {
+    let before = cell[0];
+    if cell[MANY] == 0 && (place as usize) < FEW_RANKS {
+        cell[RANKS + place as usize] = value.map_or(NOBODY, |value| order.rank(value));
+        let winner = cell[RANKS..].iter().copied().fold(NOBODY, u64::max);
+        cell[0] = order.word(winner);
+    } else if let Kept::Extreme(tree) = many {
+        if std::mem::replace(&mut cell[MANY], 1) == 0 {
+            for (place, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NOBODY) {
+                tree.set(place, Some(order.word(*rank)));
+            }
+        }
+        tree.set(place, value);
+        cell[0] = tree.word().unwrap_or_default();
+    }
+    cell[0] != before
 }
 
 fn empty(measure: Measure) -> Option<Scalar> {
@@ -280,124 +449,23 @@ fn empty(measure: Measure) -> Option<Scalar> {
     }
 }
 
+/// The sum that two words are.
+#[inline(always)]
+fn whole_at(words: &[u64], cell: usize) -> i128 {
+    i128::from(words[cell + 1].cast_signed()) << 64 | i128::from(words[cell])
+}
+
+#[inline(always)]
+fn wide(word: u64, is_signed: bool) -> i128 {
+    if is_signed { i128::from(word.cast_signed()) } else { i128::from(word) }
+}
+
 fn whole(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
     match leaf {
         Leaf::Int => i64::try_from(value).map(Scalar::Int),
         _ => u64::try_from(value).map(Scalar::UInt),
     }
     .map_err(|_| Fault::Overflow)
-}
-
-/// The mean of (x - mean of x)·(y - mean of y), from exact sums: n·Σxy - Σx·Σy over n², with twice
-/// the digits of a float, so that what cancels does not take the result with it.
-fn moment(count: f64, x: &ExactSum, y: &ExactSum, xy: &ExactSum) -> f64 {
-    let product = |a: (f64, f64), b: (f64, f64)| {
-        let high = a.0 * b.0;
-        let low = a.0.mul_add(b.0, -high) + (a.0 * b.1 + a.1 * b.0);
-        (high, low)
-    };
-    let first = product((count, 0.0), xy.pair());
-    let second = product(x.pair(), y.pair());
-    ((first.0 - second.0) + (first.1 - second.1)) / (count * count)
-}
-
-impl Kept {
-    fn new(measure: Measure) -> Kept {
-        match measure {
-            Measure::Count => Kept::Members,
-            Measure::All | Measure::Any => Kept::True(0),
-            Measure::Min(leaf) => Kept::Extreme(Extreme::new(false, leaf)),
-            Measure::Max(leaf) => Kept::Extreme(Extreme::new(true, leaf)),
-            Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
-                Leaf::Float => Kept::Float(Box::default()),
-                Leaf::Decimal => Kept::Decimal(rust_decimal::Decimal::ZERO, false),
-                _ if matches!(measure, Measure::Sum(_)) => Kept::Sum(0),
-                _ => Kept::Whole(0),
-            },
-            Measure::Variance | Measure::Deviation => Kept::Spread(Box::default()),
-            Measure::Covariance => Kept::Pairs(Box::default()),
-        }
-    }
-
-    /// Whether the result may be another one now.
-    #[inline(always)]
-    fn change(
-        &mut self,
-        measure: Measure,
-        place: u32,
-        old: Option<&[u64]>,
-        new: Option<&[u64]>,
-    ) -> Result<bool, Fault> {
-        match self {
-            Kept::Members => return Ok(false),
-            Kept::True(count) => {
-                let one = |words: Option<&[u64]>| words.map_or(0, |words| words[0]);
-                *count = *count + one(new) - one(old);
-            }
-            Kept::Sum(sum) | Kept::Whole(sum) => {
-                let signed = matches!(measure, Measure::Sum(Leaf::Int) | Measure::Average(Leaf::Int));
-                let one = |words: Option<&[u64]>| {
-                    words.map_or(0, |words| {
-                        if signed { i128::from(words[0].cast_signed()) } else { i128::from(words[0]) }
-                    })
-                };
-                let by = one(new) - one(old);
-                *sum += by;
-                return Ok(by != 0);
-            }
-            Kept::Extreme(tree) => {
-                return Ok(tree.set(place, new.map(|words| words[0])));
-            }
-            _ => return Ok(self.change_rare(old, new)),
-        }
-        Ok(true)
-    }
-
-    fn change_rare(&mut self, old: Option<&[u64]>, new: Option<&[u64]>) -> bool {
-        let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
-        match self {
-            Kept::Members | Kept::True(_) | Kept::Sum(_) | Kept::Whole(_) | Kept::Extreme(_) => {}
-            Kept::Float(sum) => {
-                old.into_iter().for_each(|words| sum.remove(float(words, 0)));
-                new.into_iter().for_each(|words| sum.add(float(words, 0)));
-            }
-            Kept::Decimal(sum, is_lost) => {
-                let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
-                let total =
-                    kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
-                // Said when it is read: whoever does not read it need not fail.
-                *is_lost |= total.is_none();
-                *sum = total.unwrap_or(*sum);
-            }
-            Kept::Spread(sums) => {
-                let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
-                    let x = float(words, 0);
-                    change(&mut sums[0], x);
-                    product(x, x).into_iter().for_each(|part| change(&mut sums[1], part));
-                };
-                old.into_iter().for_each(|words| each(words, ExactSum::remove));
-                new.into_iter().for_each(|words| each(words, ExactSum::add));
-            }
-            Kept::Pairs(sums) => {
-                let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
-                    let (x, y) = (float(words, 0), float(words, 1));
-                    change(&mut sums[0], x);
-                    change(&mut sums[1], y);
-                    product(x, y).into_iter().for_each(|part| change(&mut sums[2], part));
-                };
-                old.into_iter().for_each(|words| each(words, ExactSum::remove));
-                new.into_iter().for_each(|words| each(words, ExactSum::add));
-            }
-        }
-        true
-    }
-}
-
-/// A product as the sum of two floats, without error.
-fn product(a: f64, b: f64) -> [f64; 2] {
-    let high = a * b;
-    let low = a.mul_add(b, -high);
-    [high, if low.is_finite() { low } else { 0.0 }]
 }
 
 #[cfg(test)]
@@ -415,7 +483,7 @@ mod tests {
             Measure::Average(Leaf::Float),
             Measure::Variance,
         ];
-        let mut tally = Tally::new(1, &measures);
+        let mut tally = Tally::new(1, &measures, 0);
         let mut values: Vec<Option<f64>> = vec![None; 40];
         let mut random = 1_u64;
         for step in 0..4000 {
@@ -426,15 +494,8 @@ mod tests {
             let words = |value: Option<f64>| value.map(|value| [value.to_bits()]);
             let old = std::mem::replace(&mut values[slot], new);
             let (old, new) = (words(old), words(new));
-            tally
-                .change(
-                    group,
-                    slot as u32,
-                    old.as_ref().map(|w| &w[..]),
-                    new.as_ref().map(|w| &w[..]),
-                    &measures,
-                )
-                .unwrap();
+            let (old, new) = (old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]));
+            tally.change(group, slot as u32, old, new, &measures);
             if step % 7 != 0 {
                 continue;
             }

@@ -12,10 +12,22 @@ impl Reaction {
     pub(super) fn new(_: &Evaluator, _: u128, _: &[Step]) -> Option<Reaction> {
         None
     }
+
+    pub(super) fn entry(&self) -> Infallible {
+        self.0
+    }
+}
+
+/// Where machine code would find things.
+#[derive(Default)]
+pub(super) struct Places {
+    pub(super) inputs_moved: bool,
+    pub(super) slots_moved: bool,
+    pub(super) groups_moved: bool,
 }
 
 impl Evaluator {
-    pub(super) fn react(&mut self, reaction: &Reaction) -> Result<(), Box<Failed>> {
-        match reaction.0 {}
+    pub(super) fn react(&mut self, entry: Infallible, _: usize) -> Result<(), Box<Failed>> {
+        match entry {}
     }
 }

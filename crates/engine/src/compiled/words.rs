@@ -51,3 +51,46 @@ pub(super) fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
         (product as u64) ^ ((product >> 64) as u64) ^ SEED
     })
 }
+
+/// An entry of a table: a number, and enough of the hash of its words that they need not be looked at again.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) number: u32,
+    half: u32,
+}
+
+impl Entry {
+    #[inline(always)]
+    pub(super) fn new(number: u32, hash: u64) -> Entry {
+        Entry { number, half: half(hash) }
+    }
+
+    /// The hash that tables know it by.
+    #[inline(always)]
+    pub(super) fn hash(&self) -> u64 {
+        whole(self.half)
+    }
+
+    /// Whether it can be the entry of words with this hash.
+    #[inline(always)]
+    pub(super) fn may_be(&self, hash: u64) -> bool {
+        self.half == half(hash)
+    }
+}
+
+/// The hash by which tables know words.
+#[inline(always)]
+pub(super) fn table_hash(words: impl Iterator<Item = u64>) -> u64 {
+    whole(half(hash_of(words)))
+}
+
+#[inline(always)]
+fn half(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// Tables take bits from both ends.
+#[inline(always)]
+fn whole(half: u32) -> u64 {
+    u64::from(half) << 32 | u64::from(half)
+}

@@ -6,10 +6,10 @@
 use super::super::fault::Fault;
 use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Step};
-use super::super::lane::mark_one;
+use super::super::lane::{Watch, mark_all};
 use super::super::machine::{Failure, hold as hold_into, read_tally as read_tally_into, sync as sync_into};
-use super::super::notify::{Changed, notify};
-use super::super::plan::Watcher;
+use super::super::notify::{Changed, notify, with_words};
+use super::super::tally::{KEY, Tally};
 use super::Context;
 
 /// There is no such slot.
@@ -41,7 +41,8 @@ pub(super) unsafe extern "sysv64" fn step(context: *mut Context, step: *const St
     // SAFETY: as the module says; the reaction that is running owns the step.
     let (evaluator, step) = unsafe { (evaluator(context), &*step) };
     let done = evaluator.step(step);
-    moved(context, evaluator);
+    // SAFETY: as the module says.
+    unsafe { (*context).renew(evaluator) };
     status(evaluator, done)
 }
 
@@ -49,15 +50,27 @@ pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let done = evaluator.spawn(family as usize);
-    moved(context, evaluator);
+    if evaluator.places.slots_moved {
+        // SAFETY: as the module says.
+        unsafe { (*context).renew(evaluator) };
+    }
     status(evaluator, done)
 }
 
-/// Slots may be somewhere else now.
-fn moved(context: *mut Context, evaluator: &mut Evaluator) {
-    evaluator.find_slots();
+/// An input has a value, to be remembered beside others or counted in a window.
+pub(super) unsafe extern "sysv64" fn accept(context: *mut Context, input: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { (*context).slots = evaluator.slots.as_ptr() };
+    let (evaluator, row) = unsafe { (evaluator(context), (*context).row) };
+    let done = evaluator.accept(input as usize, row);
+    status(evaluator, done)
+}
+
+/// An input has another value.
+pub(super) unsafe extern "sysv64" fn tell_readers(context: *mut Context, input: u64) -> u64 {
+    // SAFETY: as the module says.
+    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
+    notify(state, plan, &plan.input_watchers[input as usize], Changed::Whole);
+    0
 }
 
 /// The instance of a family that a route leads to, with a key in the frame.
@@ -80,8 +93,9 @@ pub(super) unsafe extern "sysv64" fn find(context: *mut Context, family: u64, ro
     }
 }
 
-/// An instance has another value: the tally hears of it. `which` is the stream and the number of its tally.
-pub(super) unsafe extern "sysv64" fn change(
+/// An instance has another value: the tally counts it. A bit for each measure that may be another one; the group is
+/// in the context. `which` is the stream and the number of its tally.
+pub(super) unsafe extern "sysv64" fn count(
     context: *mut Context,
     which: u64,
     slot: u64,
@@ -91,12 +105,76 @@ pub(super) unsafe extern "sysv64" fn change(
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    let (stream, number) = ((which >> 32) as usize, which as u32 as usize);
-    let Evaluator { plan, state, lanes, .. } = evaluator;
+    let Evaluator { plan, state, lanes, places, .. } = evaluator;
+    let (stream, number) = split(which);
     let Some(lane) = &lanes[stream] else { return 0 };
-    let old = (had != 0).then_some(old);
-    let done = lane.tallies[number].change(plan, state, lane.family, slot as u32, old, new);
-    status(evaluator, done.map_err(|fault| Failed::outside(stream, fault)))
+    let (feed, old) = (&lane.tallies[number], (had != 0).then_some(old));
+    let of = |tally: &mut Tally| [tally.address(), tally.places_address()];
+    let before = of(&mut state.tallies[feed.tally]);
+    let (group, changed) = feed.count(plan, state, lane.family, slot as u32, old, new);
+    let tally = &mut state.tallies[feed.tally];
+    // SAFETY: as the module says.
+    unsafe { (*context).found = tally.words_mut(group).as_mut_ptr() };
+    if of(tally) != before {
+        places.groups_moved = true;
+        // SAFETY: as the module says.
+        unsafe { (*context).renew(evaluator) };
+    }
+    changed
+}
+
+/// The words of the group that an instance belongs to, which is new if need be.
+pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> *mut u64 {
+    // SAFETY: as the module says.
+    let evaluator = unsafe { evaluator(context) };
+    let Evaluator { plan, state, lanes, places, .. } = evaluator;
+    let (stream, number) = split(which);
+    let Some(lane) = &lanes[stream] else { return std::ptr::null_mut() };
+    let feed = &lane.tallies[number];
+    let group = feed.group(plan, state, lane.family, slot as u32);
+    let tally = &mut state.tallies[feed.tally];
+    tally.remember(group);
+    let words = tally.words_mut(group).as_mut_ptr();
+    places.groups_moved = true;
+    // SAFETY: as the module says.
+    unsafe { (*context).renew(evaluator) };
+    words
+}
+
+fn split(which: u64) -> (usize, usize) {
+    ((which >> 32) as usize, which as u32 as usize)
+}
+
+/// The slot, plus one, of the instance that reads a group and never goes away; 0 if it is not there yet. `which` is
+/// the tally and the number of the reader; `group` says where its words are.
+pub(super) unsafe extern "sysv64" fn find_reader(context: *mut Context, which: u64, group: usize) -> u64 {
+    // SAFETY: as the module says.
+    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
+    let (tally, number) = split(which);
+    let readers = plan.tallies[tally].readers(plan);
+    let (family, places) = readers[number];
+    let (instances, tally) = (&state.families[family].instances, &mut state.tallies[tally]);
+    let group = tally.number(group);
+    let words = tally.words_mut(group);
+    let found = with_words(places, |place| words[KEY + *place], |key| instances.find(key));
+    let kept = found.map_or(0, |slot| u64::from(slot) + 1);
+    words[words.len() - readers.len() + number] = kept;
+    kept
+}
+
+/// Somebody must look again because a group has changed.
+pub(super) unsafe extern "sysv64" fn tell_group_watcher(
+    context: *mut Context,
+    watch: *const Watch,
+    tally: u64,
+    group: usize,
+) -> u64 {
+    // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
+    let (Evaluator { plan, state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
+    let tally = tally as usize;
+    let group = state.tallies[tally].number(group);
+    mark_all(plan, state, std::slice::from_ref(watch), Changed::Group { tally, group });
+    0
 }
 
 /// An instance must be evaluated again, and is not the only one, or all are.
@@ -108,30 +186,21 @@ pub(super) unsafe extern "sysv64" fn mark(context: *mut Context, stream: u64, sl
     0
 }
 
-/// The instance must be evaluated again whose only parameter is a word.
-pub(super) unsafe extern "sysv64" fn mark_word(context: *mut Context, stream: u64, word: u64) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let of = &plan.streams[stream as usize];
-    mark_one(state, stream as usize, of.family, of.member.state(), word);
-    0
-}
-
 /// Somebody else must look again because a stream has changed.
 pub(super) unsafe extern "sysv64" fn tell_watcher(
     context: *mut Context,
-    watcher: *const Watcher,
+    watch: *const Watch,
     stream: u64,
     slot: u64,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { plan, state, .. }, watcher) = unsafe { (evaluator(context), &*watcher) };
+    let (Evaluator { plan, state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
     let of = &plan.streams[stream as usize];
     let changed = match of.cell {
         Some(_) => Changed::Whole,
         None => Changed::Instance { family: of.family, slot: slot as u32 },
     };
-    notify(state, plan, std::slice::from_ref(watcher), changed);
+    mark_all(plan, state, std::slice::from_ref(watch), changed);
     0
 }
 
@@ -174,7 +243,9 @@ pub(super) unsafe extern "sysv64" fn read_tally(
 ) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let (plan, tally) = (&plan.tallies[tally as usize], &state.tallies[tally as usize]);
+    let (plan, tally) = (&plan.tallies[tally as usize], &mut state.tallies[tally as usize]);
+    let group = tally.find(&state.frame[key as usize..][..plan.places.len()]);
+    group.into_iter().for_each(|group| tally.remember(group));
     fault(read_tally_into(plan, tally, &mut state.frame, measure as usize, key as u16, to as u16))
 }
 

@@ -1,45 +1,116 @@
 //! Machine code for what is done at an event.
 //!
 //! An event with certain inputs leads to the same steps each time, on words whose places are known. Once such
-//! events have come often enough, their steps become a [`Reaction`]: [`reaction`] writes the steps, [`program`] the
-//! expressions in them, and [`memory`] lets them be run. What is rare or long is a call back into Rust ([`calls`]).
+//! events have come often enough, their steps become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
+//! a new value leads to, [`groups`] how tallies hear of it, [`program`] the expressions, and [`memory`] lets all that
+//! be run. What is rare or long is a call back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
-//! so: differential tests run both. It reads and writes three kinds of memory, all through the [`Context`] that
-//! it is given: the frame, the slots of instances, and what the state of a stream says about who must be evaluated.
-//! It relies on this:
+//! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is
+//! given: the frame, the inputs of the batch, the slots of instances, the groups of tallies, and what the state of a
+//! stream says about who must be evaluated. It relies on this:
 //!
 //! - Places in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
-//! - Slots move when an instance is spawned and at no other time: every call that may spawn finds them anew.
+//! - Slots move when an instance is spawned, groups when there is a new one, inputs with the next batch, and at no
+//!   other time. Whoever does that says so in [`Places`], and things are found anew before machine code goes on.
 //! - A reaction is dropped when what it was written for is no longer so: who is told, and of what.
 
 mod calls;
+mod evaluation;
+mod groups;
 mod memory;
 mod program;
 mod reaction;
 
 use super::instant::Evaluator;
-use super::state::StreamState;
+use super::state::{FamilyState, StreamState};
+use super::tally::Tally;
 pub(super) use reaction::Reaction;
 
-/// After how many events with the same inputs machine code is worth its price, which is about a millisecond.
+/// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
 pub(super) const OFTEN: u32 = 1000;
 
 /// What a reaction is given.
 #[repr(C)]
-struct Context {
+pub(super) struct Context {
     evaluator: *mut Evaluator,
     frame: *mut u64,
     streams: *mut StreamState,
-    /// For each family where its slots are.
-    slots: *const usize,
+    /// The row of the batch.
+    row: usize,
+    /// For each input where its words are.
+    inputs: *const usize,
+    /// For each family where its slots are, and the numbers of those that somebody tried to spawn again.
+    slots: *const [usize; 2],
+    /// For each tally where its groups are, the numbers of those that were found last, and the places of instances.
+    groups: *const [usize; 3],
+    /// The words of the group that was found by a call.
+    found: *mut u64,
+}
+
+/// Where things are in memory.
+pub(super) struct Places {
+    inputs: Vec<usize>,
+    slots: Vec<[usize; 2]>,
+    groups: Vec<[usize; 3]>,
+    /// What must be found anew.
+    pub(super) inputs_moved: bool,
+    pub(super) slots_moved: bool,
+    pub(super) groups_moved: bool,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        let (inputs, slots, groups) = (Vec::new(), Vec::new(), Vec::new());
+        Places { inputs, slots, groups, inputs_moved: true, slots_moved: true, groups_moved: true }
+    }
 }
 
 impl Evaluator {
-    /// Finds out where the slots of instances are now.
-    fn find_slots(&mut self) {
-        let Evaluator { slots, state, .. } = self;
-        slots.clear();
-        slots.extend(state.families.iter_mut().map(|family| family.instances.address()));
+    /// Finds what has moved.
+    #[inline]
+    fn find_places(&mut self) {
+        let Evaluator { places, state, arrived, .. } = self;
+        if std::mem::take(&mut places.inputs_moved) {
+            places.inputs.clear();
+            places.inputs.extend(arrived.columns.iter_mut().map(|column| column.address()));
+        }
+        if std::mem::take(&mut places.slots_moved) {
+            places.slots.clear();
+            let address =
+                |family: &mut FamilyState| [family.instances.address(), family.instances.recent_address()];
+            places.slots.extend(state.families.iter_mut().map(address));
+        }
+        if std::mem::take(&mut places.groups_moved) {
+            places.groups.clear();
+            let address =
+                |tally: &mut Tally| [tally.address(), tally.recent_address(), tally.places_address()];
+            places.groups.extend(state.tallies.iter_mut().map(address));
+        }
+    }
+}
+
+impl Context {
+    /// For a row of the batch.
+    fn new(evaluator: &mut Evaluator, row: usize) -> Context {
+        evaluator.find_places();
+        Context {
+            frame: evaluator.state.frame.as_mut_ptr(),
+            streams: evaluator.state.streams.as_mut_ptr(),
+            row,
+            inputs: evaluator.places.inputs.as_ptr(),
+            slots: evaluator.places.slots.as_ptr(),
+            groups: evaluator.places.groups.as_ptr(),
+            found: std::ptr::null_mut(),
+            evaluator,
+        }
+    }
+
+    /// After a call that may have moved things.
+    #[inline]
+    fn renew(&mut self, evaluator: &mut Evaluator) {
+        evaluator.find_places();
+        self.slots = evaluator.places.slots.as_ptr();
+        self.groups = evaluator.places.groups.as_ptr();
     }
 }

@@ -10,15 +10,19 @@ use super::super::code::{Op, Slot};
 use super::super::fault::Fault;
 use super::super::instances::Member;
 use super::super::plan::Plan;
+use super::super::tally::Tally;
 use super::calls;
+use super::groups::is_at_hand;
 
 /// Where a value of so many words is copied word by word.
-const NARROW: usize = 8;
+pub(super) const NARROW: usize = 8;
 
 /// Writes instructions.
 pub(super) struct Writer<'p, 'f> {
     pub(super) builder: FunctionBuilder<'f>,
     pub(super) plan: &'p Plan,
+    /// Tallies, as far as they say where things are.
+    pub(super) tallies: &'p [Tally],
     /// The inputs of the event.
     pub(super) present: u128,
     pub(super) context: Value,
@@ -71,12 +75,12 @@ pub(super) fn is_native(plan: &Plan, program: usize, family: Option<usize>) -> b
 impl<'p, 'f> Writer<'p, 'f> {
     pub(super) fn new(
         builder: FunctionBuilder<'f>,
-        plan: &'p Plan,
+        (plan, tallies): (&'p Plan, &'p [Tally]),
         present: u128,
         [context, frame, streams]: [Value; 3],
         failed: Block,
     ) -> Writer<'p, 'f> {
-        Writer { builder, plan, present, context, frame, streams, failed, signatures: [None; 7] }
+        Writer { builder, plan, tallies, present, context, frame, streams, failed, signatures: [None; 7] }
     }
 
     /// Writes a program, which goes on at `yields` or at `ends`.
@@ -274,9 +278,19 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.fail_with(run, at, fault);
             }
             Op::Tally { tally, measure, key, to } => {
+                let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
+                let number = [tally as usize, measure as usize];
+                if is_at_hand(self.plan.tallies[number[0]].measures[number[1]]) {
+                    self.say(&self.tallies[number[0]], number, key, to, [done, otherwise]);
+                } else {
+                    self.builder.ins().jump(otherwise, &[]);
+                }
+                self.builder.switch_to_block(otherwise);
                 let arguments = [tally.into(), measure.into(), key.into(), to.into()];
                 let fault = self.call(calls::read_tally as *const u8, &arguments);
                 self.fail_with(run, at, fault);
+                self.builder.ins().jump(done, &[]);
+                self.builder.switch_to_block(done);
             }
             Op::Own { stream, to } => self.own(run, stream, 0, to),
             Op::PastOfOwn { stream, back, to } => self.own(run, stream, back as usize - 1, to),

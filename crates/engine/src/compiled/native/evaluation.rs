@@ -1,0 +1,285 @@
+//! New values, and what follows from them.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::super::code::Slot;
+use super::super::instances::PARAMS;
+use super::super::lane::{Home, Lane, Watch};
+use super::super::state::{Dirty, StreamState};
+use super::calls;
+use super::groups::{Change, Changed};
+use super::program::{Instance, Run};
+use super::reaction::Scribe;
+
+impl<'e> Scribe<'e, '_> {
+    /// What [`Evaluator::evaluate_one`] does.
+    pub(super) fn evaluate(&mut self, stream: usize, lane: &'e Lane, instance: Option<Instance>) {
+        if let Some(instance) = instance {
+            for at in 0..lane.params {
+                let word = self.writer.load(I64, instance.words, 8 * (PARAMS + at));
+                self.writer.put(lane.own + at as Slot, word);
+            }
+        }
+        let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
+        match (lane.home, instance) {
+            (Home::Cell { present, fresh, value }, _) => {
+                self.writer.builder.switch_to_block(yields);
+                self.push_cell(stream, lane, [present, fresh, value]);
+                self.writer.builder.ins().jump(done, &[]);
+                self.writer.builder.switch_to_block(ends);
+                self.holds(stream, lane, None, false);
+                self.again(stream, lane, None, [false, false]);
+            }
+            (Home::Slot { state, value }, Some(instance)) => {
+                self.writer.builder.switch_to_block(yields);
+                self.push_instance(stream, lane, instance, [state, value]);
+                self.writer.builder.ins().jump(done, &[]);
+                self.writer.builder.switch_to_block(ends);
+                let flags = self.writer.load(I64, instance.words, 8 * state);
+                let others = self.writer.builder.ins().band_imm(flags, !calls::HOLDS.cast_signed());
+                self.writer.store(others, instance.words, 8 * state);
+                self.held(stream, lane, instance, flags, false);
+                self.again(stream, lane, Some(instance), [false, false]);
+            }
+            (Home::Slot { .. }, None) => {}
+        }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// A stream without instances has a value.
+    fn push_cell(&mut self, stream: usize, lane: &'e Lane, [present, fresh, value]: [Slot; 3]) {
+        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let new = self.writer.word(lane.result);
+        let (had, old) = (self.writer.word(present), self.writer.word(value));
+        self.holds(stream, lane, None, true);
+        let one = self.writer.number(1);
+        if !lane.remembers {
+            self.writer.put(fresh, one);
+        }
+        let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.writer.builder.ins().band(had, is_old);
+        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.writer.builder.switch_to_block(changed);
+        self.writer.put(present, one);
+        self.writer.put(fresh, one);
+        self.writer.put(value, new);
+        self.fresh.push(fresh);
+        lane.watchers.iter().for_each(|watch| self.mark(stream, watch, None));
+        self.again(stream, lane, None, [true, true]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(same);
+        self.again(stream, lane, None, [true, false]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// An instance has a value.
+    fn push_instance(
+        &mut self,
+        stream: usize,
+        lane: &'e Lane,
+        instance: Instance,
+        [state, value]: [usize; 2],
+    ) {
+        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let new = self.writer.word(lane.result);
+        let flags = self.writer.load(I64, instance.words, 8 * state);
+        let old = self.writer.load(I64, instance.words, 8 * value);
+        let now = self.writer.builder.ins().bor_imm(flags, (calls::HOLDS | 1 << 32).cast_signed());
+        self.writer.store(now, instance.words, 8 * state);
+        self.writer.store(new, instance.words, 8 * value);
+        self.held(stream, lane, instance, flags, true);
+        let had = self.writer.builder.ins().ushr_imm(flags, 32);
+        let has_old = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.writer.builder.ins().band(has_old, is_old);
+        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.writer.builder.switch_to_block(changed);
+        for (number, feed) in lane.tallies.iter().enumerate() {
+            let which = (stream as u64) << 32 | number as u64;
+            let tally = &self.evaluator.state.tallies[feed.tally];
+            let changed = self.writer.count(tally, feed, which, instance, Change { had, old, new });
+            for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
+                self.mark_readers(feed.tally, changed, watchers);
+            }
+        }
+        lane.watchers.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
+        self.again(stream, lane, Some(instance), [true, true]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(same);
+        self.again(stream, lane, Some(instance), [true, false]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// Notes whether a stream without instances holds a value.
+    fn holds(&mut self, stream: usize, lane: &Lane, instance: Option<Instance>, yields: bool) {
+        let at = of(stream) + offset_of!(StreamState, holds);
+        let held = self.writer.load(I8, self.writer.streams, at);
+        let now = self.writer.byte(yields.into());
+        self.writer.store(now, self.writer.streams, at);
+        if lane.repeats {
+            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
+            self.hold_if(stream, is_other, instance, yields);
+        }
+    }
+
+    /// The same for an instance, whose flags were these.
+    fn held(&mut self, stream: usize, lane: &Lane, instance: Instance, flags: Value, yields: bool) {
+        if lane.repeats {
+            let held = self.writer.builder.ins().band_imm(flags, calls::HOLDS.cast_signed());
+            let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
+            let is_other = self.writer.builder.ins().icmp_imm(condition, held, 0);
+            self.hold_if(stream, is_other, Some(instance), yields);
+        }
+    }
+
+    fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
+        let [hold, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        self.writer.builder.ins().brif(is_other, hold, &[], done, &[]);
+        self.writer.builder.switch_to_block(hold);
+        let arguments =
+            [self.writer.number(stream as u64), self.slot(instance), self.writer.number(yields.into())];
+        self.writer.call_with(calls::hold as *const u8, &arguments);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// What an evaluation means for the next: whether it gave a value, and whether another one.
+    fn again(
+        &mut self,
+        stream: usize,
+        lane: &Lane,
+        instance: Option<Instance>,
+        [yields, changed]: [bool; 2],
+    ) {
+        if lane.has_more {
+            let outcome = if yields { calls::YIELDS } else { 0 } | if changed { calls::CHANGED } else { 0 };
+            let arguments =
+                [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
+            self.writer.call_with(calls::look_again as *const u8, &arguments);
+        }
+    }
+
+    fn slot(&mut self, instance: Option<Instance>) -> Value {
+        match instance {
+            Some(instance) => instance.slot,
+            None => self.writer.number(0),
+        }
+    }
+
+    /// Who reads a stream must look again.
+    fn mark(&mut self, stream: usize, watch: &'e Watch, instance: Option<Instance>) {
+        match (watch, instance) {
+            (Watch::All(reader), _) => {
+                let yes = self.writer.byte(1);
+                self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
+            }
+            (Watch::Slot { stream: reader, at }, Some(instance)) => self.mark_slot(*reader, *at, instance),
+            (Watch::Slot { .. }, None) => {}
+            (Watch::Instance { .. } | Watch::Other(_), instance) => {
+                let watch = self.writer.number(&raw const *watch as u64);
+                let arguments = [watch, self.writer.number(stream as u64), self.slot(instance)];
+                self.writer.call_with(calls::tell_watcher as *const u8, &arguments);
+            }
+        }
+    }
+
+    /// Who reads a measure of a group must look again, if it has changed.
+    fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
+        let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        match is_other {
+            Some(is_other) => self.writer.builder.ins().brif(is_other, mark, &[], done, &[]),
+            None => self.writer.builder.ins().jump(mark, &[]),
+        };
+        self.writer.builder.switch_to_block(mark);
+        for watch in watchers {
+            match watch {
+                Watch::All(_) => self.mark(tally, watch, None),
+                Watch::Instance { stream, family, at, kept: Some(kept), .. } => {
+                    self.mark_reader((*stream, *family, *at), tally, group, *kept);
+                }
+                watch => {
+                    let watch = self.writer.number(&raw const *watch as u64);
+                    let arguments = [watch, self.writer.number(tally as u64), group];
+                    self.writer.call_with(calls::tell_group_watcher as *const u8, &arguments);
+                }
+            }
+        }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// The instance that reads a group must look again. Its slot is kept with the group, so far from its end.
+    fn mark_reader(
+        &mut self,
+        (stream, family, at): (usize, usize, usize),
+        tally: usize,
+        group: Value,
+        kept: usize,
+    ) {
+        let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(look);
+        let next = self.writer.builder.append_block_param(known, I64);
+        let place = self.evaluator.state.tallies[tally].stride() - kept;
+        let number = self.evaluator.plan.tallies[tally].readers(&self.evaluator.plan).len() - kept;
+        let slot = self.writer.load(I64, group, 8 * place);
+        self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
+        self.writer.builder.switch_to_block(look);
+        let which = self.writer.number((tally as u64) << 32 | number as u64);
+        let slot = self.writer.call_with(calls::find_reader as *const u8, &[which, group]);
+        self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
+        self.writer.builder.switch_to_block(known);
+        let slot = self.writer.builder.ins().iadd_imm(next, -1);
+        let instance = self.instance(family, slot);
+        self.mark_slot(stream, at, instance);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// The instance of a stream in the same slot must look again.
+    fn mark_slot(&mut self, reader: usize, at: usize, instance: Instance) {
+        let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(other);
+        let flags = self.writer.load(I64, instance.words, 8 * at);
+        let is_marked = self.writer.builder.ins().band_imm(flags, calls::EVALUATE.cast_signed());
+        self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
+        self.writer.builder.switch_to_block(mark);
+        let flags = self.writer.builder.ins().bor_imm(flags, calls::EVALUATE.cast_signed());
+        self.writer.store(flags, instance.words, 8 * at);
+        let dirty = dirty(reader);
+        let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
+        let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
+        let wide = self.writer.builder.ins().uextend(I32, all);
+        let any = self.writer.builder.ins().bor(count, wide);
+        self.writer.builder.ins().brif(any, other, &[], first, &[]);
+        self.writer.builder.switch_to_block(first);
+        let one = self.writer.half(1);
+        self.writer.store(one, self.writer.streams, dirty + offset_of!(Dirty, count));
+        let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
+        self.writer.store(slot, self.writer.streams, dirty + offset_of!(Dirty, first));
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(other);
+        let number = self.writer.number(reader as u64);
+        self.writer.call_with(calls::mark as *const u8, &[number, instance.slot]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+}
+
+/// Where the state of a stream is.
+pub(super) fn of(stream: usize) -> usize {
+    stream * size_of::<StreamState>()
+}
+
+/// Where it says which instances must be evaluated again.
+pub(super) fn dirty(stream: usize) -> usize {
+    of(stream) + offset_of!(StreamState, evaluate)
+}

@@ -1,0 +1,319 @@
+//! How tallies hear of a new value, and what they say.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::super::code::Slot;
+use super::super::extreme::Order;
+use super::super::lane::Feed;
+use super::super::layout::Leaf;
+use super::super::tally::{FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, RECENT, Tally, USED};
+use super::program::{Instance, Writer};
+use super::{Context, calls};
+
+/// How many bytes of a context say where things of a tally are.
+const GROUPS: usize = size_of::<[usize; 3]>();
+
+/// How a value of an instance changes.
+#[derive(Clone, Copy)]
+pub(super) struct Change {
+    /// Not 0 if there was one.
+    pub(super) had: Value,
+    pub(super) old: Value,
+    pub(super) new: Value,
+}
+
+/// What has come of it for one measure.
+pub(super) struct Changed {
+    /// Not 0 if the measure may say something else; always so, if there is none.
+    pub(super) is_other: Option<Value>,
+    /// The words of the group.
+    pub(super) group: Value,
+}
+
+impl<'p> Writer<'p, '_> {
+    /// A tally hears of a change; what has come of it for each measure.
+    pub(super) fn count(
+        &mut self,
+        tally: &Tally,
+        feed: &Feed,
+        which: u64,
+        instance: Instance,
+        change: Change,
+    ) -> Vec<Changed> {
+        let measures = &self.plan.tallies[feed.tally].measures;
+        let is_flat = |measure: &Measure| !matches!(measure.form(), Form::Winner(_) | Form::Beside);
+        let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
+        let which = self.number(which);
+        if measures.iter().all(is_won) {
+            return self.win_or_count(tally, feed, which, instance, change);
+        }
+        if !measures.iter().all(is_flat) {
+            let (bits, group) = self.call_count(which, instance, change);
+            return self.each_bit(bits, group, measures.len());
+        }
+        let key: Vec<Value> =
+            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+        let [found, missing] = [(); 2].map(|()| self.builder.create_block());
+        let group = self.builder.append_block_param(found, I64);
+        self.find_group(feed.tally, tally, &key, found, missing);
+        self.builder.switch_to_block(missing);
+        let words = self.call_with(calls::group as *const u8, &[which, instance.slot]);
+        self.builder.ins().jump(found, &[words.into()]);
+        self.builder.switch_to_block(found);
+        self.count_in(tally, measures, group, change)
+    }
+
+    /// A bit for each measure that may be another one, and the words of the group.
+    fn call_count(&mut self, which: Value, instance: Instance, change: Change) -> (Value, Value) {
+        let Change { had, old, new } = change;
+        let bits = self.call_with(calls::count as *const u8, &[which, instance.slot, had, old, new]);
+        (bits, self.load(I64, self.context, offset_of!(Context, found)))
+    }
+
+    fn each_bit(&mut self, bits: Value, group: Value, measures: usize) -> Vec<Changed> {
+        let bit = |index: usize| Changed {
+            is_other: Some(self.builder.ins().band_imm(bits, 1_i64 << index)),
+            group,
+        };
+        (0..measures).map(bit).collect()
+    }
+
+    /// The same where all measures are winners: most often of a few, among which one changes.
+    fn win_or_count(
+        &mut self,
+        tally: &Tally,
+        feed: &Feed,
+        which: Value,
+        instance: Instance,
+        change: Change,
+    ) -> Vec<Changed> {
+        let measures = &self.plan.tallies[feed.tally].measures;
+        let [known, found, few, many, done] = [(); 5].map(|()| self.builder.create_block());
+        let group = self.builder.append_block_param(found, I64);
+        let [bits, words] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
+        self.builder.ins().brif(change.had, known, &[], many, &[]);
+        self.builder.switch_to_block(known);
+        let key: Vec<Value> =
+            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+        self.find_group(feed.tally, tally, &key, found, many);
+        self.builder.switch_to_block(found);
+        // They have the same members: where one has many, all have.
+        let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
+        self.builder.ins().brif(are_many, many, &[], few, &[]);
+        self.builder.switch_to_block(few);
+        let places = self.load(I64, self.context, offset_of!(Context, groups));
+        let places = self.load(I64, places, GROUPS * feed.tally + 16);
+        let at = self.builder.ins().imul_imm(instance.slot, 4);
+        let at = self.builder.ins().iadd(places, at);
+        let place = self.load(I32, at, 0);
+        let place = self.builder.ins().uextend(I64, place);
+        let place = self.builder.ins().imul_imm(place, 8);
+        let place = self.builder.ins().iadd(group, place);
+        let mut others = self.number(0);
+        for (index, measure) in measures.iter().enumerate() {
+            let Form::Winner(order) = measure.form() else { continue };
+            let is_other = self.win(order, group, place, 8 * tally.cell(index), change.new);
+            let is_other = self.builder.ins().uextend(I64, is_other);
+            let bit = self.builder.ins().ishl_imm(is_other, index as i64);
+            others = self.builder.ins().bor(others, bit);
+        }
+        self.builder.ins().jump(done, &[others.into(), group.into()]);
+        self.builder.switch_to_block(many);
+        let (counted, in_group) = self.call_count(which, instance, change);
+        self.builder.ins().jump(done, &[counted.into(), in_group.into()]);
+        self.builder.switch_to_block(done);
+        self.each_bit(bits, words, measures.len())
+    }
+
+    /// One of a few has another value, whose rank is so far from `place`; whether there is another winner.
+    fn win(&mut self, order: Order, group: Value, place: Value, cell: usize, new: Value) -> Value {
+        const SIGN: i64 = i64::MIN;
+        let flip = |writer: &mut Self, word: Value| {
+            if order.largest { word } else { writer.builder.ins().bnot(word) }
+        };
+        let rank = match order.leaf {
+            Leaf::Int => self.builder.ins().bxor_imm(new, SIGN),
+            Leaf::Float => {
+                let sign = self.builder.ins().sshr_imm(new, 63);
+                let mask = self.builder.ins().bor_imm(sign, SIGN);
+                self.builder.ins().bxor(new, mask)
+            }
+            _ => new,
+        };
+        let rank = flip(self, rank);
+        self.store(rank, place, cell + 8 * RANKS);
+        let mut winner = self.load(I64, group, cell + 8 * RANKS);
+        for at in 1..FEW_RANKS {
+            let other = self.load(I64, group, cell + 8 * (RANKS + at));
+            winner = self.builder.ins().umax(winner, other);
+        }
+        let winner = flip(self, winner);
+        let word = match order.leaf {
+            Leaf::Int => self.builder.ins().bxor_imm(winner, SIGN),
+            Leaf::Float => {
+                // The sign bit says that it was not negative.
+                let sign = self.builder.ins().sshr_imm(winner, 63);
+                let negative = self.builder.ins().bnot(sign);
+                let mask = self.builder.ins().bor_imm(negative, SIGN);
+                self.builder.ins().bxor(winner, mask)
+            }
+            _ => winner,
+        };
+        let before = self.load(I64, group, cell);
+        self.store(word, group, cell);
+        self.builder.ins().icmp(IntCC::NotEqual, before, word)
+    }
+
+    /// Goes to `found` with the words of the group of a key if it is among the recent ones.
+    fn find_group(&mut self, number: usize, tally: &Tally, key: &[Value], found: Block, missing: Block) {
+        let [look, check] = [(); 2].map(|()| self.builder.create_block());
+        let places = self.load(I64, self.context, offset_of!(Context, groups));
+        let first = self.load(I64, places, GROUPS * number);
+        self.builder.ins().brif(first, look, &[], missing, &[]);
+        self.builder.switch_to_block(look);
+        if key.is_empty() {
+            self.builder.ins().jump(check, &[]);
+            self.builder.switch_to_block(check);
+            self.builder.ins().jump(found, &[first.into()]);
+            return;
+        }
+        let recent = self.load(I64, places, GROUPS * number + 8);
+        let at = self.recent(key);
+        let at = self.builder.ins().iadd(recent, at);
+        let group = self.load(I32, at, 0);
+        let group = self.builder.ins().uextend(I64, group);
+        let at = self.builder.ins().imul_imm(group, 8 * tally.stride() as i64);
+        let words = self.builder.ins().iadd(first, at);
+        let mut is_it = self.load(I64, words, 8 * USED);
+        for (place, word) in key.iter().enumerate() {
+            let own = self.load(I64, words, 8 * (KEY + place));
+            let is_same = self.builder.ins().icmp(IntCC::Equal, own, *word);
+            let is_same = self.builder.ins().uextend(I64, is_same);
+            is_it = self.builder.ins().band(is_it, is_same);
+        }
+        self.builder.ins().brif(is_it, check, &[], missing, &[]);
+        self.builder.switch_to_block(check);
+        self.builder.ins().jump(found, &[words.into()]);
+    }
+
+    /// Where among recent numbers that of a key is: see [`recent`](super::super::tally::recent).
+    pub(super) fn recent(&mut self, key: &[Value]) -> Value {
+        let mut sum = self.number(0);
+        for word in key {
+            let triple = self.builder.ins().imul_imm(sum, 3);
+            sum = self.builder.ins().iadd(triple, *word);
+        }
+        let at = self.builder.ins().band_imm(sum, RECENT as i64 - 1);
+        self.builder.ins().imul_imm(at, 4)
+    }
+
+    fn count_in(
+        &mut self,
+        tally: &Tally,
+        measures: &[Measure],
+        group: Value,
+        change: Change,
+    ) -> Vec<Changed> {
+        let is_new = self.builder.ins().icmp_imm(IntCC::Equal, change.had, 0);
+        let zero = self.number(0);
+        let old = self.builder.ins().select(is_new, zero, change.old);
+        let is_other = self.builder.ins().icmp(IntCC::NotEqual, old, change.new);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        let more = self.builder.ins().uextend(I64, is_new);
+        let more = self.builder.ins().iadd(members, more);
+        self.store(more, group, 8 * MEMBERS);
+        let is_first = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let mut each = |(index, measure): (usize, &Measure)| {
+            let cell = 8 * tally.cell(index);
+            let is_other = match measure.form() {
+                Form::True => {
+                    let count = self.load(I64, group, cell);
+                    let count = self.builder.ins().iadd(count, change.new);
+                    let count = self.builder.ins().isub(count, old);
+                    self.store(count, group, cell);
+                    None
+                }
+                Form::Whole { is_signed } => {
+                    self.add(group, cell, change.new, old, is_signed);
+                    let by_number = if matches!(measure, Measure::Sum(_)) { is_first } else { is_new };
+                    Some(self.builder.ins().bor(is_other, by_number))
+                }
+                Form::Members | Form::Winner(_) | Form::Beside => Some(is_new),
+            };
+            Changed { is_other, group }
+        };
+        measures.iter().enumerate().map(&mut each).collect()
+    }
+
+    /// Adds a word to a sum of two, and takes another away.
+    fn add(&mut self, group: Value, cell: usize, new: Value, old: Value, is_signed: bool) {
+        let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
+        let sum = self.builder.ins().iadd(low, new);
+        let carry = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, low);
+        let carry = self.builder.ins().uextend(I64, carry);
+        let mut high = self.builder.ins().iadd(high, carry);
+        let rest = self.builder.ins().isub(sum, old);
+        let borrow = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, old);
+        let borrow = self.builder.ins().uextend(I64, borrow);
+        high = self.builder.ins().isub(high, borrow);
+        if is_signed {
+            let (more, less) = (self.builder.ins().sshr_imm(new, 63), self.builder.ins().sshr_imm(old, 63));
+            high = self.builder.ins().iadd(high, more);
+            high = self.builder.ins().isub(high, less);
+        }
+        self.store(rest, group, cell);
+        self.store(high, group, cell + 8);
+    }
+
+    /// What a tally says, if that is a word at hand: a flag at `to` and the word after it. Whatever else there is
+    /// to say, `otherwise` is gone to.
+    pub(super) fn say(
+        &mut self,
+        tally: &Tally,
+        [number, index]: [usize; 2],
+        key: Slot,
+        to: Slot,
+        [done, otherwise]: [Block; 2],
+    ) {
+        let plan = &self.plan.tallies[number];
+        let measure = plan.measures[index];
+        let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
+        let [found, some] = [(); 2].map(|()| self.builder.create_block());
+        let group = self.builder.append_block_param(found, I64);
+        self.find_group(number, tally, &key, found, otherwise);
+        self.builder.switch_to_block(found);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        self.builder.ins().brif(members, some, &[], otherwise, &[]);
+        self.builder.switch_to_block(some);
+        let cell = 8 * tally.cell(index);
+        let word = match measure {
+            Measure::Count => members,
+            Measure::Min(_) | Measure::Max(_) => self.load(I64, group, cell),
+            _ => {
+                let fits = self.builder.create_block();
+                let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
+                let sign = self.builder.ins().ushr_imm(low, 63);
+                let rest = self.builder.ins().bor(high, sign);
+                self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
+                self.builder.switch_to_block(fits);
+                low
+            }
+        };
+        let yes = self.number(1);
+        self.put(to, yes);
+        self.put(to + 1, word);
+        self.builder.ins().jump(done, &[]);
+    }
+}
+
+/// Whether what a measure says is most often a word at hand.
+pub(super) fn is_at_hand(measure: Measure) -> bool {
+    match measure {
+        Measure::Sum(_) => matches!(measure.form(), Form::Whole { .. }),
+        measure => matches!(measure.form(), Form::Members | Form::Winner(_)),
+    }
+}
