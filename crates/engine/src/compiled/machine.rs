@@ -285,8 +285,9 @@ fn put_scalar(frame: &mut [u64], to: Slot, value: Option<Scalar>) {
     }
 }
 
+/// Runs an operation that is not often met.
 #[inline(never)]
-fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
+pub(super) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
     match op {
         Op::Get { stream, key, to } | Op::Fresh { stream, key, to } | Op::Past { stream, key, to, .. } => {
             let plan = &plan.streams[stream as usize];

@@ -7,7 +7,9 @@ use super::super::fault::Fault;
 use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Step};
 use super::super::lane::{Watch, mark_all};
-use super::super::machine::{Failure, hold as hold_into, read_tally as read_tally_into, sync as sync_into};
+use super::super::machine::{
+    Failure, hold as hold_into, rare, read_tally as read_tally_into, sync as sync_into,
+};
 use super::super::notify::{Changed, notify, with_words};
 use super::super::tally::{KEY, Tally};
 use super::Context;
@@ -275,10 +277,22 @@ pub(super) unsafe extern "sysv64" fn need_instance(
     fault(sync_into(plan, &mut state.frame, &state.families, key as u16, to as u16))
 }
 
+/// Runs an operation that has no machine code: `at` is the program and the place in it.
+pub(super) unsafe extern "sysv64" fn run_rare(context: *mut Context, stream: u64, at: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    let evaluator = unsafe { evaluator(context) };
+    let (program, at) = split(at);
+    evaluator.state.current = slot as u32;
+    let done = rare(&evaluator.plan, &mut evaluator.state, evaluator.plan.programs[program].ops[at]);
+    let failed = |fault| Failed::new(stream as usize, Failure { program, at, fault });
+    status(evaluator, done.map_err(failed))
+}
+
 /// A program failed: `at` is the program and the place in it.
 pub(super) unsafe extern "sysv64" fn fail(context: *mut Context, stream: u64, at: u64, number: u64) -> u64 {
     let fault = FAULTS.get(number as usize - 1).copied().unwrap_or(Fault::Internal);
-    let failure = Failure { program: (at >> 32) as usize, at: at as u32 as usize, fault };
+    let (program, at) = split(at);
+    let failure = Failure { program, at, fault };
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.failed = Some(Failed::new(stream as usize, failure));
     1

@@ -28,7 +28,7 @@ use super::tally::Tally;
 pub(super) use reaction::Reaction;
 
 /// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
-pub(super) const OFTEN: u32 = 1000;
+pub(super) const OFTEN: u32 = 2000;
 
 /// What a reaction is given.
 #[repr(C)]

@@ -10,6 +10,7 @@ use super::super::code::{Op, Slot};
 use super::super::fault::Fault;
 use super::super::instances::Member;
 use super::super::plan::Plan;
+use super::super::state::WHOLE;
 use super::super::tally::Tally;
 use super::calls;
 use super::groups::is_at_hand;
@@ -48,28 +49,6 @@ pub(super) struct Run {
     pub(super) stream: usize,
     pub(super) program: usize,
     pub(super) instance: Option<Instance>,
-}
-
-/// Whether a program can become machine code, where it is run for an instance of a family or for none.
-pub(super) fn is_native(plan: &Plan, program: usize, family: Option<usize>) -> bool {
-    let own = |stream: u32| {
-        let stream = &plan.streams[stream as usize];
-        Some(stream.family) == family && stream.width <= NARROW
-    };
-    plan.programs[program].ops.iter().all(|op| match op {
-        Op::Own { stream, .. } | Op::OwnSync { stream, .. } | Op::PastOfOwn { stream, .. } => own(*stream),
-        Op::CopyMany { count, .. } => *count as usize <= NARROW,
-        Op::Get { .. }
-        | Op::Fresh { .. }
-        | Op::Past { .. }
-        | Op::PastOfCell { .. }
-        | Op::Count { .. }
-        | Op::Window { .. }
-        | Op::Scan { .. }
-        | Op::KeyDecimal { .. }
-        | Op::Slow { .. } => false,
-        _ => true,
-    })
 }
 
 impl<'p, 'f> Writer<'p, 'f> {
@@ -300,8 +279,15 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.fail_unless(has, fail(Fault::NoValue));
                 self.copy_value(run, stream, 0, to);
             }
-            // `is_native` has let through nothing else.
-            _ => {}
+            _ => {
+                let slot = match run.instance {
+                    Some(instance) => instance.slot,
+                    None => self.number(WHOLE.into()),
+                };
+                let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
+                let failed = self.call_with(calls::run_rare as *const u8, &arguments);
+                self.check(failed);
+            }
         }
     }
 
@@ -334,7 +320,7 @@ impl<'p, 'f> Writer<'p, 'f> {
     fn slot_word(&mut self, run: Run, at: usize) -> Value {
         match run.instance {
             Some(instance) => self.load(I64, instance.words, 8 * at),
-            // `is_native` has let through no such program.
+            // Nobody else reads a slot.
             None => self.builder.ins().iconst(I64, 0),
         }
     }
@@ -471,9 +457,14 @@ impl<'p, 'f> Writer<'p, 'f> {
         self.builder.switch_to_block(next);
     }
 
+    /// The program, and the place in it.
+    fn place(&mut self, run: Run, at: usize) -> Value {
+        self.number((run.program as u64) << 32 | at as u64)
+    }
+
     fn fail(&mut self, run: Run, at: usize, fault: Value) {
         let stream = self.number(run.stream as u64);
-        let at = self.number((run.program as u64) << 32 | at as u64);
+        let at = self.place(run, at);
         self.call_with(calls::fail as *const u8, &[stream, at, fault]);
         self.builder.ins().jump(self.failed, &[]);
     }

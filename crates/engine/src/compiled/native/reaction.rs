@@ -19,7 +19,7 @@ use super::super::plan::{Path, Route};
 use super::super::state::{Dirty, StreamState};
 use super::evaluation::{dirty, of};
 use super::memory::{Code, Entry};
-use super::program::{Instance, NARROW, Run, Writer, is_native};
+use super::program::{Instance, NARROW, Run, Writer};
 use super::{Context, calls};
 
 /// How many bytes of a context say where things of a family are.
@@ -42,7 +42,8 @@ impl Reaction {
     pub(in super::super) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Reaction> {
         let steps: Box<[Step]> = steps.into();
         let mut flags = settings::builder();
-        flags.set("opt_level", "speed").ok()?;
+        // What optimizing would find costs more time than it saves.
+        flags.set("opt_level", "none").ok()?;
         flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).ok()?;
         let triple = "x86_64-unknown-linux-gnu".parse().ok()?;
         let isa = cranelift_codegen::isa::lookup(triple).ok()?.finish(settings::Flags::new(flags)).ok()?;
@@ -157,7 +158,7 @@ impl<'e> Scribe<'e, '_> {
                 (Some(lane), Reach::Changed) if matches!(lane.home, Home::Cell { .. }) => {
                     self.changed_cell(*stream, lane);
                 }
-                (Some(lane), Reach::Changed) if !lane.repeats => self.changed_instance(*stream, lane, step),
+                (Some(lane), Reach::Changed) => self.changed_instance(*stream, lane, step),
                 (Some(lane), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
                     Some(path) => self.candidate(*stream, lane, path, step),
                     None => self.call_step(step),
@@ -218,15 +219,14 @@ impl<'e> Scribe<'e, '_> {
         let lane = self.evaluator.lanes[stream].as_ref()?;
         let family = matches!(lane.home, Home::Slot { .. }).then_some(lane.family);
         let lives = family.is_some() || plan.families[lane.family].spawn.is_none();
-        (lives && is_native(plan, lane.program, family)).then_some(lane)
+        lives.then_some(lane)
     }
 
-    /// The path of the only clause, if there is one that can be written.
+    /// The path of the only clause.
     fn path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
         let plan = &self.evaluator.plan;
         let [clause] = clauses else { return None };
-        let path = plan.streams[stream].eval.clauses[*clause].path.as_ref()?;
-        path.program.is_none_or(|program| is_native(plan, program, None)).then_some(path)
+        plan.streams[stream].eval.clauses[*clause].path.as_ref()
     }
 
     fn call_step(&mut self, step: &Step) {
@@ -260,8 +260,8 @@ impl<'e> Scribe<'e, '_> {
 
     /// The instance for which something has changed that it reads, if there is one. Several are left to Rust.
     fn changed_instance(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
-        let [some, several, one, marked, evaluate, done] =
-            [(); 6].map(|()| self.writer.builder.create_block());
+        let [some, several, one, marked, evaluate, done, end] =
+            [(); 7].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let Home::Slot { state, .. } = lane.home else { return };
         let dirty = dirty(stream);
@@ -277,7 +277,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
         self.writer.builder.switch_to_block(several);
         self.call_step(step);
-        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.ins().jump(end, &[]);
         self.writer.builder.switch_to_block(one);
         let none = self.writer.half(0);
         self.writer.store(none, self.writer.streams, dirty + offset_of!(Dirty, count));
@@ -296,6 +296,11 @@ impl<'e> Scribe<'e, '_> {
         self.evaluate(stream, lane, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
+        if lane.repeats {
+            self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
+        }
+        self.writer.builder.ins().jump(end, &[]);
+        self.writer.builder.switch_to_block(end);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
