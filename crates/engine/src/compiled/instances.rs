@@ -185,14 +185,25 @@ impl Instances {
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
+    #[inline]
     pub(super) fn first(&self, index: usize, key: &[u64]) -> Option<u32> {
         let index = &self.indexes[index];
         let hash = table_hash(key.iter().copied());
-        let equal = |entry: &Entry| {
-            let params = self.params(entry.number);
-            entry.may_be(hash) && index.places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+        let found = match (index.places.as_slice(), key) {
+            ([place], [word]) => {
+                let (words, stride, at) = (self.words.as_slice(), self.stride, PARAMS + place);
+                let is_it = |entry: &Entry| words[entry.number as usize * stride + at] == *word;
+                index.heads.find(hash, is_it)
+            }
+            (places, key) => {
+                let is_it = |entry: &Entry| {
+                    let params = self.params(entry.number);
+                    entry.may_be(hash) && places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+                };
+                index.heads.find(hash, is_it)
+            }
         };
-        index.heads.find(hash, equal).map(|entry| entry.number)
+        found.map(|entry| entry.number)
     }
 
     pub(super) fn next(&self, index: usize, slot: u32) -> Option<u32> {
@@ -208,17 +219,20 @@ impl Instances {
             self.recent[recent(key)] = slot + 1;
             return None;
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            let slot = self.slots;
-            self.slots += 1;
-            self.words.resize(self.words.len() + self.stride, 0);
-            slot
-        });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.words[slot as usize * self.stride..][..self.stride].fill(0);
+                slot
+            }
+            None => {
+                self.slots += 1;
+                self.words.resize(self.words.len() + self.stride, 0);
+                self.slots - 1
+            }
+        };
         self.spawned += 1;
         self.live += 1;
-        let from = slot as usize * self.stride;
-        let words = &mut self.words[from..from + self.stride];
-        words.fill(0);
+        let words = &mut self.words[slot as usize * self.stride..][..self.stride];
         words[BORN] = self.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
         self.enter(slot, hash);
@@ -407,8 +421,12 @@ impl<'a> Slab<'a> {
 }
 
 impl Index {
+    #[inline]
     fn hash(&self, slot: u32, slab: Slab<'_>) -> u64 {
         let params = slab.params(slot);
+        if let [place] = self.places.as_slice() {
+            return table_hash(std::iter::once(params[*place]));
+        }
         table_hash(self.places.iter().map(|place| params[*place]))
     }
 
@@ -417,10 +435,10 @@ impl Index {
             self.links.resize(slot as usize + 1, [NONE; 2]);
         }
         let hash = self.hash(slot, slab);
-        let places = &self.places;
+        let (places, own) = (&self.places, slab.params(slot));
         let equal = |entry: &Entry| {
-            let (one, other) = (slab.params(slot), slab.params(entry.number));
-            entry.may_be(hash) && places.iter().all(|place| one[*place] == other[*place])
+            let other = slab.params(entry.number);
+            entry.may_be(hash) && places.iter().all(|place| own[*place] == other[*place])
         };
         match self.heads.find_mut(hash, equal) {
             Some(head) => {

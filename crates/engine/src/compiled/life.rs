@@ -11,8 +11,7 @@ use super::state::{Due, State, WHOLE};
 
 impl Evaluator {
     pub(super) fn spawn(&mut self, index: usize) -> Result<(), Box<Failed>> {
-        let plan = &self.plan.families[index];
-        let Some(spawn) = &plan.spawn else { return Ok(()) };
+        let Some(spawn) = &self.plan.families[index].spawn else { return Ok(()) };
         if let Some(program) = spawn.program {
             let yields = run(&self.plan, &mut self.state, program)
                 .map_err(|failure| Failed::new(self.first_member(index), failure))?;
@@ -20,17 +19,25 @@ impl Evaluator {
                 return Ok(());
             }
         }
+        self.spawn_key(index);
+        Ok(())
+    }
+
+    /// Spawns the instance whose parameters are in their place, unless it is there.
+    pub(super) fn spawn_key(&mut self, index: usize) {
+        let plan = &self.plan.families[index];
+        let Some(spawn) = &plan.spawn else { return };
         let State { families, streams, windows, frame, now, instant, .. } = &mut self.state;
         let state = &mut families[index];
         let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
         let (slot, born) = if plan.is_parameterised {
             let before = state.instances.address();
-            let Some(slot) = state.instances.spawn(key) else { return Ok(()) };
+            let Some(slot) = state.instances.spawn(key) else { return };
             self.places.slots_moved |= state.instances.address() != before;
             (slot, state.instances.born(slot))
         } else {
             if state.alive {
-                return Ok(());
+                return;
             }
             state.alive = true;
             state.spawns += 1;
@@ -82,7 +89,6 @@ impl Evaluator {
             state.spawned.push(slot);
             self.moved.push(index);
         }
-        Ok(())
     }
 
     pub(super) fn close(&mut self, index: usize) -> Result<(), Box<Failed>> {

@@ -48,15 +48,16 @@ pub(super) unsafe extern "sysv64" fn step(context: *mut Context, step: *const St
     status(evaluator, done)
 }
 
+/// Spawns the instance of a family whose parameters are in their place.
 pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    let done = evaluator.spawn(family as usize);
+    evaluator.spawn_key(family as usize);
     if evaluator.places.slots_moved {
         // SAFETY: as the module says.
         unsafe { (*context).renew(evaluator) };
     }
-    status(evaluator, done)
+    0
 }
 
 /// An input has a value, to be remembered beside others or counted in a window.

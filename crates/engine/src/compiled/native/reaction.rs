@@ -172,20 +172,27 @@ impl<'e> Scribe<'e, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
     fn spawn(&mut self, family: usize) {
         let plan = &self.evaluator.plan.families[family];
-        let [call, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        match &plan.spawn {
-            Some(spawn) if plan.is_parameterised && spawn.program.is_none() && plan.close.is_none() => {
-                let key: Vec<Value> =
-                    (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot)).collect();
-                self.find_recent(family, &key, done, call);
+        let Some(spawn) = &plan.spawn else { return };
+        let [look, call, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        match spawn.program {
+            Some(program) => {
+                let stream = self.evaluator.first_member(family);
+                self.writer.program(Run { stream, program, instance: None }, look, done);
             }
-            _ => {
-                self.writer.builder.ins().jump(call, &[]);
+            None => {
+                self.writer.builder.ins().jump(look, &[]);
             }
         }
+        self.writer.builder.switch_to_block(look);
+        if plan.is_parameterised && plan.close.is_none() {
+            let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
+            let key: Vec<Value> = key.collect();
+            self.find_recent(family, &key, done, call);
+        } else {
+            self.writer.builder.ins().jump(call, &[]);
+        }
         self.writer.builder.switch_to_block(call);
-        let failed = self.writer.call(calls::spawn as *const u8, &[family as u64]);
-        self.writer.check(failed);
+        self.writer.call(calls::spawn as *const u8, &[family as u64]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
     }
