@@ -12,11 +12,11 @@ mod demo;
 mod evidence;
 mod explain;
 mod generate;
-mod html;
 mod init;
 mod interrupt;
 mod kinds;
 mod load;
+mod nobody;
 mod outputs;
 mod progress;
 mod report;
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(arguments),
-        Command::Demo => demo::demo(),
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),

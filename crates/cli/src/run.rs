@@ -14,11 +14,11 @@ use fairstream_fairness::{Compiled, EvidenceOutlet, Judge, JudgedEngine, KeyHash
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
-use crate::html::{self, HtmlSinks};
 use crate::interrupt::Interrupt;
 use crate::kinds::{self, OfRun};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
+use crate::report::{Tallied, Tally};
 use crate::{Outcome, load, note, outputs, report};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
@@ -28,6 +28,7 @@ pub(crate) fn build(
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
     evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
+    tally: Option<Arc<Tally>>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -44,10 +45,14 @@ pub(crate) fn build(
         let Some((fairness, judge)) = judged else { return Ok(engine) };
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
         let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
-        Ok(Box::new(match evidence {
+        let engine = Box::new(match evidence {
             Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
             None => engine,
-        }))
+        });
+        Ok(match tally {
+            Some(tally) => Box::new(Tallied::new(engine, &fairness, tally)),
+            None => engine,
+        })
     })
 }
 
@@ -82,11 +87,17 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
         let subject = report::Subject::of(arguments, &monitor);
-        html::Run { judge, compiled, counters: Arc::clone(&counters), subject }
+        Arc::new(report::Run {
+            judge,
+            compiled,
+            counters: Arc::clone(&counters),
+            tally: Arc::default(),
+            subject,
+        })
     });
+    let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let of_run =
-        OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), html: HtmlSinks::new(reported) };
+    let of_run = OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
     let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
     let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
@@ -112,7 +123,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let outlet = evidence.as_ref().map(Evidence::outlet);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, tally);
 
     interrupt.start();
     let start = Instant::now();

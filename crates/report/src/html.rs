@@ -14,8 +14,12 @@ pub struct Page {
     pub subtitle: String,
     /// The state of the whole.
     pub state: State,
+    /// What is asked, of what the first sentence is about.
+    pub question: String,
     /// What it comes to, in a sentence or two.
     pub verdict: Vec<String>,
+    /// How sure that is.
+    pub certainty: String,
     /// What a trial is.
     pub trial: String,
     /// For each rate and stratum.
@@ -77,6 +81,8 @@ pub struct Section {
     pub state: State,
     /// What it comes to.
     pub verdict: String,
+    /// How that is decided, in words.
+    pub judged: String,
     /// Rates over time.
     pub figure: Option<LinePlot>,
     /// Every group.
@@ -117,6 +123,9 @@ pub struct Alarm {
     pub until: String,
 }
 
+/// Alarms in a table that nobody has to open.
+const ALARMS: usize = 12;
+
 impl Page {
     /// The page.
     pub fn html(&self) -> String {
@@ -136,9 +145,13 @@ impl Page {
             self.state.class(),
             self.state.name()
         );
-        for sentence in &self.verdict {
-            let _ = writeln!(text, "<p>{}</p>", escaped(sentence));
-        }
+        let paragraph = |class: &str, sentence: &str| match sentence {
+            "" => String::new(),
+            _ => format!("<p class=\"{class}\">{}</p>\n", escaped(sentence)),
+        };
+        text += &paragraph("question", &self.question);
+        self.verdict.iter().for_each(|sentence| text += &paragraph("sentence", sentence));
+        text += &paragraph("certainty", &self.certainty);
         text += "</section>\n";
         if self.sections.len() > 1 {
             text += "<nav aria-label=\"Metrics\">\n<ul>\n";
@@ -200,9 +213,7 @@ impl Section {
             escaped(&self.verdict)
         );
         if let Some(figure) = &self.figure {
-            // Several figures on one page: each frame has a name of its own.
-            let svg = figure.svg().replace("\"frame\"", &format!("\"frame{number}\""));
-            let svg = svg.replace("url(#frame)", &format!("url(#frame{number})"));
+            let svg = figure.svg_named(&format!("frame{number}"));
             let _ = writeln!(
                 text,
                 "<figure>\n<div class=\"drawing\" tabindex=\"0\">{svg}</div>\n<figcaption>{}</figcaption>\n</figure>",
@@ -212,6 +223,10 @@ impl Section {
         self.write_groups(text);
         if !self.alarms.is_empty() {
             text.push_str("<h3>Alarms</h3>\n");
+            let is_long = self.alarms.len() > ALARMS;
+            if is_long {
+                let _ = writeln!(text, "<details>\n<summary>{} rows</summary>", self.alarms.len());
+            }
             table(
                 text,
                 &["raised", "after", "cleared"],
@@ -220,8 +235,10 @@ impl Section {
                     vec![alarm.since.as_str(), alarm.trials.as_str(), until]
                 }),
             );
+            text.push_str(if is_long { "</details>\n" } else { "" });
         }
-        text.push_str("<details>\n<summary>Parameters, and what they mean</summary>\n");
+        text.push_str("<details>\n<summary>How it is judged: parameters, and what they mean</summary>\n");
+        let _ = writeln!(text, "<p>{}</p>", escaped(&self.judged));
         let rows = self.parameters.iter().map(|row| row.iter().map(String::as_str).collect());
         table(text, &["parameter", "value", "meaning"], rows);
         text.push_str("</details>\n</section>\n");
@@ -294,7 +311,7 @@ h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
 header p, .question, figcaption, footer { color: var(--unknown); }
 section { margin: 2rem 0; }
 .verdict { border-left: 0.5rem solid; padding: 0.8rem 1rem; background: var(--soft); }
-.verdict p { font-size: 1.15rem; margin: 0.4rem 0; }
+.verdict p { margin: 0.4rem 0; } .verdict .sentence { font-size: 1.2rem; } .certainty { font-size: 0.95rem; }
 .unfair { border-color: var(--unfair); } .fair { border-color: var(--fair); } .unknown { border-color: var(--unknown); }
 .badge { border: 1px solid; border-radius: 0.3rem; padding: 0 0.4rem; font-size: 0.85rem; font-weight: normal; white-space: nowrap; }
 .badge.unfair { color: var(--unfair); } .badge.fair { color: var(--fair); } .badge.unknown { color: var(--unknown); }
@@ -338,6 +355,7 @@ mod tests {
             question: "Of the applicants: how many were accepted?".to_owned(),
             state: State::Unfair,
             verdict: "F <script>alert(1)</script> differs".to_owned(),
+            judged: String::new(),
             figure: Some(figure),
             groups: vec![Group { name: "F & \"co\"".to_owned(), trials: "7".to_owned(), ..Group::default() }],
             parameters: vec![["tolerance".to_owned(), "0.1".to_owned(), "ε".to_owned()]],
