@@ -131,6 +131,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 
+    /// Show rates, gaps and alarms on the whole terminal while they move: q or Ctrl-C stops, ↑ and ↓ scroll. Where
+    /// standard error is no terminal, a line now and then
+    #[arg(long)]
+    pub(crate) live: bool,
+
     /// No progress and no summary on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,

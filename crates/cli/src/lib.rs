@@ -15,10 +15,12 @@ mod generate;
 mod init;
 mod interrupt;
 mod kinds;
+mod live;
 mod load;
 mod nobody;
 mod outputs;
 mod progress;
+mod repeat;
 mod report;
 mod run;
 mod sample;
@@ -81,7 +83,10 @@ fn print(text: &str) -> anyhow::Result<Outcome> {
 
 /// Writes a line to standard error. If nobody can read it, there is nobody to tell that either.
 fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let text = format!("{text}\n");
+    if !live::hold(live::To::Error, &text) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
 }
 
 fn complain(error: &anyhow::Error) {

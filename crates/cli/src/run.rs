@@ -16,6 +16,7 @@ use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
 use crate::kinds::{self, OfRun};
+use crate::live::{self, Live, Watch};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
 use crate::report::{Tallied, Tally};
@@ -57,6 +58,9 @@ pub(crate) fn build(
 }
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+    if arguments.live {
+        live::leave_on_panic();
+    }
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
@@ -81,7 +85,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported = outputs::wanted(arguments, &monitor).iter().any(kinds::is_report);
     let judge = rules.map(Judge::new);
-    let judge = judge.map(|judge| if is_reported { judge.with_history() } else { judge });
+    let judge = judge.map(|judge| if is_reported || arguments.live { judge.with_history() } else { judge });
     let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));
     let counters: Arc<Counters> = Arc::default();
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
@@ -116,6 +120,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         })),
         ..RunOptions::default()
     };
+    let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
+    let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
+    let watch = arguments.live.then(|| Watch::new(title, Arc::clone(&options.counters), judge.clone()));
+    let screen = live::Screen::of(arguments, &monitor);
     let Monitor { spec, fairness, .. } = monitor;
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
@@ -127,9 +135,12 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
 
     interrupt.start();
     let start = Instant::now();
-    let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet, is_judged);
+    let is_quiet = arguments.quiet || arguments.live;
+    let progress = Progress::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
+    let live = watch.map(|watch| Live::start(watch, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
+    drop(live);
     // Without evidence an alarm is worth nothing: this is said before anything else.
     evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {

@@ -147,7 +147,7 @@ impl Page {
         );
         let paragraph = |class: &str, sentence: &str| match sentence {
             "" => String::new(),
-            _ => format!("<p class=\"{class}\">{}</p>\n", escaped(sentence)),
+            _ => format!("<p class=\"{class}\">{}</p>\n", sentence_of(sentence)),
         };
         text += &paragraph("question", &self.question);
         self.verdict.iter().for_each(|sentence| text += &paragraph("sentence", sentence));
@@ -177,8 +177,12 @@ impl Page {
         for (name, value) in &self.quality {
             let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
         }
-        let _ = writeln!(text, "</dl>\n<p>{}</p>\n</section>", escaped(&self.trial));
-        text += "<section id=\"how\">\n<h2>How it was found</h2>\n";
+        let _ = writeln!(text, "</dl>\n<p>{}</p>\n</section>", sentence_of(&self.trial));
+        let _ = writeln!(
+            text,
+            "<section id=\"how\">\n<h2>How it was found</h2>\n<p>To do it again:</p>\n<pre tabindex=\"0\">{}</pre>",
+            text_of(&self.again)
+        );
         for (name, content) in &self.texts {
             let _ = writeln!(
                 text,
@@ -187,11 +191,7 @@ impl Page {
                 text_of(content)
             );
         }
-        let _ = writeln!(
-            text,
-            "<p>To do it again:</p>\n<pre tabindex=\"0\">{}</pre>\n</section>",
-            text_of(&self.again)
-        );
+        text += "</section>\n";
         let _ = writeln!(
             text,
             "</main>\n<footer>\n<p>{}</p>\n</footer>\n</body>\n</html>",
@@ -209,8 +209,8 @@ impl Section {
             escaped(&self.title),
             self.state.class(),
             self.state.name(),
-            escaped(&self.question),
-            escaped(&self.verdict)
+            sentence_of(&self.question),
+            sentence_of(&self.verdict)
         );
         if let Some(figure) = &self.figure {
             let svg = figure.svg_named(&format!("frame{number}"));
@@ -238,7 +238,7 @@ impl Section {
             text.push_str(if is_long { "</details>\n" } else { "" });
         }
         text.push_str("<details>\n<summary>How it is judged: parameters, and what they mean</summary>\n");
-        let _ = writeln!(text, "<p>{}</p>", escaped(&self.judged));
+        let _ = writeln!(text, "<p>{}</p>", sentence_of(&self.judged));
         let rows = self.parameters.iter().map(|row| row.iter().map(String::as_str).collect());
         table(text, &["parameter", "value", "meaning"], rows);
         text.push_str("</details>\n</section>\n");
@@ -289,6 +289,19 @@ fn table<'a>(text: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<&
     text.push_str("</tbody>\n</table>\n</div>\n");
 }
 
+/// A sentence; what stands between backticks is code.
+fn sentence_of(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
+    if parts.len().is_multiple_of(2) {
+        return parts.join("`");
+    }
+    let is_code = |place: usize| place % 2 == 1;
+    let parts = parts.iter().enumerate();
+    parts
+        .map(|(place, part)| if is_code(place) { format!("<code>{part}</code>") } else { part.clone() })
+        .collect()
+}
+
 /// A text of several lines.
 fn text_of(text: &str) -> String {
     text.lines().map(escaped).collect::<Vec<_>>().join("\n")
@@ -321,14 +334,19 @@ figure { margin: 1rem 0; }
 table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }
-details table td { text-align: left; }
+details table td, details table th { text-align: left; }
 dt { float: left; clear: left; min-width: 14rem; } dd { margin: 0 0 0 14rem; }
+code { font-size: 0.95em; }
 pre { background: var(--soft); padding: 0.8rem; font-size: 0.85rem; }
 a { color: var(--link); } summary { cursor: pointer; }
 .skip { position: absolute; left: -100rem; } .skip:focus { left: 1rem; }
 :focus-visible { outline: 3px solid var(--link); }
-@media print { body { font-size: 11pt; } nav, .skip { display: none; } section { break-inside: avoid-page; }
-  details > * { display: block; } pre { white-space: pre-wrap; } }
+@media print { :root { --ink: #000000; --paper: #ffffff; --soft: #f3f3f3; --line: #cccccc; --link: #000000;
+    --unfair: #a33c00; --fair: #00684d; --unknown: #555555; }
+  body { font-size: 10.5pt; } main, footer { max-width: none; } nav, .skip { display: none; }
+  .drawing svg { filter: none; } .drawing, .table, pre { overflow: visible; }
+  h2, h3, summary, .question { break-after: avoid; } figure, tr, .verdict { break-inside: avoid; }
+  details::details-content { content-visibility: visible; height: auto; } pre { white-space: pre-wrap; font-size: 8pt; } }
 ";
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ impl Behind {
                 seen(&points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect::<Vec<_>>())
             };
             let (upper, lower) = (edge(|point| point.2), edge(|point| point.1));
-            let shade = "fill=\"#0072b2\" fill-opacity=\"0.10\"";
+            let shade = "fill=\"#0072b2\" fill-opacity=\"0.20\"";
             svg.area(upper.into_iter().chain(lower.into_iter().rev()), &format!("{shade}{clipped}"));
             patch(svg, row, shade, &self.band_name);
         }

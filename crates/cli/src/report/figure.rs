@@ -61,7 +61,7 @@ fn described(standing: &Standing, course: &Course) -> String {
         groups.drain(LINES / 2..count - LINES / 2);
     }
     let at_end: Vec<String> = groups.iter().map(|group| format!("{} {}", group.group, group.shown)).collect();
-    let which = if count > LINES { ", of which the highest and the lowest are" } else { ":" };
+    let which = if count > LINES { " the highest and the lowest of them are at" } else { "" };
     let alarms = match course.alarms.as_slice() {
         [] => "There was no alarm.".to_owned(),
         [alarm] if alarm.count == 1 => match alarm.until {
@@ -73,7 +73,7 @@ fn described(standing: &Standing, course: &Course) -> String {
         many => format!("There were {}.", counted(many.iter().map(|span| span.count).sum(), "alarm")),
     };
     format!(
-        "Estimates of {} over time; at the end{which} {}. {alarms}",
+        "Estimates of {} over time. In the end{which}: {}. {alarms}",
         counted(count as u64, "group"),
         at_end.join(", ")
     )

@@ -158,13 +158,28 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
         Comparison::Ratio => "the lowest estimate may be this share of the highest",
         Comparison::Highest => "no estimate may be higher than this",
     };
-    let mut rows = vec![
-        row("tolerance", rule.tolerance.to_string(), tolerance),
-        row("clear", rule.clear.to_string(), "an alarm is cleared once the gap is no more than this"),
-        row("prior", rule.prior.to_string(), "γ: what is believed before the first trial"),
-        row("confidence", rule.confidence.to_string(), "κ: how many trials that belief is worth"),
-        row("min_trials", rule.min_trials.to_string(), "a group with fewer trials is not compared"),
-    ];
+    let mut rows = vec![row("tolerance", rule.tolerance.to_string(), tolerance)];
+    if rule.guarantee.is_none() {
+        let clear = match rule.comparison {
+            Comparison::Ratio => "an alarm is cleared once the ratio is no less than this",
+            _ => "an alarm is cleared once the gap is no more than this",
+        };
+        rows.push(row("clear", rule.clear.to_string(), clear));
+    }
+    if rule.confidence > 0.0 {
+        let computed = standing.groups.iter().find_map(|group| group.prior);
+        let prior =
+            computed.map_or(rule.prior.to_string(), |prior| format!("{} at present", significant(prior)));
+        rows.push(row("prior", prior, "γ: what is believed before the first trial"));
+        rows.push(row("confidence", rule.confidence.to_string(), "κ: how many trials that belief is worth"));
+    }
+    if rule.min_trials > 0 {
+        rows.push(row(
+            "min_trials",
+            rule.min_trials.to_string(),
+            "a group with fewer trials is not compared",
+        ));
+    }
     if let Some(assessment) = &standing.assessment {
         let e_value = significant(assessment.e_value);
         rows.push(row("e-value", e_value, "the evidence against fairness; 1 is none"));

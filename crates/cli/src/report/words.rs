@@ -1,6 +1,6 @@
 //! How a rate stands, in sentences.
 
-use fairstream_fairness::{Comparison, GroupStanding, Judge, Outcome, Rule, Standing, significant};
+use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
 
 use super::course;
 use crate::progress::{counted, grouped};
@@ -33,14 +33,23 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
                 longer they are watched. A guarantee in the fairness file bounds how many do."
             .to_owned();
     };
-    let as_much = standing.assessment.as_ref().and_then(|assessment| {
-        let p_value = assessment.p_value.filter(|_| standing.raised > 0)?;
-        Some(format!(
+    let mut text = format!("How sure is that? {}", guarantee.promise);
+    let Some(assessment) = &standing.assessment else { return text };
+    if let Some(p_value) = assessment.p_value.filter(|_| standing.raised > 0) {
+        text += &format!(
             " As much evidence as there is here ever comes of one with a probability of {} at most.",
             significant(p_value)
-        ))
-    });
-    format!("How sure is that? {}{}", guarantee.promise, as_much.unwrap_or_default())
+        );
+    }
+    if let Some(Interval { low, high }) = assessment.gap {
+        let what = match rule.comparison {
+            Comparison::Difference => "gap",
+            Comparison::Ratio => "ratio",
+            Comparison::Highest => "highest rate",
+        };
+        text += &format!(" The {what} lies between {low:.3} and {high:.3}.");
+    }
+    text
 }
 
 /// How a rate stands.
