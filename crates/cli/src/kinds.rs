@@ -126,9 +126,9 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
-/// Whether an address means a report.
-pub(crate) fn is_report(address: &Address) -> bool {
-    sink_for(address, &OfRun::default()).is_ok_and(|kind| report::NAMES.contains(&kind.adapter().name))
+/// Whether an address means one of these kinds of sinks.
+pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
+    sink_for(address, &OfRun::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
 }
 
 /// The kind of source that an address means; its options are checked.

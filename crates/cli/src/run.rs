@@ -83,7 +83,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let sources = monitor.sources(span, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
-    let is_reported = outputs::wanted(arguments, &monitor).iter().any(kinds::is_report);
+    let is_reported =
+        outputs::wanted(arguments, &monitor).iter().any(|sink| kinds::is_one_of(sink, &report::NAMES));
     let judge = rules.map(Judge::new);
     let judge = judge.map(|judge| if is_reported || arguments.live { judge.with_history() } else { judge });
     let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));

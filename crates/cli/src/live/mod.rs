@@ -122,6 +122,7 @@ fn hear(key: KeyEvent, view: &mut View, interrupt: &Interrupt) {
         KeyCode::PageUp => view.scroll(-10),
         KeyCode::PageDown | KeyCode::Char(' ') => view.scroll(10),
         KeyCode::Home => view.scroll(isize::MIN),
+        KeyCode::End => view.scroll(isize::MAX),
         _ => {}
     }
 }

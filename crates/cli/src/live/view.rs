@@ -61,7 +61,7 @@ impl View {
         if room > 0 {
             let title = Line::styled("latest", self.dim());
             let skipped = alarms.len().saturating_sub(usize::from(room) - 1);
-            let shown = alarms[skipped..].iter().map(|line| Line::raw(plain(line)));
+            let shown = alarms[skipped..].iter().map(|line| Line::raw(close(&plain(line))));
             frame.render_widget(
                 Paragraph::new(std::iter::once(title).chain(shown).collect::<Vec<_>>()),
                 below,
@@ -184,7 +184,7 @@ fn bar(group: &Bar, limit: Option<f64>, largest: f64, room: usize) -> (String, b
     ((0..room).map(cell).collect(), is_beyond)
 }
 
-/// How something moved, in one line; of each stretch the extreme that is further from the middle.
+/// How something moved, in one line; of each stretch the greatest.
 fn trend(values: &[f64], room: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     if values.is_empty() || room == 0 {
@@ -198,6 +198,11 @@ fn trend(values: &[f64], room: usize) -> String {
         STEPS[((most / top * 7.0).round().clamp(0.0, 7.0)) as usize]
     };
     (0..columns).map(column).collect()
+}
+
+/// A line of a table without its columns: room is scarce.
+fn close(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A name in exactly so much room.
@@ -227,4 +232,116 @@ fn plain(text: &str) -> String {
         }
     }
     plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairstream_core::{Counts, Time};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use std::time::Duration;
+
+    fn group(name: &str, estimate: f64) -> Bar {
+        Bar {
+            name: name.to_owned(),
+            estimate: Some(estimate),
+            shown: format!("{estimate:.3}"),
+            basis: "1 of 2".to_owned(),
+        }
+    }
+
+    fn sight(groups: Vec<Bar>) -> Sight {
+        let second = |seconds: i64| Time(seconds * 1_000_000_000);
+        let counts = Counts { evaluated: 1234, alarms: 1, reached: Some(second(600)), ..Counts::default() };
+        Sight {
+            title: "Hiring".to_owned(),
+            elapsed: Duration::from_secs(3725),
+            counts,
+            is_judged: true,
+            per_second: 500,
+            open_trials: Some(7),
+            rates: vec![Moving {
+                title: "demographic parity".to_owned(),
+                alarm: Some(second(90)),
+                raised: 1,
+                gap: "gap 0.300 of 0.1 allowed".to_owned(),
+                trend: vec![0.0, 0.1, 0.3],
+                limit: Some(0.4),
+                groups,
+                ..Moving::default()
+            }],
+            left_out: 0,
+        }
+    }
+
+    /// The screen, a line each, without the spaces at their ends.
+    fn drawn(view: &mut View, sight: &Sight, (width, height): (u16, u16), latest: &[&str]) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let lines = |to, count: usize| match to {
+            To::Output => latest.iter().rev().take(count).rev().map(|line| (*line).to_owned()).collect(),
+            To::Error => Vec::new(),
+        };
+        terminal.draw(|frame| view.draw(frame, sight, lines)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_has_its_place() {
+        let sight = sight(vec![group("F", 0.2), group("M", 0.5)]);
+        let screen = drawn(&mut View::new(false), &sight, (60, 12), &["90s      ALARM  who\u{1b}[0m"]);
+        assert_eq!(
+            screen,
+            [
+                "Hiring                                              01:02:05",
+                "1,234 events  500/s  reached 600s  7 open trials  1 alarm",
+                "────────────────────────────────────────────────────────────",
+                "demographic parity  ALARM since 90s",
+                "  gap 0.300 of 0.1 allowed  ▁▃█",
+                "  F 0.200 ████████········┊·······················  1 of 2",
+                "  M 0.500 ████████████████┊███····················  1 of 2",
+                "",
+                "",
+                "latest",
+                "90s ALARM who",
+                "q or Ctrl-C stops in good order · ↑ ↓ scroll",
+            ]
+        );
+    }
+
+    /// Whatever the size, names and numbers: something is drawn, and scrolling stays within it.
+    #[test]
+    fn a_terminal_may_have_any_size() {
+        let names = ["", "名前が長い".repeat(9).as_str(), "a\u{1b}[31mb\tc"].map(str::to_owned);
+        let groups = (0..40).map(|number| group(&format!("{number}{}", names[number % 3]), number as f64));
+        let mut odd: Vec<Bar> = groups.collect();
+        odd.push(Bar::default());
+        odd.push(group("nan", f64::NAN));
+        odd.push(group("inf", f64::INFINITY));
+        let sight = sight(odd);
+        let mut view = View::new(true);
+        for size in (0..=60).flat_map(|width| [0, 1, 2, 3, 5, 8, 30].map(|height| (width, height))) {
+            view.scroll(size.0 as isize - 30);
+            let screen = drawn(&mut view, &sight, size, &["one", "two"]);
+            assert!(!screen.concat().contains(['\u{1b}', '\t']), "{screen:?}");
+        }
+        view.scroll(isize::MAX);
+        let screen = drawn(&mut view, &sight, (60, 12), &[]);
+        assert!(screen[..11].iter().any(|line| line.ends_with("1 of 2")), "{screen:?}");
+        view.scroll(isize::MIN);
+        let screen = drawn(&mut view, &sight, (60, 12), &[]);
+        assert!(screen[3].starts_with("demographic parity") && screen[11].starts_with("↓ "), "{screen:?}");
+    }
+
+    /// Of each stretch the greatest is shown: no peak is lost.
+    #[test]
+    fn a_peak_is_seen_in_a_narrow_trend() {
+        let mut values = vec![0.1; 1000];
+        values[537] = 1.0;
+        let trend = trend(&values, 20);
+        assert_eq!(trend.chars().count(), 20);
+        assert_eq!(trend.chars().position(|step| step == '█'), Some(537 / 50));
+    }
 }

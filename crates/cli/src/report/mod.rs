@@ -14,15 +14,17 @@ use crate::load::Monitor;
 use crate::run;
 
 pub(crate) use self::page::Told;
+use self::sinks::HTML;
 pub(crate) use self::sinks::{Form, NAMES, ReportSinks, Run};
 pub(crate) use self::tally::{Tallied, Tally};
 
 /// `fairstream report`: a run whose verdicts go to a page, and to the console.
 pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outcome> {
-    if !arguments.to.iter().any(|to| kinds::is_report(&Address::parse(to))) {
+    let is_one_of = |to: &String, names: &[&str]| kinds::is_one_of(&Address::parse(to), names);
+    if !arguments.to.iter().any(|to| is_one_of(to, &[HTML])) {
         arguments.to.splice(0..0, ["report.html".to_owned()]);
     }
-    if arguments.to.iter().all(|to| kinds::is_report(&Address::parse(to))) {
+    if arguments.to.iter().all(|to| is_one_of(to, &NAMES)) {
         arguments.to.push("console".to_owned());
     }
     run::run(&arguments)

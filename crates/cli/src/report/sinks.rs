@@ -38,7 +38,7 @@ pub(crate) struct Run {
 
 /// The names of all of them.
 pub(crate) const NAMES: [&str; 2] = [HTML, SVG];
-const HTML: &str = "html";
+pub(super) const HTML: &str = "html";
 const SVG: &str = "svg";
 
 impl ReportSinks {
