@@ -79,7 +79,7 @@ const facts = { dark: matchMedia("(prefers-color-scheme: dark)").matches, paper:
   opens: parameters ? parameters.getBoundingClientRect().height > closed : null,
   skip: first.getAttribute("href"), unnamed: [...document.querySelectorAll("table")].filter(t => !t.querySelector("th[scope=col]")).length };
 document.body.insertAdjacentHTML("beforeend", "<script type='application/json' id='facts'></" + "script>");
-document.getElementById("facts").textContent = "FACTS" + JSON.stringify(facts) + "FACTS";
+document.getElementById("facts").textContent = "FA" + "CTS" + JSON.stringify(facts) + "FA" + "CTS";
 "#;
 
 fn facts(browser: &Path, html: &str, options: &[&str]) -> Value {

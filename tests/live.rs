@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
@@ -39,7 +41,7 @@ impl Terminal {
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 1000)));
         let mut output = pair.master.try_clone_reader().unwrap();
         let shown = Arc::clone(&screen);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..count]);
@@ -54,7 +56,11 @@ impl Terminal {
     }
 
     fn wait_for(&self, what: &str) {
-        wait_for(&format!("`{what}` on the screen:\n{}", self.text()), || self.text().contains(what));
+        let start = Instant::now();
+        while !self.text().contains(what) {
+            assert!(start.elapsed() < Duration::from_secs(20), "no `{what}` on the screen:\n{}", self.text());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn press(&mut self, keys: &[u8]) {
@@ -81,18 +87,13 @@ impl Terminal {
 }
 
 /// So many that it does not end by itself.
-const ENDLESS: &str = "run specs/hiring.toml 'hiring:?applicants=1000000000' --live";
+const ENDLESS: &str = "run specs/hiring.toml 'hiring:?applicants=100000000' --live";
 
 #[test]
 fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
     let mut terminal = Terminal::run(ENDLESS, "");
     terminal.wait_until_live();
     terminal.wait_for("ALARM since 600s");
-    let text = terminal.text();
-    let events =
-        |text: &str| text.lines().nth(1).map(|line| line.split(" events").next().unwrap().to_owned());
-    let before = events(&text);
-    wait_for("more events", || events(&terminal.text()) != before);
     for what in [
         "Hiring, demographic parity",
         "/s  reached ",
@@ -102,8 +103,17 @@ fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
         "  M 0.",
         "latest",
     ] {
-        assert!(text.contains(what), "no `{what}` in\n{text}");
+        terminal.wait_for(what);
     }
+    let events = || {
+        terminal
+            .text()
+            .lines()
+            .nth(1)
+            .and_then(|line| line.split_once(" events").map(|(count, _)| count.to_owned()))
+    };
+    let before = events();
+    wait_for("more events", || events() != before);
     terminal.screen.lock().unwrap().screen_mut().set_size(10, 44);
     terminal.master.resize(size(10, 44)).unwrap();
     // The line below the head is as wide as the screen, and the last row is used.
@@ -111,7 +121,7 @@ fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
         let text = terminal.text();
         let rows: Vec<&str> = text.lines().collect();
         rows.get(2) == Some(&"─".repeat(44).as_str())
-            && rows.get(9).is_some_and(|row| row.starts_with("q or Ctrl-C"))
+            && rows.get(9).is_some_and(|row| row.starts_with("q or Ctrl-C stops"))
     });
     terminal.screen.lock().unwrap().screen_mut().set_size(24, 80);
     terminal.master.resize(size(24, 80)).unwrap();

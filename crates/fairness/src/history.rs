@@ -9,7 +9,8 @@ use crate::judge::Finding;
 /// The course of every rate in every stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    courses: BTreeMap<(usize, usize, String), Course>,
+    /// By rule and rate, and then by stratum.
+    courses: BTreeMap<(usize, usize), BTreeMap<String, Course>>,
 }
 
 /// How one rate moved in one stratum.
@@ -167,30 +168,41 @@ impl Course {
 impl History {
     /// How a rate of a rule moved in a stratum.
     pub fn course(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Course> {
-        self.courses.get(&(rule, rate, stratum.to_owned()))
+        self.courses.get(&(rule, rate))?.get(stratum)
     }
 
     /// All courses, by rule, rate and stratum.
     pub fn courses(&self) -> impl Iterator<Item = &Course> {
-        self.courses.values()
+        self.courses.values().flat_map(BTreeMap::values)
     }
 
+    fn course_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut Course {
+        self.courses.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
+    }
+
+    /// Takes in what a check found; estimates come in the order of the groups.
     pub(crate) fn note<'a>(
         &mut self,
-        (rule, rate, stratum): (usize, usize, &str),
+        place: (usize, usize, &str),
         time: Time,
         finding: &Finding<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
-        let key = (rule, rate, stratum.to_owned());
-        let course = self.courses.entry(key).or_default();
+        let course = self.course_mut(place);
+        // Nearly always each group has a curve: both are gone through side by side.
+        let mut curves = course.groups.iter_mut().peekable();
+        let mut new = Vec::new();
         for (group, estimate) in estimates {
             let Some(estimate) = estimate else { continue };
-            match course.groups.get_mut(group) {
-                Some(curve) if curve.latest() == Some(estimate) => {}
-                Some(curve) => curve.push(time, estimate),
-                None => course.groups.entry(group.to_owned()).or_default().push(time, estimate),
+            while curves.next_if(|(name, _)| name.as_str() < group).is_some() {}
+            match curves.next_if(|(name, _)| name.as_str() == group) {
+                Some((_, curve)) if curve.latest() == Some(estimate) => {}
+                Some((_, curve)) => curve.push(time, estimate),
+                None => new.push((group, estimate)),
             }
+        }
+        for (group, estimate) in new {
+            course.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
         if let Some((_, _, highest)) = finding.highest {
             course.highest.push(time, highest);
@@ -199,14 +211,8 @@ impl History {
     }
 
     /// An alarm was raised, after so many trials, or cleared.
-    pub(crate) fn turn(
-        &mut self,
-        (rule, rate, stratum): (usize, usize, &str),
-        time: Time,
-        raised: bool,
-        trials: u64,
-    ) {
-        let course = self.courses.entry((rule, rate, stratum.to_owned())).or_default();
+    pub(crate) fn turn(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+        let course = self.course_mut(place);
         if raised {
             if course.alarms.len() == ALARMS {
                 course.thin_out();

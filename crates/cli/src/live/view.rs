@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::screen::To;
 use super::sight::{Bar, Moving, Sight};
-use crate::progress::grouped;
+use crate::progress::{counted, grouped};
 
 /// How a run is looked at.
 #[derive(Debug)]
@@ -92,9 +92,11 @@ impl View {
             return vec![Line::raw(text)];
         }
         let mut lines = Vec::new();
-        for rate in &sight.rates {
+        for (place, rate) in sight.rates.iter().enumerate() {
+            if place > 0 {
+                lines.push(Line::default());
+            }
             self.rate(rate, width, &mut lines);
-            lines.push(Line::default());
         }
         if sight.left_out > 0 {
             lines.push(Line::raw(format!("{} more are not shown", grouped(sight.left_out as u64))));
@@ -141,7 +143,11 @@ impl View {
         if let Some(note) = note {
             return Line::raw(note);
         }
-        let more = if hidden > 0 { format!("↓ {hidden} more lines · ") } else { String::new() };
+        let more = if hidden > 0 {
+            format!("↓ {} more · ", counted(hidden as u64, "line"))
+        } else {
+            String::new()
+        };
         Line::styled(format!("{more}q or Ctrl-C stops in good order · ↑ ↓ scroll"), self.dim())
     }
 
