@@ -79,10 +79,13 @@ fn described(standing: &Standing, course: &Course) -> String {
     )
 }
 
-/// The values of a curve; each holds until there is another, the last to the end.
+/// The values of a curve as steps: each holds until there is another, the last to the end.
 fn points(curve: &Curve, end: Time) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> =
-        curve.points().into_iter().map(|(time, value)| (time.0 as f64, value)).collect();
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for (time, value) in curve.points() {
+        points.extend(points.last().map(|(_, before)| (time.0 as f64, *before)));
+        points.push((time.0 as f64, value));
+    }
     points.extend(points.last().map(|(_, last)| (end.0 as f64, *last)));
     points
 }
