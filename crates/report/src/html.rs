@@ -337,7 +337,7 @@ figure { margin: 1rem 0; }
 .drawing svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; }
+th:first-child { text-align: left; } .metric > .table { white-space: nowrap; }
 details table td, details table th { text-align: left; }
 dt { float: left; clear: left; min-width: 14rem; } dd { margin: 0 0 0 14rem; }
 code { font-size: 0.95em; }

@@ -40,19 +40,28 @@ pub struct Behind {
 pub struct Axis {
     label: String,
     range: Option<(f64, f64)>,
+    /// What it takes in beside the numbers of the lines.
+    reach: Vec<f64>,
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// An axis that is as long as its numbers ask for, with ticks at round ones.
     pub fn new(label: &str) -> Axis {
-        Axis { label: label.to_owned(), range: None, ticks: Vec::new() }
+        Axis { label: label.to_owned(), range: None, reach: Vec::new(), ticks: Vec::new() }
     }
 
     /// From one number to another.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Axis {
         self.range = Some((low, high));
+        self
+    }
+
+    /// As long as its numbers ask for, and these as well.
+    #[must_use]
+    pub fn around(mut self, numbers: impl Iterator<Item = f64>) -> Axis {
+        self.reach.extend(numbers.filter(|number| number.is_finite()));
         self
     }
 
@@ -66,7 +75,7 @@ impl Axis {
     fn bounds(&self, numbers: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) = self.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
         if self.range.is_none() {
-            for number in numbers.filter(|number| number.is_finite()) {
+            for number in numbers.chain(self.reach.iter().copied()).filter(|number| number.is_finite()) {
                 (low, high) = (low.min(number), high.max(number));
             }
         }

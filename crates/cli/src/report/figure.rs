@@ -34,13 +34,16 @@ pub(super) fn figure(
     let stretches =
         course.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
     let (band, limits) = allowed(rule, &points(&course.highest, end));
+    let series = lines(standing, course, end);
     let y = Axis::new("estimate");
+    // Rates have a scale of their own; of other numbers, what is allowed has to fit in.
+    let y = if standing.is_mean { y.around(band.iter().map(|(_, low, _)| *low)) } else { y.within(0.0, 1.0) };
     Some(LinePlot {
         title: standing.title.clone(),
         description: described(standing, course),
         x: Axis::new(&label).within(begin.0 as f64, end.0 as f64).ticks(ticks),
-        y: if standing.is_mean { y } else { y.within(0.0, 1.0) },
-        series: lines(standing, course, end),
+        y,
+        series,
         limits,
         behind: Behind {
             band,

@@ -108,6 +108,9 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
             format!("{} are allowed", significant(tolerance * 100.0)),
         ),
     };
+    if high == low {
+        return format!("all groups that are compared are at {}; {allowed}.", highest.shown);
+    }
     format!("{} {far} ({} against {}); {allowed}.", lowest.group, lowest.shown, highest.shown)
 }
 
