@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fairstream_fairness::{FairnessFile, MetricKind};
+
 use crate::plugins::rust_plugin;
 use crate::support::{fairstream, root, without_seconds};
 
@@ -103,6 +105,43 @@ fn the_book_is_true() {
     }
 }
 
+/// What the chapter on metrics writes down can be written so, and every metric is there with when not to use it.
+#[test]
+fn every_metric_has_its_section() {
+    const AROUND: &str = r#"
+        [events.columns]
+        id = "UInt64"
+        group = "String"
+        department = "String"
+        event = "String"
+        score = "Float64"
+        approved = "Bool"
+        [trial]
+        key = "id"
+        group = "group"
+        [indicators]
+    "#;
+    let indicators = "accepted admitted hired high_risk reoffended paid disputed granted applied decided";
+    let indicators: String =
+        indicators.split(' ').map(|name| format!("{name} = 'event == \"{name}\"'\n")).collect();
+    let text = std::fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let mut seen = Vec::new();
+    for section in text.split("\n## ").skip(1) {
+        for table in section.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let file = format!("{AROUND}{indicators}[[fairness]]\ntolerance = 0.1\n{table}");
+            let parsed = FairnessFile::parse("metrics.md", &file).and_then(|file| file.compile(&[]));
+            parsed.unwrap_or_else(|error| panic!("{error}"));
+            let name = table.lines().next().unwrap().split('"').nth(1).unwrap().to_owned();
+            assert_eq!(anchor(section.lines().next().unwrap()), name, "the section of another metric");
+            assert!(section.contains("```text\n") && section.contains("**Not** "), "{name}");
+            seen.push(name);
+        }
+    }
+    for metric in MetricKind::ALL {
+        assert!(seen.iter().any(|name| name == metric.name()), "{} has no section", metric.name());
+    }
+}
+
 #[test]
 fn the_examples_are_true() {
     let mut run = 0;
@@ -129,6 +168,8 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
         for (link, heading) in links(&text) {
             let target = if link.is_empty() { page.clone() } else { page.parent().unwrap().join(link) };
             assert!(target.exists(), "{}: {link}", page.display());
+            let leaves = page.starts_with(root().join("docs")) && link.starts_with("..");
+            assert!(!leaves, "{}: {link} is not in the book", page.display());
             let Some(heading) = heading else { continue };
             let text = std::fs::read_to_string(&target).unwrap();
             let mut headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
