@@ -1,6 +1,7 @@
 //! Reports in a real browser: Chromium, where there is one. Each page is asked what it looks like by a script that only
 //! the copy for the test has.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,11 +17,9 @@ fn chromium() -> Option<PathBuf> {
         .flat_map(|folder| ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name)));
     let browser = named.into_iter().chain(found).find(|browser| browser.is_file());
     if browser.is_none() {
-        // Past the harness, which swallows what passing tests print.
-        let _ = std::fs::write(
-            "/dev/stderr",
-            "SKIPPED: no Chromium found, no report was looked at in a browser\n",
-        );
+        // Not by a macro: the harness swallows what those print while a test passes.
+        let _ = std::io::stderr()
+            .write_all(b"SKIPPED: no Chromium found, no report was looked at in a browser\n");
     }
     browser
 }
