@@ -141,7 +141,7 @@ fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
     let written = begin.for_people();
     let is_date = written.contains('T');
     let unit = match () {
-        () if is_date && span > 8 * DAY => DAY,
+        () if span > 8 * DAY => DAY,
         () if is_date && span > 3600 * SECOND => 60 * SECOND,
         () => SECOND,
     };
@@ -149,14 +149,15 @@ fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
         let exact = begin.0.saturating_add(span / TICKS * number);
         let rounded = if span > 8 * unit { exact - exact.rem_euclid(unit) } else { exact };
         let text = Time(rounded).for_people();
-        // `2026-01-05T14:30:00Z`
+        // `2026-01-05T14:30:00Z`, or `600s`: what is relative at the beginning is so to the end.
         let text = match (is_date, unit) {
-            (false, _) => text.as_str(),
-            (true, DAY) => text.get(..10).unwrap_or(&text),
-            (true, SECOND) => text.get(11..).unwrap_or(&text).trim_end_matches('Z'),
-            (true, _) => text.get(5..16).unwrap_or(&text),
+            (false, DAY) => format!("{}d", rounded / DAY),
+            (false, _) => text,
+            (true, DAY) => text.get(..10).unwrap_or(&text).to_owned(),
+            (true, SECOND) => text.get(11..).unwrap_or(&text).trim_end_matches('Z').to_owned(),
+            (true, _) => text.get(5..16).unwrap_or(&text).replace('T', " "),
         };
-        (rounded.max(begin.0) as f64, text.replace('T', " "))
+        (rounded.max(begin.0) as f64, text)
     };
     let label = match (is_date, unit) {
         (false, _) => "time".to_owned(),
@@ -165,4 +166,32 @@ fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
         (true, _) => format!("time (UTC), {}", written.get(..4).unwrap_or_default()),
     };
     (label, (0..=TICKS).map(tick).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks are in order, within the axis, all written in one way and short enough to stand beside each other.
+    #[test]
+    fn ticks_of_any_span_can_be_read() {
+        const SECOND: i64 = 1_000_000_000;
+        for begin in [0, 60 * SECOND, 1_767_225_600 * SECOND + 1] {
+            for span in [1, 1000, SECOND, 600 * SECOND, 7200 * SECOND, 864_000 * SECOND, 400_000_000 * SECOND]
+            {
+                let (begin, end) = (Time(begin), Time(begin + span));
+                let (label, ticks) = times(begin, end);
+                let words: Vec<&str> = ticks.iter().map(|(_, text)| text.as_str()).collect();
+                assert!(ticks.is_sorted_by_key(|(at, _)| *at) && label.starts_with("time"), "{words:?}");
+                assert!(
+                    ticks.iter().all(|(at, _)| (begin.0 as f64..=end.0 as f64).contains(at)),
+                    "{words:?}"
+                );
+                assert!(words.iter().all(|text| text.len() <= 18), "{words:?}");
+                let kinds =
+                    ['-', ':', 's', 'd'].map(|sign| words.iter().filter(|text| text.contains(sign)).count());
+                assert!(kinds.iter().all(|count| [0, words.len()].contains(count)), "{words:?}");
+            }
+        }
+    }
 }
