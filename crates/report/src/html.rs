@@ -311,47 +311,7 @@ fn text_of(text: &str) -> String {
 /// Whatever stands in the data, the page runs nothing and fetches nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-const STYLE: &str = "\
-:root { --ink: #1a1a1a; --paper: #ffffff; --soft: #f3f3f3; --line: #cccccc; --link: #005a8c;
-  --unfair: #a33c00; --fair: #00684d; --unknown: #555555; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --paper: #161616; --soft: #242424; --line: #4a4a4a; --link: #7cc4f0;
-    --unfair: #ff9a5c; --fair: #5fd3ad; --unknown: #b5b5b5; }
-  .drawing svg { filter: invert(0.91) hue-rotate(180deg); }
-}
-* { box-sizing: border-box; }
-body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, Helvetica, Arial, sans-serif; }
-main, footer { max-width: 52rem; margin: 0 auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin: 1.5rem 0 0; }
-h2 { font-size: 1.25rem; margin: 0 0 0.3rem; }
-h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
-header p, .question, figcaption, footer { color: var(--unknown); }
-section { margin: 2rem 0; }
-.verdict { border-left: 0.5rem solid; padding: 0.8rem 1rem; background: var(--soft); }
-.verdict p { margin: 0.4rem 0; } .verdict .sentence { font-size: 1.2rem; } .certainty { font-size: 0.95rem; }
-.unfair { border-color: var(--unfair); } .fair { border-color: var(--fair); } .unknown { border-color: var(--unknown); }
-.badge { border: 1px solid; border-radius: 0.3rem; padding: 0 0.4rem; font-size: 0.85rem; font-weight: normal; white-space: nowrap; }
-.badge.unfair { color: var(--unfair); } .badge.fair { color: var(--fair); } .badge.unknown { color: var(--unknown); }
-figure { margin: 1rem 0; }
-.drawing, .table, pre { overflow-x: auto; }
-.drawing svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; } .metric > .table { white-space: nowrap; }
-details table td, details table th { text-align: left; }
-dt { float: left; clear: left; min-width: 14rem; } dd { margin: 0 0 0 14rem; }
-code { font-size: 0.95em; }
-pre { background: var(--soft); padding: 0.8rem; font-size: 0.85rem; }
-a { color: var(--link); } summary { cursor: pointer; }
-.skip { position: absolute; left: -100rem; } .skip:focus { left: 1rem; }
-:focus-visible { outline: 3px solid var(--link); }
-@media print { :root { --ink: #000000; --paper: #ffffff; --soft: #f3f3f3; --line: #cccccc; --link: #000000;
-    --unfair: #a33c00; --fair: #00684d; --unknown: #555555; }
-  body { font-size: 10.5pt; } main, footer { max-width: none; } nav, .skip { display: none; }
-  .drawing svg { filter: none; } .drawing, .table, pre { overflow: visible; }
-  h2, h3, summary, .question { break-after: avoid; } figure, tr, .verdict { break-inside: avoid; }
-  details::details-content { content-visibility: visible; height: auto; } pre { white-space: pre-wrap; font-size: 8pt; } }
-";
+const STYLE: &str = include_str!("page.css");
 
 #[cfg(test)]
 mod tests {
