@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::Folder;
+use crate::support::root;
 
 pub(crate) const FILE: &str = r#"
 [events.columns]
@@ -233,4 +234,31 @@ fn alarms_without_end_fit_on_a_page() {
 
 fn group_digits(number: usize) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
+}
+
+/// The demo writes its page where there is none, and says what it did instead where it cannot.
+#[test]
+fn a_demo_destroys_nothing() {
+    let folder = Folder::new();
+    let said = folder.run("demo");
+    assert!(
+        said.contains("The same as a page to look at: report.html") && said.ends_with("exit code 1\n"),
+        "{said}"
+    );
+    let html = folder.read("report.html");
+    assert!(html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 points below M"), "{html}");
+    let folder = folder.file("report.html", "mine");
+    assert!(folder.run("demo").contains("report.html is there already and was left as it is"));
+    assert_eq!(folder.read("report.html"), "mine");
+    assert!(folder.run("demo --to nowhere/page.html").contains("nowhere/page.html cannot be written"));
+    // The command that the page names makes the same page, to the byte.
+    let command = "report specs/hiring.toml hiring:?applicants=1000&seed=1";
+    assert!(
+        html.contains(">fairstream report specs/hiring.toml 'hiring:?applicants=1000&amp;seed=1'<"),
+        "{html}"
+    );
+    std::fs::create_dir(folder.path().join("specs")).unwrap();
+    std::fs::copy(root().join("specs/hiring.toml"), folder.path().join("specs/hiring.toml")).unwrap();
+    folder.run(command);
+    assert_eq!(folder.read("report.html"), html);
 }

@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::anyhow;
 use fairstream_core::{
     Columns, Counters, Pipeline, RunOptions, SourceContext, SourceRequest, StopToken, Time,
 };
@@ -52,7 +51,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
     }
     let drawn = first.chart().draw();
     let standings = standings::describe(&first.judge(), "", str::to_owned);
-    let written = write(&arguments.to, &first.page(map))?;
+    let written = write(&arguments.to, &first.page(map));
     print(&format!(
         "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2:\n\
          that is how these events were invented. The monitor sees the events alone.\n\n\
@@ -168,15 +167,15 @@ fn watch(
     }
 }
 
-/// Writes the report where there is none yet, and says so.
-fn write(to: &Path, html: &str) -> anyhow::Result<String> {
+/// Writes the report where there is none yet, and says so. A demo has more to show: it goes on without.
+fn write(to: &Path, html: &str) -> String {
     let name = to.display();
     let file = OpenOptions::new().write(true).create_new(true).open(to);
     match file.and_then(|mut file| file.write_all(html.as_bytes())) {
-        Ok(()) => Ok(format!("The same as a page to look at: {name}")),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(format!(
-            "{name} is there already and was left as it is; `--to FILE` writes the page elsewhere"
-        )),
-        Err(error) => Err(anyhow!(error).context(format!("cannot write {name}"))),
+        Ok(()) => format!("The same as a page to look at: {name}"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            format!("{name} is there already and was left as it is; `--to FILE` writes the page elsewhere")
+        }
+        Err(error) => format!("{name} cannot be written ({error}); `--to FILE` writes the page elsewhere"),
     }
 }

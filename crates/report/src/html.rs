@@ -85,6 +85,8 @@ pub struct Section {
     pub judged: String,
     /// Rates over time.
     pub figure: Option<LinePlot>,
+    /// What is counted or added up of a group's trials, in a word.
+    pub counted: String,
     /// Every group.
     pub groups: Vec<Group>,
     /// Parameters: a name, a value, and what it means.
@@ -251,7 +253,7 @@ impl Section {
             ("group", |group| &group.name),
             ("estimate", |group| &group.estimate),
             ("lies between", |group| &group.interval),
-            ("positive", |group| &group.positives),
+            (&self.counted, |group| &group.positives),
             ("trials", |group| &group.trials),
             ("pending", |group| &group.pending),
             ("", |group| &group.remark),
@@ -338,6 +340,7 @@ mod tests {
             state: State::Unfair,
             verdict: "F <script>alert(1)</script> differs".to_owned(),
             judged: String::new(),
+            counted: "positive".to_owned(),
             figure: Some(figure),
             groups: vec![Group { name: "F & \"co\"".to_owned(), trials: "7".to_owned(), ..Group::default() }],
             parameters: vec![["tolerance".to_owned(), "0.1".to_owned(), "ε".to_owned()]],

@@ -37,7 +37,11 @@ pub(super) fn figure(
     let series = lines(standing, course, end);
     let y = Axis::new("estimate");
     // Rates have a scale of their own; of other numbers, what is allowed has to fit in.
-    let y = if standing.is_mean { y.around(band.iter().map(|(_, low, _)| *low)) } else { y.within(0.0, 1.0) };
+    let y = if standing.is_mean {
+        y.around(band.iter().flat_map(|(_, low, high)| [*low, high + (high - low) / 4.0]))
+    } else {
+        y.within(0.0, 1.0)
+    };
     Some(LinePlot {
         title: standing.title.clone(),
         description: described(standing, course),

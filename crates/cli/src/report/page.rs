@@ -107,6 +107,7 @@ fn section(judge: &Judge, standing: &Standing, counts: &Counts, judged: String) 
         verdict: sentence(judge, standing),
         judged,
         figure: course.and_then(|course| figure(rule, standing, course, counts.reached)),
+        counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
         groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
         parameters: parameters(rule, standing),
         alarms: course.map_or(&[][..], |course| &course.alarms).iter().map(alarm).collect(),

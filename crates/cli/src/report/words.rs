@@ -84,14 +84,14 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
     let highest = compared.iter().max_by(|a, b| by(a).total_cmp(&by(b)));
     let lowest = compared.iter().min_by(|a, b| by(a).total_cmp(&by(b)));
     let (Some(highest), Some(lowest)) = (highest, lowest) else {
-        return "no group has enough trials to be judged.".to_owned();
+        return "No group has enough trials to be judged.".to_owned();
     };
     let tolerance = rule.tolerance;
     if rule.comparison == Comparison::Highest {
         return format!("{} has the highest rate, {}; {tolerance} is allowed.", highest.group, highest.shown);
     }
     if highest.values == lowest.values {
-        return format!("only {} has enough trials to be judged ({}).", highest.group, highest.shown);
+        return format!("Only {} has enough trials to be judged ({}).", highest.group, highest.shown);
     }
     let (high, low) = (by(&highest), by(&lowest));
     let (far, allowed) = match rule.comparison {
@@ -109,7 +109,7 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
         ),
     };
     if high == low {
-        return format!("all groups that are compared are at {}; {allowed}.", highest.shown);
+        return format!("All groups that are compared are at {}; {allowed}.", highest.shown);
     }
     format!("{} {far} ({} against {}); {allowed}.", lowest.group, lowest.shown, highest.shown)
 }
