@@ -1,6 +1,17 @@
 //! The `fairstream` command as the tests run it: the same one-line `main`, built into this package
-//! so that cargo tells the tests where it is.
+//! so that cargo tells the tests where it is. And, if a test asks for it, a panic while it runs.
+
+use std::time::Duration;
 
 fn main() -> std::process::ExitCode {
+    if std::env::var_os("FAIRSTREAM_TEST_PANIC").is_some() {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(2));
+            #[allow(clippy::panic, reason = "that is what is tested")]
+            {
+                panic!("as a test wants it");
+            }
+        });
+    }
     fairstream::main()
 }

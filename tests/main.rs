@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod browser;
 mod cli;
 mod conformance;
 mod differential;
@@ -13,6 +14,8 @@ mod faults;
 mod foreign;
 mod formats;
 mod generate;
+#[cfg(unix)]
+mod live;
 #[cfg(unix)]
 mod plugins;
 #[cfg(unix)]

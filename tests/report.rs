@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::cli::Folder;
+use crate::support::root;
 
-const FILE: &str = r#"
+pub(crate) const FILE: &str = r#"
 [events.columns]
 id = "UInt64"
 group = "String"
@@ -23,7 +24,7 @@ confidence = 24
 "#;
 
 /// Applications of so many people in turn from these groups; every `n`-th of a group's is accepted.
-fn events(people: u64, groups: &[(&str, u64)]) -> (String, BTreeMap<String, (u64, u64)>) {
+pub(crate) fn events(people: u64, groups: &[(&str, u64)]) -> (String, BTreeMap<String, (u64, u64)>) {
     let mut text = "time,id,group,accepted\n".to_owned();
     let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut time = 0;
@@ -42,7 +43,7 @@ fn events(people: u64, groups: &[(&str, u64)]) -> (String, BTreeMap<String, (u64
     (text, counts)
 }
 
-fn report(data: &str) -> (String, String) {
+pub(crate) fn report(data: &str) -> (String, String) {
     let folder = Folder::new().file("fairness.toml", FILE).file("events.csv", data);
     let said = folder.run("report fairness.toml events.csv -q");
     (folder.read("report.html"), said)
@@ -105,4 +106,159 @@ fn a_report_is_of_a_fairness_file() {
     let folder = Folder::new().file("fairness.toml", FILE).file("e.csv", "time,id,group,accepted\n");
     let said = folder.run("report fairness.toml e.csv --to nowhere/page.html -q");
     assert!(said.ends_with("exit code 2\n") && said.contains("nowhere/page.html"), "{said}");
+}
+
+/// The same events give the same figure to the byte, from whichever format; and it looks as it did.
+#[test]
+fn figures_are_the_same_every_time() {
+    let (data, _) = events(24, &[("F", 4), ("M", 2)]);
+    let json: String = data
+        .lines()
+        .skip(1)
+        .map(|row| {
+            let fields: Vec<&str> = row.split(',').collect();
+            let text = |name: &str, value: &str| match value {
+                "" => String::new(),
+                _ => format!(
+                    ", \"{name}\": {}",
+                    if name == "group" { format!("{value:?}") } else { value.to_owned() }
+                ),
+            };
+            let [id, group, accepted] =
+                [("id", 1), ("group", 2), ("accepted", 3)].map(|(name, at)| text(name, fields[at]));
+            format!("{{\"time\": {}{id}{group}{accepted}}}\n", fields[0])
+        })
+        .collect();
+    let folder = Folder::new().file("fairness.toml", FILE).file("e.csv", &data).file("e.jsonl", json);
+    for (input, figure) in [("e.csv", "one.svg"), ("e.csv", "two.svg"), ("e.jsonl", "three.svg")] {
+        folder.run(&format!("run fairness.toml {input} --to {figure} -q"));
+    }
+    let figure = folder.read("one.svg");
+    assert_eq!(figure, folder.read("two.svg"));
+    assert_eq!(figure, folder.read("three.svg"));
+    insta::assert_snapshot!("figure", figure);
+
+    // Several rates and strata are one below the other, each with names of its own.
+    let strata = FILE.replace("decision = \"accepted\"", "decision = \"accepted\"\nstrata = \"where\"");
+    let strata = strata.replace("group = \"String\"", "group = \"String\"\nwhere = \"String\"");
+    let rows =
+        data.lines().skip(1).enumerate().map(|(row, line)| format!("{line},{}\n", ["N", "S"][row % 2]));
+    let data = format!("time,id,group,accepted,where\n{}", rows.collect::<String>());
+    let folder = Folder::new().file("fairness.toml", strata).file("e.csv", data);
+    folder.run("run fairness.toml e.csv --to figures.svg -q");
+    insta::assert_snapshot!("figures", folder.read("figures.svg"));
+}
+
+/// An alarm is shaded where it was raised, and the band is as high as the tolerance.
+#[test]
+fn a_figure_shows_alarms_and_the_tolerance_where_they_are() {
+    let folder =
+        Folder::new().file("fairness.toml", FILE).file("events.csv", events(300, &[("F", 5), ("M", 2)]).0);
+    folder.run("run fairness.toml events.csv --to figure.svg --to verdicts.jsonl?select=alarms -q");
+    let seconds = |line: &str| {
+        let verdict: serde_json::Value = serde_json::from_str(line).unwrap();
+        let parts: Vec<f64> =
+            verdict["time"].as_str().unwrap()[11..23].split(':').map(|part| part.parse().unwrap()).collect();
+        parts[0] * 3600.0 + parts[1] * 60.0 + parts[2]
+    };
+    let last: f64 =
+        folder.read("events.csv").lines().last().unwrap().split(',').next().unwrap().parse().unwrap();
+    // The frame is 520 wide, from 66 on; its first event was at 10 s.
+    let across = |time: f64| 66.0 + (time - 10.0) / (last - 10.0) * 520.0;
+    // Raised, cleared, raised, …; the last one stands.
+    let mut turns: Vec<f64> = folder.read("verdicts.jsonl").lines().map(seconds).map(across).collect();
+    assert!(turns.len() % 2 == 1, "{turns:?}");
+    turns.push(586.0);
+    let svg = folder.read("figure.svg");
+    let shades = svg.lines().filter(|line| line.contains("#d55e00") && line.contains(" height=\"280\""));
+    let number = |line: &str, name: &str| -> f64 {
+        line.split(&format!(" {name}=\"")).nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+    };
+    let shades: Vec<(f64, f64)> =
+        shades.map(|line| (number(line, "x"), number(line, "x") + number(line, "width"))).collect();
+    assert_eq!(shades.len(), turns.len() / 2, "{shades:?} {turns:?}");
+    for ((from, to), turns) in shades.iter().zip(turns.chunks(2)) {
+        assert!((from - turns[0]).abs() < 0.11 && (to - turns[1]).abs() < 0.11, "{shades:?} {turns:?}");
+    }
+    // One unit upwards is 280.
+    let band = svg.lines().find(|line| line.starts_with("<polygon")).unwrap();
+    let points = band.split('"').nth(1).unwrap().split(' ').map(|point| point.split_once(',').unwrap().1);
+    let heights: Vec<f64> = points.map(|height| height.parse().unwrap()).collect();
+    assert!((heights.last().unwrap() - heights.first().unwrap() - 28.0).abs() < 0.2, "{band}");
+}
+
+/// What is wrong with the data stands on the page.
+#[test]
+fn rows_that_do_not_count_are_owned_up_to() {
+    let data = "time,id,group,accepted\n1,1,F,\n2,2,M,\n4,3,,\n5,x,M,\n3,4,F,\n9,5,M,\n";
+    let folder = Folder::new().file("fairness.toml", FILE).file("e.csv", data);
+    folder.run("report fairness.toml e.csv --on-bad-row skip --until 8 -q");
+    let html = folder.read("report.html");
+    for (name, value) in [
+        ("read from", "e.csv"),
+        ("rows read", "6"),
+        ("rejected", "2, 1 of them too late"),
+        ("outside of the span", "1"),
+        ("judged", "3 events"),
+        ("groups", "2"),
+    ] {
+        let row = format!("<dt>{name}</dt><dd>{value}</dd>");
+        assert!(html.contains(&row), "no {row} in {}", html.split("dl>").nth(1).unwrap());
+    }
+    assert!(html.contains("<dt>without a group</dt><dd>1 row with a key and no group"), "{html}");
+}
+
+/// Alarms that come and go without end: few rows, and their number is right.
+#[test]
+fn alarms_without_end_fit_on_a_page() {
+    // Without a prior, every application changes the shares of two small groups that come and go.
+    let mut data = "time,id,group,accepted\n".to_owned();
+    let mut time = 0;
+    for id in 0..3000_u64 {
+        time += 10;
+        data += &format!("{time},{id},{},\n", ["F", "M"][id as usize % 2]);
+        if id % 4 < 2 {
+            data += &format!("{time},,,{id}\n");
+        }
+    }
+    let file =
+        FILE.replace("tolerance = 0.1", "tolerance = 0.0001").replace("confidence = 24", "confidence = 0");
+    let folder = Folder::new().file("fairness.toml", file).file("e.csv", data);
+    folder.run("run fairness.toml e.csv --to page.html --to verdicts.jsonl?select=alarms -q");
+    let raised = folder.read("verdicts.jsonl").lines().filter(|line| line.contains("\"alarm\"")).count();
+    assert!(raised > 600, "{raised}");
+    let html = folder.read("page.html");
+    assert!(html.contains(&format!("There were {} alarms.", group_digits(raised))), "{raised}");
+    assert!(html.matches("<tr>").count() < 600 && html.len() < 400_000, "{}", html.len());
+}
+
+fn group_digits(number: usize) -> String {
+    if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
+}
+
+/// The demo writes its page where there is none, and says what it did instead where it cannot.
+#[test]
+fn a_demo_destroys_nothing() {
+    let folder = Folder::new();
+    let said = folder.run("demo");
+    assert!(
+        said.contains("The same as a page to look at: report.html") && said.ends_with("exit code 1\n"),
+        "{said}"
+    );
+    let html = folder.read("report.html");
+    assert!(html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 points below M"), "{html}");
+    let folder = folder.file("report.html", "mine");
+    assert!(folder.run("demo").contains("report.html is there already and was left as it is"));
+    assert_eq!(folder.read("report.html"), "mine");
+    assert!(folder.run("demo --to nowhere/page.html").contains("nowhere/page.html cannot be written"));
+    // The command that the page names makes the same page, to the byte.
+    let command = "report specs/hiring.toml hiring:?applicants=1000&seed=1";
+    assert!(
+        html.contains(">fairstream report specs/hiring.toml 'hiring:?applicants=1000&amp;seed=1'<"),
+        "{html}"
+    );
+    std::fs::create_dir(folder.path().join("specs")).unwrap();
+    std::fs::copy(root().join("specs/hiring.toml"), folder.path().join("specs/hiring.toml")).unwrap();
+    folder.run(command);
+    assert_eq!(folder.read("report.html"), html);
 }

@@ -32,8 +32,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Monitor events like `run`, and write a report: one HTML page [default: report.html]
     Report(RunArguments),
-    /// Watch invented employers, fair and unfair: no arguments, nothing to prepare
-    Demo,
+    /// Watch invented employers, fair and unfair: nothing to prepare; a report is written to report.html
+    Demo(DemoArguments),
     /// Say what a specification monitors, and whether the inputs have what it reads
     Check(CheckArguments),
     /// Recompute an alarm from its evidence alone, and show the calculation
@@ -131,6 +131,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 
+    /// Show rates, gaps and alarms on the whole terminal while they move: q or Ctrl-C stops, ↑ and ↓ scroll. Where
+    /// standard error is no terminal, a line now and then
+    #[arg(long)]
+    pub(crate) live: bool,
+
     /// No progress and no summary on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -157,6 +162,13 @@ pub(crate) struct ExplainArguments {
     /// Show every block, not only the first and the last
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Where the report goes, if there is nothing yet
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) to: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use fairstream_fairness::Judge;
 
 use crate::args::Colour;
 use crate::progress::{CLEAR_LINE, grouped};
-use crate::standings;
+use crate::{live, standings};
 
 /// Opens console sinks.
 #[derive(Clone, Debug, Default)]
@@ -242,6 +242,9 @@ impl Style {
 }
 
 fn print(text: &str) -> Result<(), SinkError> {
+    if live::hold(live::To::Output, text) {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         let sink = "standard output".to_owned();

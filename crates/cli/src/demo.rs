@@ -1,18 +1,22 @@
 //! `fairstream demo`: employers, fair and unfair, invented and watched, without any argument.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairstream_core::{
-    Columns, Kind, Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError, SourceContext,
-    SourceRequest, StopToken, Time, Value, VerdictBatch,
+    Columns, Counters, Pipeline, RunOptions, SourceContext, SourceRequest, StopToken, Time,
 };
-use fairstream_fairness::{FairnessFile, Judge};
+use fairstream_fairness::{Compiled, Course, FairnessFile, Judge};
 use fairstream_scenarios::{Groups, Hiring};
 
-use crate::args::EngineKind;
+use crate::args::{DemoArguments, EngineKind};
 use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
+use crate::nobody::Nobody;
 use crate::progress::grouped;
+use crate::report::{Subject, Tally, Told};
 use crate::{Outcome, load, print, run, standings};
 
 /// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
@@ -28,26 +32,26 @@ const EMPLOYERS: u64 = 10;
 const UNFAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.2)];
 const FAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.5)];
 
-pub(crate) fn demo() -> anyhow::Result<Outcome> {
+pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     interrupt.start();
     let [map, guarantee] = FILES;
-    let first = watch(map, UNFAIR, 1, Selection::Changes, &stop)?;
+    let first = watch(map, UNFAIR, 1, &stop)?;
     let mut rows = String::new();
     for (kind, accept) in [("fair", FAIR), ("unfair", UNFAIR)] {
         let mut cells = Vec::new();
         for file in [map, guarantee] {
-            let first = |seed| {
-                watch(file, accept, seed, Selection::Alarms, &stop).map(|watched| watched.chart.first_alarm())
-            };
+            let first = |seed| watch(file, accept, seed, &stop).map(|watched| watched.chart().first_alarm());
             let alarms: anyhow::Result<Vec<Option<Time>>> = (1..=EMPLOYERS).map(first).collect();
             cells.push(raised(alarms?));
         }
         let employers = format!("{EMPLOYERS} {kind} employers (M {}, F {})", accept[0].1, accept[1].1);
         rows += &format!("  {employers:<38} {:<27} {}\n", cells[0], cells[1]);
     }
-    let (drawn, standings) = (first.chart.draw(), first.standings);
+    let drawn = first.chart().draw();
+    let standings = standings::describe(&first.judge(), "", str::to_owned);
+    let written = write(&arguments.to, &first.page(map));
     print(&format!(
         "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2:\n\
          that is how these events were invented. The monitor sees the events alone.\n\n\
@@ -64,7 +68,7 @@ pub(crate) fn demo() -> anyhow::Result<Outcome> {
          fairstream generate hiring --applicants {APPLICANTS} --to events.csv\n  \
          fairstream run specs/hiring.toml events.csv\n  \
          fairstream run specs/guarantee/hiring.toml events.csv\n\n\
-         And with your own data:  fairstream init DATA.csv\n",
+         And with your own data:  fairstream init DATA.csv\n\n{written}\n",
         "employers with an alarm", "rule = \"map\"", "guarantee"
     ))?;
     if interrupt.happened() {
@@ -89,19 +93,59 @@ fn raised(mut alarms: Vec<Option<Time>>) -> String {
 
 /// What was seen of an employer.
 struct Watched {
-    chart: Chart,
-    standings: String,
+    compiled: Compiled,
+    judge: Arc<Mutex<Judge>>,
+    counters: Arc<Counters>,
+    tally: Arc<Tally>,
+}
+
+impl Watched {
+    /// What the judge remembers of the only rate there is.
+    fn course(&self) -> Course {
+        let judge = self.judge();
+        judge.history().and_then(|history| history.courses().next()).cloned().unwrap_or_default()
+    }
+
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn chart(&self) -> Chart {
+        let Course { groups, alarms, .. } = self.course();
+        let lines = groups.iter().map(|(values, curve)| Line {
+            name: values.trim_matches(['[', ']', '"']).to_owned(),
+            points: curve.points(),
+        });
+        Chart {
+            lines: lines.collect(),
+            alarms: alarms.iter().map(|alarm| (alarm.since, alarm.until)).collect(),
+        }
+    }
+
+    /// The report on it.
+    fn page(&self, (file, text): (&str, &str)) -> String {
+        let input = format!("hiring:?applicants={APPLICANTS}&seed=1");
+        let subject = Subject {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            command: format!("fairstream report {file} '{input}'"),
+            inputs: vec![input],
+        };
+        let (judge, counts) = (self.judge(), self.counters.now());
+        let Watched { compiled, tally, .. } = self;
+        let told =
+            Told { judge: &judge, compiled, counts: &counts, tally, subject: &subject, is_complete: true };
+        told.page().html()
+    }
 }
 
 fn watch(
     (path, text): (&str, &str),
     accept: [(&'static str, f64); 2],
     seed: u64,
-    select: Selection,
     stop: &StopToken,
 ) -> anyhow::Result<Watched> {
     let (compiled, spec) = load::compile(&FairnessFile::parse(path, text)?, &[])?;
-    let estimate = compiled.streams().first().map(|streams| streams.estimate.clone()).unwrap_or_default();
     let request = SourceRequest {
         location: "hiring".to_owned(),
         wanted: spec.wanted().to_vec(),
@@ -111,66 +155,27 @@ fn watch(
     let employer = Hiring { applicants: APPLICANTS, seed, accept: Groups::new(accept), ..Hiring::default() };
     let sources = vec![employer.source(&request)?];
     let columns = Columns::bind(&request.wanted, &sources)?;
-    let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec())));
-    let chart = Arc::new(Mutex::new(Chart::default()));
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Charting { estimate, select, chart: Arc::clone(&chart) })];
-    let engine = run::build(spec, EngineKind::Compiled, false, Some((compiled, Arc::clone(&judge))), None);
-    let options = RunOptions { stop: stop.clone(), ..RunOptions::default() };
-    let report = Pipeline { sources, columns, engine, sinks, options }.run();
-    if let Some(error) = report.error {
-        return Err(error.into());
+    let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec()).with_history()));
+    let (counters, tally): (Arc<Counters>, Arc<Tally>) = Default::default();
+    let judged = Some((compiled.clone(), Arc::clone(&judge)));
+    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&tally)));
+    let options = RunOptions { stop: stop.clone(), counters: Arc::clone(&counters), ..RunOptions::default() };
+    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(Nobody)], options }.run();
+    match report.error {
+        Some(error) => Err(error.into()),
+        None => Ok(Watched { compiled, judge, counters, tally }),
     }
-    let chart = std::mem::take(&mut *chart.lock().unwrap_or_else(PoisonError::into_inner));
-    let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(Watched { chart, standings: standings::describe(&judge, "", str::to_owned) })
 }
 
-/// Draws the estimates of groups, and alarms.
-struct Charting {
-    estimate: String,
-    select: Selection,
-    chart: Arc<Mutex<Chart>>,
-}
-
-impl Sink for Charting {
-    fn name(&self) -> &str {
-        "chart"
-    }
-
-    fn wants(&self) -> Selection {
-        self.select
-    }
-
-    fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
-        let mut chart = self.chart.lock().unwrap_or_else(PoisonError::into_inner);
-        for verdict in batch.iter() {
-            match (verdict.kind, verdict.value) {
-                (Kind::Alarm, _) => chart.alarms.push((verdict.time, None)),
-                (Kind::Clear, _) => {
-                    if let Some(alarm) = chart.alarms.last_mut() {
-                        alarm.1 = Some(verdict.time);
-                    }
-                }
-                (Kind::Value, Some(Value::Float(value))) if verdict.stream == self.estimate => {
-                    let name = verdict.instance.unwrap_or_default().trim_matches(['[', ']', '"']);
-                    let known = chart.lines.iter().position(|line| line.name == name);
-                    let index = known.unwrap_or_else(|| {
-                        chart.lines.push(Line { name: name.to_owned(), points: Vec::new() });
-                        chart.lines.len() - 1
-                    });
-                    chart.lines[index].points.push((verdict.time, value));
-                }
-                _ => {}
-            }
+/// Writes the report where there is none yet, and says so. A demo has more to show: it goes on without.
+fn write(to: &Path, html: &str) -> String {
+    let name = to.display();
+    let file = OpenOptions::new().write(true).create_new(true).open(to);
+    match file.and_then(|mut file| file.write_all(html.as_bytes())) {
+        Ok(()) => format!("The same as a page to look at: {name}"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            format!("{name} is there already and was left as it is; `--to FILE` writes the page elsewhere")
         }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        Ok(None)
-    }
-
-    fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
-        Ok(())
+        Err(error) => format!("{name} cannot be written ({error}); `--to FILE` writes the page elsewhere"),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fairstream_core::StopToken;
 
 use crate::progress::CLEAR_LINE;
-use crate::{Outcome, note};
+use crate::{Outcome, live, note};
 
 /// Whether the user has interrupted, and whether there is anything to interrupt.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,7 @@ pub(crate) struct Interrupt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    stop: StopToken,
     started: AtomicBool,
     happened: AtomicBool,
 }
@@ -23,20 +24,25 @@ struct State {
 impl Interrupt {
     /// From now on Ctrl-C (or a request to terminate) stops the run.
     pub(crate) fn watch(stop: &StopToken) -> Interrupt {
-        let interrupt = Interrupt::default();
-        let (state, stop) = (Arc::clone(&interrupt.0), stop.clone());
+        let interrupt = Interrupt(Arc::new(State { stop: stop.clone(), ..State::default() }));
+        let heard = interrupt.clone();
         // Without a handler Ctrl-C still ends the process, only not in good order.
-        let _ = ctrlc::set_handler(move || {
-            let again = state.happened.swap(true, Ordering::Relaxed);
-            if again || !state.started.load(Ordering::Relaxed) {
-                #[allow(clippy::exit, reason = "the user wants out now")]
-                std::process::exit(Outcome::Interrupted as i32);
-            }
-            let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
-            note(&format!("{clear}stopping after what has been read; Ctrl-C again ends at once"));
-            stop.stop();
-        });
+        let _ = ctrlc::set_handler(move || heard.happen());
         interrupt
+    }
+
+    /// The user wants to stop; for the second time, now.
+    pub(crate) fn happen(&self) {
+        let State { stop, started, happened } = &*self.0;
+        let again = happened.swap(true, Ordering::Relaxed);
+        if again || !started.load(Ordering::Relaxed) {
+            live::leave();
+            #[allow(clippy::exit, reason = "the user wants out now")]
+            std::process::exit(Outcome::Interrupted as i32);
+        }
+        let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
+        note(&format!("{clear}stopping after what has been read; Ctrl-C again ends at once"));
+        stop.stop();
     }
 
     /// Everything is open and the run begins.

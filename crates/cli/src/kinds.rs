@@ -1,6 +1,8 @@
 //! The kinds of sources and sinks that are built in, and how a user names one.
 
+use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use fairstream_core::{
@@ -17,7 +19,7 @@ use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
-use crate::html::{self, HtmlSinks};
+use crate::report::{self, Form, ReportSinks};
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
@@ -51,14 +53,16 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
 #[derive(Clone, Default)]
 pub(crate) struct OfRun {
     pub(crate) console: ConsoleSinks,
-    pub(crate) html: HtmlSinks,
+    /// What reports are of; nothing if the specification is not a fairness file.
+    pub(crate) reported: Option<Arc<report::Run>>,
 }
 
 /// Every kind of sink.
 pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
     vec![
         Box::new(of_run.console.clone()),
-        Box::new(of_run.html.clone()),
+        Box::new(ReportSinks::new(Form::Html, of_run.reported.clone())),
+        Box::new(ReportSinks::new(Form::Svg, of_run.reported.clone())),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),
@@ -105,13 +109,26 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(kind) = &self.kind {
+            write!(f, "{kind}:")?;
+        }
+        write!(f, "{}", self.location)?;
+        for (number, (key, value)) in self.options.iter().enumerate() {
+            write!(f, "{}{key}={value}", if number == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
 fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
-/// Whether an address means a report.
-pub(crate) fn is_report(address: &Address) -> bool {
-    sink_for(address, &OfRun::default()).is_ok_and(|kind| kind.adapter().name == html::NAME)
+/// Whether an address means one of these kinds of sinks.
+pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
+    sink_for(address, &OfRun::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
 }
 
 /// The kind of source that an address means; its options are checked.
@@ -202,6 +219,7 @@ mod tests {
             (r"C:\data\a.csv", address(None, r"C:\data\a.csv", &[])),
         ] {
             assert_eq!(Address::parse(text), expected, "{text}");
+            assert_eq!(Address::parse(&expected.to_string()), expected, "{text}");
         }
     }
 }

@@ -12,13 +12,15 @@ mod demo;
 mod evidence;
 mod explain;
 mod generate;
-mod html;
 mod init;
 mod interrupt;
 mod kinds;
+mod live;
 mod load;
+mod nobody;
 mod outputs;
 mod progress;
+mod repeat;
 mod report;
 mod run;
 mod sample;
@@ -47,7 +49,7 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(arguments),
-        Command::Demo => demo::demo(),
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Compile(arguments) => compile::compile(&arguments),
@@ -81,7 +83,10 @@ fn print(text: &str) -> anyhow::Result<Outcome> {
 
 /// Writes a line to standard error. If nobody can read it, there is nobody to tell that either.
 fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let text = format!("{text}\n");
+    if !live::hold(live::To::Error, &text) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
 }
 
 fn complain(error: &anyhow::Error) {

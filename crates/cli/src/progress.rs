@@ -2,20 +2,17 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairstream_core::{Counters, Counts};
+
+use crate::repeat::Repeat;
 
 /// Clears the line that the cursor is on.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// Shows progress until it is dropped.
-pub(crate) struct Progress {
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct Progress(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
 
 impl Progress {
     /// Shows how far a run has come.
@@ -26,29 +23,14 @@ impl Progress {
     /// Shows what `line` says of the time that has passed.
     pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> Progress {
         if quiet || !io::stderr().is_terminal() {
-            return Progress { end: None, thread: None };
+            return Progress(None);
         }
-        let (end, ended) = channel::<()>();
+        const EVERY: Duration = Duration::from_millis(200);
         let start = Instant::now();
-        let thread = thread::spawn(move || {
-            // A disconnected channel is the end, a timeout the next tick.
-            while ended.recv_timeout(Duration::from_millis(200))
-                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
-                show(&line(start.elapsed()));
-            }
-            show("");
-        });
-        Progress { end: Some(end), thread: Some(thread) }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Progress(Some(Repeat::after(EVERY, move |is_last| {
+            show(&if is_last { String::new() } else { line(start.elapsed()) });
+            EVERY
+        })))
     }
 }
 
@@ -70,7 +52,7 @@ pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
 }
 
 /// Alarms where there is a judge, violations where there is none.
-fn found(counts: &Counts, is_judged: bool) -> String {
+pub(crate) fn found(counts: &Counts, is_judged: bool) -> String {
     if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
 }
 

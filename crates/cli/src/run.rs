@@ -14,11 +14,12 @@ use fairstream_fairness::{Compiled, EvidenceOutlet, Judge, JudgedEngine, KeyHash
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
-use crate::html::{self, HtmlSinks};
 use crate::interrupt::Interrupt;
 use crate::kinds::{self, OfRun};
+use crate::live::{self, Live, Watch};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
+use crate::report::{Tallied, Tally};
 use crate::{Outcome, load, note, outputs, report};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
@@ -28,6 +29,7 @@ pub(crate) fn build(
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
     evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
+    tally: Option<Arc<Tally>>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -44,14 +46,21 @@ pub(crate) fn build(
         let Some((fairness, judge)) = judged else { return Ok(engine) };
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
         let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
-        Ok(Box::new(match evidence {
+        let engine = Box::new(match evidence {
             Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
             None => engine,
-        }))
+        });
+        Ok(match tally {
+            Some(tally) => Box::new(Tallied::new(engine, &fairness, tally)),
+            None => engine,
+        })
     })
 }
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+    if arguments.live {
+        live::leave_on_panic();
+    }
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
@@ -74,19 +83,26 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let sources = monitor.sources(span, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
-    let is_reported = outputs::wanted(arguments, &monitor).iter().any(kinds::is_report);
+    let is_reported =
+        outputs::wanted(arguments, &monitor).iter().any(|sink| kinds::is_one_of(sink, &report::NAMES));
     let judge = rules.map(Judge::new);
-    let judge = judge.map(|judge| if is_reported { judge.with_history() } else { judge });
+    let judge = judge.map(|judge| if is_reported || arguments.live { judge.with_history() } else { judge });
     let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));
     let counters: Arc<Counters> = Arc::default();
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
         let subject = report::Subject::of(arguments, &monitor);
-        html::Run { judge, compiled, counters: Arc::clone(&counters), subject }
+        Arc::new(report::Run {
+            judge,
+            compiled,
+            counters: Arc::clone(&counters),
+            tally: Arc::default(),
+            subject,
+        })
     });
+    let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let of_run =
-        OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), html: HtmlSinks::new(reported) };
+    let of_run = OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
     let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
     let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
@@ -105,6 +121,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         })),
         ..RunOptions::default()
     };
+    let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
+    let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
+    let watch = arguments.live.then(|| Watch::new(title, Arc::clone(&options.counters), judge.clone()));
+    let screen = live::Screen::of(arguments, &monitor);
     let Monitor { spec, fairness, .. } = monitor;
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
@@ -112,13 +132,16 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let outlet = evidence.as_ref().map(Evidence::outlet);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, tally);
 
     interrupt.start();
     let start = Instant::now();
-    let progress = Progress::of_run(Arc::clone(&options.counters), arguments.quiet, is_judged);
+    let is_quiet = arguments.quiet || arguments.live;
+    let progress = Progress::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
+    let live = watch.map(|watch| Live::start(watch, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
+    drop(live);
     // Without evidence an alarm is worth nothing: this is said before anything else.
     evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {

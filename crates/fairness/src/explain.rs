@@ -1,5 +1,6 @@
 //! What a fairness file monitors, in plain words.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::file::{FairnessFile, Indicator, Metric, Prior};
@@ -197,21 +198,12 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
 /// What a guarantee promises, under which conditions, and who shares it.
 fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
-        Promise::Ever(level) => format!(
-            "Of fair systems, no more than {} % ever raise an alarm, however long they run and however often they are \
-             checked.",
-            percent(level)
+        Promise::Ever(_) => guarantee.promise.to_string(),
+        Promise::Every { memory, .. } => format!(
+            "{} What counts is the last {memory} trials or so: when they look fair, an alarm ends and evidence begins \
+             anew.",
+            guarantee.promise
         ),
-        Promise::Every { every, memory, .. } => {
-            let every = match every {
-                Every::Trials(trials) => format!("{trials} trials"),
-                Every::Time(time) => in_words(time),
-            };
-            format!(
-                "A fair system raises an alarm once in {every} or more seldom, on average. What counts is the last \
-                 {memory} trials or so: when they look fair, an alarm ends and evidence begins anew."
-            )
-        }
     };
     let rates = match metric.rates.len() {
         1 => String::new(),
@@ -231,6 +223,26 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Promise::Ever(level) => write!(
+                f,
+                "Of fair systems, no more than {} % ever raise an alarm, however long they run and however often they \
+                 are checked.",
+                percent(*level)
+            ),
+            Promise::Every { every, .. } => {
+                let every = match every {
+                    Every::Trials(trials) => format!("{trials} trials"),
+                    Every::Time(time) => in_words(*time),
+                };
+                write!(f, "A fair system raises an alarm once in {every} or more seldom, on average.")
+            }
+        }
+    }
 }
 
 /// A share in percent, without digits that nobody wrote.

@@ -160,6 +160,11 @@ impl FairnessFile {
         self.events.time_format.as_deref()
     }
 
+    /// The column that events of one trial have in common.
+    pub fn key(&self) -> &str {
+        &self.trial.key.value
+    }
+
     /// The columns whose types the file states.
     pub fn columns(&self) -> &[Column] {
         &self.events.columns

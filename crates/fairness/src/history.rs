@@ -9,7 +9,8 @@ use crate::judge::Finding;
 /// The course of every rate in every stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    courses: BTreeMap<(usize, usize, String), Course>,
+    /// By rule and rate, and then by stratum.
+    courses: BTreeMap<(usize, usize), BTreeMap<String, Course>>,
 }
 
 /// How one rate moved in one stratum.
@@ -21,13 +22,16 @@ pub struct Course {
     pub highest: Curve,
     /// The gap, ratio or highest rate.
     pub gap: Curve,
-    /// Alarms: when raised, after how many trials, and when cleared.
+    /// Alarms: when raised, after how many trials, and when cleared. Where there are very many, those that follow each
+    /// other most closely are one.
     pub alarms: Vec<AlarmSpan>,
 }
 
-/// An alarm from its beginning to its end.
+/// An alarm from its beginning to its end; or several, in short order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlarmSpan {
+    /// How many alarms there were.
+    pub count: u64,
     /// When it was raised.
     pub since: Time,
     /// How many trials counted by then, of all groups.
@@ -59,6 +63,7 @@ type Point = (Time, f64);
 
 /// More than a figure has room for.
 const STRETCHES: usize = 1024;
+const ALARMS: usize = 512;
 
 impl Curve {
     /// Takes in the value from a time on.
@@ -103,6 +108,11 @@ impl Curve {
         points
     }
 
+    /// Where it begins.
+    pub fn first(&self) -> Option<(Time, f64)> {
+        self.stretches.first().map(|stretch| stretch.first)
+    }
+
     /// The value at present.
     pub fn latest(&self) -> Option<f64> {
         self.stretches.last().map(|stretch| stretch.last.1)
@@ -125,28 +135,74 @@ impl Stretch {
     }
 }
 
+impl Course {
+    /// Half as many alarms: what becomes one is what the shortest pauses lie between.
+    fn thin_out(&mut self) {
+        let pause = |earlier: &AlarmSpan, later: &AlarmSpan| {
+            earlier.until.map_or(0, |until| later.since.0.saturating_sub(until.0))
+        };
+        let mut pauses: Vec<(i64, usize)> = self
+            .alarms
+            .windows(2)
+            .enumerate()
+            .map(|(at, pair)| (pause(&pair[0], &pair[1]), at + 1))
+            .collect();
+        pauses.sort_unstable();
+        pauses.truncate(self.alarms.len() / 2);
+        let mut joined: Vec<usize> = pauses.into_iter().map(|(_, later)| later).collect();
+        joined.sort_unstable();
+        let mut thinned: Vec<AlarmSpan> = Vec::new();
+        for (at, alarm) in self.alarms.drain(..).enumerate() {
+            match thinned.last_mut() {
+                Some(last) if joined.binary_search(&at).is_ok() => {
+                    last.count += alarm.count;
+                    last.until = alarm.until;
+                }
+                _ => thinned.push(alarm),
+            }
+        }
+        self.alarms = thinned;
+    }
+}
+
 impl History {
     /// How a rate of a rule moved in a stratum.
     pub fn course(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Course> {
-        self.courses.get(&(rule, rate, stratum.to_owned()))
+        self.courses.get(&(rule, rate))?.get(stratum)
     }
 
+    /// All courses, by rule, rate and stratum.
+    pub fn courses(&self) -> impl Iterator<Item = &Course> {
+        self.courses.values().flat_map(BTreeMap::values)
+    }
+
+    fn course_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut Course {
+        self.courses.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
+    }
+
+    /// Takes in what a check found; estimates come in the order of the groups.
     pub(crate) fn note<'a>(
         &mut self,
-        (rule, rate, stratum): (usize, usize, &str),
+        place: (usize, usize, &str),
         time: Time,
         finding: &Finding<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
-        let key = (rule, rate, stratum.to_owned());
-        let course = self.courses.entry(key).or_default();
+        let course = self.course_mut(place);
+        // Nearly always each group has a curve: both are gone through side by side.
+        let mut curves = course.groups.iter_mut().peekable();
+        let mut new = Vec::new();
         for (group, estimate) in estimates {
             let Some(estimate) = estimate else { continue };
-            match course.groups.get_mut(group) {
-                Some(curve) if curve.latest() == Some(estimate) => {}
-                Some(curve) => curve.push(time, estimate),
-                None => course.groups.entry(group.to_owned()).or_default().push(time, estimate),
+            while curves.next_if(|(name, _)| name.as_str() < group).is_some() {}
+            match curves.next_if(|(name, _)| name.as_str() == group) {
+                Some((_, curve)) if curve.latest() == Some(estimate) => {}
+                Some((_, curve)) => curve.push(time, estimate),
+                None => new.push((group, estimate)),
             }
+        }
+        for (group, estimate) in new {
+            course.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
         if let Some((_, _, highest)) = finding.highest {
             course.highest.push(time, highest);
@@ -155,16 +211,13 @@ impl History {
     }
 
     /// An alarm was raised, after so many trials, or cleared.
-    pub(crate) fn turn(
-        &mut self,
-        (rule, rate, stratum): (usize, usize, &str),
-        time: Time,
-        raised: bool,
-        trials: u64,
-    ) {
-        let course = self.courses.entry((rule, rate, stratum.to_owned())).or_default();
+    pub(crate) fn turn(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+        let course = self.course_mut(place);
         if raised {
-            course.alarms.push(AlarmSpan { since: time, trials, until: None });
+            if course.alarms.len() == ALARMS {
+                course.thin_out();
+            }
+            course.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
         } else if let Some(alarm) = course.alarms.last_mut() {
             alarm.until = Some(time);
         }
@@ -201,5 +254,35 @@ mod tests {
             assert_eq!(points.first().map(|point| point.1), values.first().copied(), "{count}");
             assert_eq!(curve.latest(), values.last().copied(), "{count}");
         }
+    }
+
+    /// However many alarms there are, few spans are kept: every alarm is in one, the count is right, and the longest
+    /// pauses stay pauses.
+    #[test]
+    fn alarms_in_short_order_become_one() {
+        let mut history = History::default();
+        let place = (0, 0, "[]");
+        let mut clock = 0;
+        let mut all = Vec::new();
+        for number in 0..100_000_u64 {
+            // A hundred spells of alarms, with long pauses between.
+            clock += if number % 1000 == 0 { 1_000_000 } else { 1 + i64::try_from(number % 7).unwrap() };
+            history.turn(place, Time(clock), true, number);
+            history.turn(place, Time(clock + 2), false, number);
+            all.push((clock, clock + 2));
+            clock += 2;
+        }
+        let alarms = &history.course(0, 0, "[]").unwrap().alarms;
+        assert!(alarms.len() <= ALARMS, "{}", alarms.len());
+        assert_eq!(alarms.iter().map(|alarm| alarm.count).sum::<u64>(), 100_000);
+        for (since, until) in all {
+            let holds =
+                |span: &AlarmSpan| span.since.0 <= since && span.until.is_some_and(|end| until <= end.0);
+            assert_eq!(alarms.iter().filter(|span| holds(span)).count(), 1);
+        }
+        assert!(
+            alarms.iter().all(|span| span.until.unwrap().0 - span.since.0 < 1_000_000),
+            "a long pause is in one"
+        );
     }
 }

@@ -79,7 +79,7 @@ impl HeatMap {
     /// The figure.
     pub fn svg(&self) -> String {
         let size = (LEFT + FRAME.0 + RIGHT, TOP + FRAME.1 + BELOW);
-        let mut svg = Svg::new(size.0, size.1, &self.title, &self.description);
+        let mut svg = Svg::new(size, &self.title, &self.description);
         svg.text((LEFT, 24.0), Anchor::Start, "font-size=\"15\" font-weight=\"bold\"", &self.title);
         let field = (FRAME.0 / self.columns.len().max(1) as f64, FRAME.1 / self.rows.len().max(1) as f64);
         let bottom = TOP + FRAME.1;

@@ -14,8 +14,12 @@ pub struct Page {
     pub subtitle: String,
     /// The state of the whole.
     pub state: State,
+    /// What is asked, of what the first sentence is about.
+    pub question: String,
     /// What it comes to, in a sentence or two.
     pub verdict: Vec<String>,
+    /// How sure that is.
+    pub certainty: String,
     /// What a trial is.
     pub trial: String,
     /// For each rate and stratum.
@@ -77,8 +81,12 @@ pub struct Section {
     pub state: State,
     /// What it comes to.
     pub verdict: String,
+    /// How that is decided, in words.
+    pub judged: String,
     /// Rates over time.
     pub figure: Option<LinePlot>,
+    /// What is counted or added up of a group's trials, in a word.
+    pub counted: String,
     /// Every group.
     pub groups: Vec<Group>,
     /// Parameters: a name, a value, and what it means.
@@ -117,6 +125,9 @@ pub struct Alarm {
     pub until: String,
 }
 
+/// Alarms in a table that nobody has to open.
+const ALARMS: usize = 12;
+
 impl Page {
     /// The page.
     pub fn html(&self) -> String {
@@ -124,6 +135,7 @@ impl Page {
         let mut text = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
              </head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n<main>\n\
              <header>\n<h1>{title}</h1>\n<p>{}</p>\n</header>\n",
@@ -136,9 +148,13 @@ impl Page {
             self.state.class(),
             self.state.name()
         );
-        for sentence in &self.verdict {
-            let _ = writeln!(text, "<p>{}</p>", escaped(sentence));
-        }
+        let paragraph = |class: &str, sentence: &str| match sentence {
+            "" => String::new(),
+            _ => format!("<p class=\"{class}\">{}</p>\n", sentence_of(sentence)),
+        };
+        text += &paragraph("question", &self.question);
+        self.verdict.iter().for_each(|sentence| text += &paragraph("sentence", sentence));
+        text += &paragraph("certainty", &self.certainty);
         text += "</section>\n";
         if self.sections.len() > 1 {
             text += "<nav aria-label=\"Metrics\">\n<ul>\n";
@@ -164,8 +180,12 @@ impl Page {
         for (name, value) in &self.quality {
             let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
         }
-        let _ = writeln!(text, "</dl>\n<p>{}</p>\n</section>", escaped(&self.trial));
-        text += "<section id=\"how\">\n<h2>How it was found</h2>\n";
+        let _ = writeln!(text, "</dl>\n<p>{}</p>\n</section>", sentence_of(&self.trial));
+        let _ = writeln!(
+            text,
+            "<section id=\"how\">\n<h2>How it was found</h2>\n<p>To do it again:</p>\n<pre tabindex=\"0\">{}</pre>",
+            text_of(&self.again)
+        );
         for (name, content) in &self.texts {
             let _ = writeln!(
                 text,
@@ -174,11 +194,7 @@ impl Page {
                 text_of(content)
             );
         }
-        let _ = writeln!(
-            text,
-            "<p>To do it again:</p>\n<pre tabindex=\"0\">{}</pre>\n</section>",
-            text_of(&self.again)
-        );
+        text += "</section>\n";
         let _ = writeln!(
             text,
             "</main>\n<footer>\n<p>{}</p>\n</footer>\n</body>\n</html>",
@@ -196,13 +212,11 @@ impl Section {
             escaped(&self.title),
             self.state.class(),
             self.state.name(),
-            escaped(&self.question),
-            escaped(&self.verdict)
+            sentence_of(&self.question),
+            sentence_of(&self.verdict)
         );
         if let Some(figure) = &self.figure {
-            // Several figures on one page: each frame has a name of its own.
-            let svg = figure.svg().replace("\"frame\"", &format!("\"frame{number}\""));
-            let svg = svg.replace("url(#frame)", &format!("url(#frame{number})"));
+            let svg = figure.svg_named(&format!("frame{number}"));
             let _ = writeln!(
                 text,
                 "<figure>\n<div class=\"drawing\" tabindex=\"0\">{svg}</div>\n<figcaption>{}</figcaption>\n</figure>",
@@ -212,6 +226,10 @@ impl Section {
         self.write_groups(text);
         if !self.alarms.is_empty() {
             text.push_str("<h3>Alarms</h3>\n");
+            let is_long = self.alarms.len() > ALARMS;
+            if is_long {
+                let _ = writeln!(text, "<details>\n<summary>{} rows</summary>", self.alarms.len());
+            }
             table(
                 text,
                 &["raised", "after", "cleared"],
@@ -220,8 +238,10 @@ impl Section {
                     vec![alarm.since.as_str(), alarm.trials.as_str(), until]
                 }),
             );
+            text.push_str(if is_long { "</details>\n" } else { "" });
         }
-        text.push_str("<details>\n<summary>Parameters, and what they mean</summary>\n");
+        text.push_str("<details>\n<summary>How it is judged: parameters, and what they mean</summary>\n");
+        let _ = writeln!(text, "<p>{}</p>", sentence_of(&self.judged));
         let rows = self.parameters.iter().map(|row| row.iter().map(String::as_str).collect());
         table(text, &["parameter", "value", "meaning"], rows);
         text.push_str("</details>\n</section>\n");
@@ -233,7 +253,7 @@ impl Section {
             ("group", |group| &group.name),
             ("estimate", |group| &group.estimate),
             ("lies between", |group| &group.interval),
-            ("positive", |group| &group.positives),
+            (&self.counted, |group| &group.positives),
             ("trials", |group| &group.trials),
             ("pending", |group| &group.pending),
             ("", |group| &group.remark),
@@ -272,47 +292,28 @@ fn table<'a>(text: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<&
     text.push_str("</tbody>\n</table>\n</div>\n");
 }
 
+/// A sentence; what stands between backticks is code.
+fn sentence_of(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
+    if parts.len().is_multiple_of(2) {
+        return parts.join("`");
+    }
+    let is_code = |place: usize| place % 2 == 1;
+    let parts = parts.iter().enumerate();
+    parts
+        .map(|(place, part)| if is_code(place) { format!("<code>{part}</code>") } else { part.clone() })
+        .collect()
+}
+
 /// A text of several lines.
 fn text_of(text: &str) -> String {
     text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-const STYLE: &str = "\
-:root { --ink: #1a1a1a; --paper: #ffffff; --soft: #f3f3f3; --line: #cccccc; --link: #005a8c;
-  --unfair: #a33c00; --fair: #00684d; --unknown: #555555; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --paper: #161616; --soft: #242424; --line: #4a4a4a; --link: #7cc4f0;
-    --unfair: #ff9a5c; --fair: #5fd3ad; --unknown: #b5b5b5; }
-  .drawing svg { filter: invert(0.91) hue-rotate(180deg); }
-}
-* { box-sizing: border-box; }
-body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, Helvetica, Arial, sans-serif; }
-main, footer { max-width: 52rem; margin: 0 auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin: 1.5rem 0 0; }
-h2 { font-size: 1.25rem; margin: 0 0 0.3rem; }
-h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
-header p, .question, figcaption, footer { color: var(--unknown); }
-section { margin: 2rem 0; }
-.verdict { border-left: 0.5rem solid; padding: 0.8rem 1rem; background: var(--soft); }
-.verdict p { font-size: 1.15rem; margin: 0.4rem 0; }
-.unfair { border-color: var(--unfair); } .fair { border-color: var(--fair); } .unknown { border-color: var(--unknown); }
-.badge { border: 1px solid; border-radius: 0.3rem; padding: 0 0.4rem; font-size: 0.85rem; font-weight: normal; white-space: nowrap; }
-.badge.unfair { color: var(--unfair); } .badge.fair { color: var(--fair); } .badge.unknown { color: var(--unknown); }
-figure { margin: 1rem 0; }
-.drawing, .table, pre { overflow-x: auto; }
-.drawing svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; }
-details table td { text-align: left; }
-dt { float: left; clear: left; min-width: 14rem; } dd { margin: 0 0 0 14rem; }
-pre { background: var(--soft); padding: 0.8rem; font-size: 0.85rem; }
-a { color: var(--link); } summary { cursor: pointer; }
-.skip { position: absolute; left: -100rem; } .skip:focus { left: 1rem; }
-:focus-visible { outline: 3px solid var(--link); }
-@media print { body { font-size: 11pt; } nav, .skip { display: none; } section { break-inside: avoid-page; }
-  details > * { display: block; } pre { white-space: pre-wrap; } }
-";
+/// Whatever stands in the data, the page runs nothing and fetches nothing.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+const STYLE: &str = include_str!("page.css");
 
 #[cfg(test)]
 mod tests {
@@ -338,6 +339,8 @@ mod tests {
             question: "Of the applicants: how many were accepted?".to_owned(),
             state: State::Unfair,
             verdict: "F <script>alert(1)</script> differs".to_owned(),
+            judged: String::new(),
+            counted: "positive".to_owned(),
             figure: Some(figure),
             groups: vec![Group { name: "F & \"co\"".to_owned(), trials: "7".to_owned(), ..Group::default() }],
             parameters: vec![["tolerance".to_owned(), "0.1".to_owned(), "ε".to_owned()]],

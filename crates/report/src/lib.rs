@@ -1,7 +1,6 @@
 //! Figures: series of numbers and grids of numbers → SVG text; and a report around them → one HTML page. The same
-//! numbers give the same bytes; colours
-//! can be told apart by those who do not see all of them, and every figure says in words what it shows.
-//! Does no input or output.
+//! numbers give the same bytes; colours can be told apart by those who do not see all of them, and every figure says
+//! in words what it shows. Does no input or output.
 //!
 //! ```
 //! use fairstream_report::{Axis, Behind, LinePlot, Series};
@@ -26,9 +25,11 @@ mod heat;
 mod html;
 mod plot;
 mod scale;
+mod sheet;
 mod svg;
 
 pub use heat::{HeatMap, Shading};
 pub use html::{Alarm, Group, Page, Section, State};
 pub use plot::{Axis, Behind, LinePlot, Series};
 pub use scale::grouped;
+pub use sheet::Sheet;

@@ -1,7 +1,7 @@
 //! Lines over time.
 
 use crate::scale::{Scale, label, ticks};
-use crate::svg::{Anchor, Svg};
+use crate::svg::{Anchor, Svg, seen};
 
 /// Series as lines in one frame, with a legend beside it.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,19 +40,28 @@ pub struct Behind {
 pub struct Axis {
     label: String,
     range: Option<(f64, f64)>,
+    /// What it takes in beside the numbers of the lines.
+    reach: Vec<f64>,
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// An axis that is as long as its numbers ask for, with ticks at round ones.
     pub fn new(label: &str) -> Axis {
-        Axis { label: label.to_owned(), range: None, ticks: Vec::new() }
+        Axis { label: label.to_owned(), range: None, reach: Vec::new(), ticks: Vec::new() }
     }
 
     /// From one number to another.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Axis {
         self.range = Some((low, high));
+        self
+    }
+
+    /// As long as its numbers ask for, and these as well.
+    #[must_use]
+    pub fn around(mut self, numbers: impl Iterator<Item = f64>) -> Axis {
+        self.reach.extend(numbers.filter(|number| number.is_finite()));
         self
     }
 
@@ -66,7 +75,7 @@ impl Axis {
     fn bounds(&self, numbers: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) = self.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
         if self.range.is_none() {
-            for number in numbers.filter(|number| number.is_finite()) {
+            for number in numbers.chain(self.reach.iter().copied()).filter(|number| number.is_finite()) {
                 (low, high) = (low.min(number), high.max(number));
             }
         }
@@ -145,10 +154,17 @@ const RIGHT: f64 = 200.0;
 const BELOW: f64 = 52.0;
 
 impl LinePlot {
+    /// Width and height of every such figure.
+    pub(crate) const SIZE: (f64, f64) = (LEFT + FRAME.0 + RIGHT, TOP + FRAME.1 + BELOW);
+
     /// The figure.
     pub fn svg(&self) -> String {
-        let (width, height) = (LEFT + FRAME.0 + RIGHT, TOP + FRAME.1 + BELOW);
-        let mut svg = Svg::new(width, height, &self.title, &self.description);
+        self.svg_named("frame")
+    }
+
+    /// The figure, with that name for its frame: where there are several, each needs one of its own.
+    pub(crate) fn svg_named(&self, frame: &str) -> String {
+        let mut svg = Svg::new(LinePlot::SIZE, &self.title, &self.description);
         svg.text((LEFT, 24.0), Anchor::Start, "font-size=\"15\" font-weight=\"bold\"", &self.title);
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let x_bounds = self.x.bounds(points().map(|(x, _)| *x));
@@ -158,9 +174,10 @@ impl LinePlot {
         let y = Scale { low: y_bounds.0, high: y_bounds.1, from: TOP + FRAME.1, to: TOP };
         self.axes(&mut svg, &x, &y);
         // What is outside of the range is not drawn over the words.
-        svg.frame("frame", (LEFT, TOP), FRAME);
+        svg.frame(frame, (LEFT, TOP), FRAME);
         let mut row = TOP + 8.0;
-        self.behind.draw(&mut svg, &x, &y, &mut row);
+        let clipped = format!(" clip-path=\"url(#{frame})\"");
+        self.behind.draw(&mut svg, (&x, &y), &clipped, &mut row);
         for (level, name) in &self.limits {
             let at = y.place(*level);
             let style = "stroke=\"#555555\" stroke-width=\"1.2\" stroke-dasharray=\"4 4\"";
@@ -181,12 +198,12 @@ impl LinePlot {
             let (width, opacity) = if is_thin { (0.9, 0.6) } else { (1.8, 1.0) };
             let style = format!(
                 "stroke=\"{stroke}\" stroke-width=\"{width}\" stroke-opacity=\"{opacity}\" \
-                 stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\" clip-path=\"url(#frame)\""
+                 stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\""
             );
             let style = style.replace(" stroke-dasharray=\"\"", "");
-            svg.path(series.points.iter().map(|(across, up)| (x.place(*across), y.place(*up))), &style);
-            let in_legend = style.replace(" clip-path=\"url(#frame)\"", "");
-            legend(&mut svg, &mut row, &in_legend, &series.name);
+            let points = series.points.iter().map(|(across, up)| (x.place(*across), y.place(*up)));
+            svg.path(points, &format!("{style}{clipped}"));
+            legend(&mut svg, &mut row, &style, &series.name);
         }
         svg.finish()
     }
@@ -214,7 +231,7 @@ impl LinePlot {
 }
 
 impl Behind {
-    fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, row: &mut f64) {
+    fn draw(&self, svg: &mut Svg, (x, y): (&Scale, &Scale), clipped: &str, row: &mut f64) {
         let shade = "fill=\"#d55e00\" fill-opacity=\"0.12\"";
         for (from, to) in &self.stretches {
             let from = x.place(*from).clamp(LEFT, LEFT + FRAME.0);
@@ -226,11 +243,13 @@ impl Behind {
             patch(svg, row, shade, &self.stretch_name);
         }
         if !self.band.is_empty() {
-            let upper = self.band.iter().map(|(across, _, high)| (*across, *high));
-            let lower = self.band.iter().rev().map(|(across, low, _)| (*across, *low));
-            let edge = upper.chain(lower).map(|(across, up)| (x.place(across), y.place(up)));
-            let shade = "fill=\"#0072b2\" fill-opacity=\"0.10\"";
-            svg.area(edge, &format!("{shade} clip-path=\"url(#frame)\""));
+            let edge = |of: fn(&(f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
+                let points = self.band.iter().map(|point| (x.place(point.0), y.place(of(point))));
+                seen(&points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect::<Vec<_>>())
+            };
+            let (upper, lower) = (edge(|point| point.2), edge(|point| point.1));
+            let shade = "fill=\"#0072b2\" fill-opacity=\"0.20\"";
+            svg.area(upper.into_iter().chain(lower.into_iter().rev()), &format!("{shade}{clipped}"));
             patch(svg, row, shade, &self.band_name);
         }
     }

@@ -17,8 +17,8 @@ pub(crate) enum Anchor {
 
 impl Svg {
     /// A figure of that size, with its words for those who do not see it.
-    pub(crate) fn new(width: f64, height: f64, title: &str, description: &str) -> Svg {
-        let (width, height) = (number(width), number(height));
+    pub(crate) fn new(size: (f64, f64), title: &str, description: &str) -> Svg {
+        let (width, height) = (number(size.0), number(size.1));
         let (title, description) = (escaped(title), escaped(description));
         Svg {
             text: format!(
@@ -55,16 +55,15 @@ impl Svg {
         );
     }
 
-    /// A line through points; it breaks off where one of them is no number.
+    /// A line through points; it breaks off where one of them is no number. No more of them are written than can be
+    /// seen.
     pub(crate) fn path(&mut self, points: impl Iterator<Item = (f64, f64)>, style: &str) {
+        let points: Vec<(f64, f64)> = points.collect();
         let mut path = String::new();
-        let mut drawing = false;
-        for (x, y) in points {
-            let known = x.is_finite() && y.is_finite();
-            if known {
-                let _ = write!(path, "{}{} {}", if drawing { "L" } else { "M" }, number(x), number(y));
+        for line in points.split(|(x, y)| !(x.is_finite() && y.is_finite())) {
+            for (index, (x, y)) in seen(line).into_iter().enumerate() {
+                let _ = write!(path, "{}{} {}", if index > 0 { "L" } else { "M" }, number(x), number(y));
             }
-            drawing = known;
         }
         self.element("path", &format!("d=\"{path}\" fill=\"none\" {style}"));
     }
@@ -90,9 +89,37 @@ impl Svg {
         );
     }
 
+    /// A figure inside this one.
+    pub(crate) fn inside(&mut self, svg: &str) {
+        self.text += svg;
+    }
+
     pub(crate) fn finish(self) -> String {
         self.text + "</svg>\n"
     }
+}
+
+/// What can be seen of a line: in each column of a pixel's width its first, least, greatest and last point, and
+/// nothing between two points of the same height.
+pub(crate) fn seen(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut push = |point: (f64, f64)| {
+        let level = |other: &(f64, f64)| number(other.1) == number(point.1);
+        if points.len() > 1 && points[points.len() - 2..].iter().all(level) {
+            points.pop();
+        }
+        points.push(point);
+    };
+    for column in line.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
+        let places = 0..column.len();
+        let by = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
+        let least = places.clone().min_by(by).unwrap_or_default();
+        let most = places.max_by(by).unwrap_or_default();
+        let mut kept = [0, least.min(most), least.max(most), column.len() - 1].to_vec();
+        kept.dedup();
+        kept.into_iter().for_each(|place| push(column[place]));
+    }
+    points
 }
 
 /// A coordinate, no longer than an eye can tell.
@@ -109,4 +136,39 @@ pub(crate) fn escaped(text: &str) -> String {
     // Control characters have no place in XML.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a line does, each column of pixels keeps its ends and its extremes, in order, and nothing is invented.
+    #[test]
+    fn what_is_left_out_cannot_be_seen() {
+        let mut random = 7_u64;
+        let mut next = |below: f64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 40) as f64 / (1_u64 << 24) as f64 * below
+        };
+        for count in [0, 1, 2, 50, 5000] {
+            let mut line: Vec<(f64, f64)> = (0..count).map(|_| (next(100.0), next(280.0))).collect();
+            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let kept = seen(&line);
+            assert!(kept.len() <= 4 * 100 && kept.is_sorted_by(|a, b| a.0 <= b.0), "{count}");
+            assert!(kept.iter().all(|point| line.contains(point)), "{count}");
+            for column in line.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
+                let extreme =
+                    |of: fn(f64, f64) -> f64, from: f64| column.iter().map(|point| point.1).fold(from, of);
+                for level in [extreme(f64::min, f64::INFINITY), extreme(f64::max, f64::NEG_INFINITY)] {
+                    let is_there = |point: &&(f64, f64)| {
+                        point.0.floor() == column[0].0.floor() && number(point.1) == number(level)
+                    };
+                    assert!(kept.iter().any(|point| is_there(&point)), "{count}: {level}");
+                }
+            }
+        }
+        // A level line needs its ends only.
+        let level: Vec<(f64, f64)> = (0..1000).map(|at| (f64::from(at) / 10.0, 3.0)).collect();
+        assert_eq!(seen(&level), [(0.0, 3.0), (99.9, 3.0)]);
+    }
 }

@@ -13,10 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use fairstream_core::{
-    Pipeline, Position, RunEnd, RunOptions, Selection, Sink, SinkError, SourceContext, Span, StopToken, Time,
-    TimeFormat, VerdictBatch,
-};
+use fairstream_core::{Pipeline, RunOptions, SourceContext, Span, StopToken, Time, TimeFormat};
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Cell, Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep};
 
@@ -26,6 +23,7 @@ use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
 use crate::kinds::{self, Address};
 use crate::load::{self, Monitor};
+use crate::nobody::Nobody;
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, grouped};
 use crate::{Outcome, note, print};
@@ -365,31 +363,6 @@ impl Sweeper<'_> {
         self.events.fetch_add(report.counts.evaluated, Ordering::Relaxed);
         let ended = judge.lock().unwrap_or_else(PoisonError::into_inner).end_sweep();
         ended.into_iter().for_each(|ended| sweep.add(ended));
-        Ok(())
-    }
-}
-
-/// Reads nothing: what a sweep wants to know, the judge has seen.
-struct Nobody;
-
-impl Sink for Nobody {
-    fn name(&self) -> &str {
-        "nobody"
-    }
-
-    fn wants(&self) -> Selection {
-        Selection::Alarms
-    }
-
-    fn write(&mut self, _batch: &VerdictBatch) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        Ok(None)
-    }
-
-    fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
         Ok(())
     }
 }

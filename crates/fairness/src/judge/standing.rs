@@ -51,6 +51,8 @@ pub struct GroupStanding {
     pub denominator: u64,
     /// The trials that still wait.
     pub pending: u64,
+    /// γ, if it is computed.
+    pub prior: Option<f64>,
     /// The MAP estimate, if there is one.
     pub estimate: Option<f64>,
     /// Whether it is compared with others.
@@ -85,6 +87,7 @@ impl Judge {
                             numerator: counts.numerator,
                             denominator: counts.denominator,
                             pending: counts.pending,
+                            prior: counts.prior,
                             estimate,
                             has_evidence: counts.has_evidence(rule) && estimate.is_some(),
                             shown: estimate.map_or_else(|| "-".to_owned(), |estimate| number(estimate, rate)),

@@ -1,4 +1,4 @@
-//! The sink for those who read reports: one HTML page, written at the end of a run.
+//! Sinks for those who read reports: written once, at the end of a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,11 +7,22 @@ use fairstream_core::{
 };
 use fairstream_fairness::{Compiled, Judge};
 
-use crate::report::{Subject, page};
+use super::figure::sheet;
+use super::{Subject, Tally, Told};
 
-/// Opens HTML sinks.
-#[derive(Clone, Default)]
-pub(crate) struct HtmlSinks {
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A page.
+    Html,
+    /// The figures of that page, alone.
+    Svg,
+}
+
+/// Opens sinks of one form.
+#[derive(Clone)]
+pub(crate) struct ReportSinks {
+    form: Form,
     /// What the report is of; nothing if the specification is not a fairness file.
     run: Option<Arc<Run>>,
 }
@@ -21,24 +32,36 @@ pub(crate) struct Run {
     pub(crate) judge: Arc<Mutex<Judge>>,
     pub(crate) compiled: Compiled,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) tally: Arc<Tally>,
     pub(crate) subject: Subject,
 }
 
-pub(crate) const NAME: &str = "html";
+/// The names of all of them.
+pub(crate) const NAMES: [&str; 2] = [HTML, SVG];
+pub(super) const HTML: &str = "html";
+const SVG: &str = "svg";
 
-impl HtmlSinks {
-    pub(crate) fn new(run: Option<Run>) -> HtmlSinks {
-        HtmlSinks { run: run.map(Arc::new) }
+impl ReportSinks {
+    pub(crate) fn new(form: Form, run: Option<Arc<Run>>) -> ReportSinks {
+        ReportSinks { form, run }
     }
 }
 
-impl SinkFactory for HtmlSinks {
+impl SinkFactory for ReportSinks {
     fn adapter(&self) -> Adapter {
-        Adapter {
-            name: NAME,
-            about: "a report: one page with the verdict, rates over time, numbers and the specification",
-            extensions: &["html", "htm"],
-            options: &[],
+        match self.form {
+            Form::Html => Adapter {
+                name: HTML,
+                about: "a report: one page with the verdict, rates over time, numbers and the specification",
+                extensions: &["html", "htm"],
+                options: &[],
+            },
+            Form::Svg => Adapter {
+                name: SVG,
+                about: "figures: rates over time with what the tolerance allows, and alarms",
+                extensions: &["svg"],
+                options: &[],
+            },
         }
     }
 
@@ -52,16 +75,17 @@ impl SinkFactory for HtmlSinks {
         // Whether it can be written is known before the run, not after it.
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&location);
         file.map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
-        Ok(Box::new(Html { location, run: Arc::clone(run) }))
+        Ok(Box::new(Report { location, form: self.form, run: Arc::clone(run) }))
     }
 }
 
-struct Html {
+struct Report {
     location: String,
+    form: Form,
     run: Arc<Run>,
 }
 
-impl Sink for Html {
+impl Sink for Report {
     fn name(&self) -> &str {
         &self.location
     }
@@ -80,10 +104,17 @@ impl Sink for Html {
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
-        let Run { judge, compiled, counters, subject } = &*self.run;
+        let Run { judge, compiled, counters, tally, subject } = &*self.run;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let html = page(&judge, compiled, &counters.now(), subject, *end == RunEnd::Complete).html();
-        std::fs::write(&self.location, html)
+        let counts = &counters.now();
+        let text = match self.form {
+            Form::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
+            Form::Html => {
+                let is_complete = *end == RunEnd::Complete;
+                Told { judge: &judge, compiled, counts, tally, subject, is_complete }.page().html()
+            }
+        };
+        std::fs::write(&self.location, text)
             .map_err(|error| SinkError::Write { sink: self.location.clone(), cause: error.into() })
     }
 }

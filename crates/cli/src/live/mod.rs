@@ -1,0 +1,128 @@
+//! `run --live`: how things stand while they move. On a terminal it takes the screen; elsewhere it is a line now and
+//! then.
+
+mod screen;
+mod sight;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use self::screen::Canvas;
+use self::view::View;
+use crate::args::{Colour, RunArguments};
+use crate::interrupt::Interrupt;
+use crate::load::Monitor;
+use crate::repeat::Repeat;
+use crate::{note, outputs};
+
+pub(crate) use self::screen::{To, hold, leave, leave_on_panic};
+pub(crate) use self::sight::Watch;
+
+/// Between two looks.
+const FRAME: Duration = Duration::from_millis(100);
+/// Between two lines, where there is no screen.
+const LINE: Duration = Duration::from_secs(5);
+/// A look may take no more than one part in so many of the time: who looks keeps the judge waiting.
+const SHARE: u32 = 10;
+
+/// Whether there is a screen to draw on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    /// There is, in colour or not.
+    Free { is_coloured: bool },
+    /// Lines have to do.
+    None,
+}
+
+impl Screen {
+    /// The view is drawn on standard error. Nobody else may need the terminal meanwhile: no sink that writes verdicts
+    /// there, no events that are typed.
+    pub(crate) fn of(arguments: &RunArguments, monitor: &Monitor) -> Screen {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_written = outputs::wanted(arguments, monitor).iter().any(|sink| sink.location == "-");
+        let is_typed = monitor.inputs.iter().any(|input| input.location == "-");
+        let is_taken = is_written && io::stdout().is_terminal() || is_typed && io::stdin().is_terminal();
+        if !io::stderr().is_terminal() || is_dumb || is_taken {
+            return Screen::None;
+        }
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_coloured = match arguments.color {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => !is_plain,
+        };
+        Screen::Free { is_coloured }
+    }
+}
+
+/// A view of a run that goes on until this is dropped.
+pub(crate) struct Live(Option<Repeat>);
+
+impl Live {
+    pub(crate) fn start(mut watch: Watch, interrupt: Interrupt, screen: Screen) -> Live {
+        let canvas = match screen {
+            Screen::None => None,
+            Screen::Free { is_coloured } => match screen::enter() {
+                Ok(canvas) => Some((canvas, View::new(is_coloured))),
+                Err(error) => {
+                    note(&format!("the terminal cannot be drawn on ({error}); a line now and then instead"));
+                    None
+                }
+            },
+        };
+        Live(Some(match canvas {
+            Some((mut canvas, mut view)) => Repeat::after(Duration::ZERO, move |is_last| {
+                if is_last { FRAME } else { turn(&mut canvas, &mut view, &mut watch, &interrupt) }
+            }),
+            None => Repeat::after(LINE, move |_| {
+                note(&watch.look(Instant::now()).line());
+                LINE
+            }),
+        }))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // First it ends, then the screen is left.
+        drop(self.0.take());
+        leave();
+    }
+}
+
+/// Hears what the user wants, and draws how things stand; says how long to wait.
+fn turn(canvas: &mut Canvas, view: &mut View, watch: &mut Watch, interrupt: &Interrupt) -> Duration {
+    // Where keys cannot be read, signals still can be sent.
+    while event::poll(Duration::ZERO).unwrap_or(false) {
+        match event::read() {
+            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => hear(key, view, interrupt),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    let start = Instant::now();
+    let sight = watch.look(start);
+    // A panic elsewhere has given the screen back: it stays so.
+    if screen::is_taken() {
+        let lines = |to, count| screen::latest(to, count);
+        let _ = canvas.draw(|frame| view.draw(frame, &sight, lines));
+    }
+    FRAME.max(start.elapsed() * SHARE)
+}
+
+fn hear(key: KeyEvent, view: &mut View, interrupt: &Interrupt) {
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.happen(),
+        KeyCode::Char('q') => interrupt.happen(),
+        KeyCode::Up | KeyCode::Char('k') => view.scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => view.scroll(1),
+        KeyCode::PageUp => view.scroll(-10),
+        KeyCode::PageDown | KeyCode::Char(' ') => view.scroll(10),
+        KeyCode::Home => view.scroll(isize::MIN),
+        KeyCode::End => view.scroll(isize::MAX),
+        _ => {}
+    }
+}

@@ -1,0 +1,214 @@
+//! What a live view shows of a run: taken from the judge and the counters at one moment, in numbers.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fairstream_core::{Counters, Counts, Time};
+use fairstream_fairness::{Comparison, Judge, Rule, Standing};
+
+use crate::progress::{counted, found, grouped};
+
+/// Who looks at a run.
+pub(crate) struct Watch {
+    title: String,
+    counters: Arc<Counters>,
+    judge: Option<Arc<Mutex<Judge>>>,
+    start: Instant,
+    /// Events that had been evaluated, of late: what the speed is told from.
+    late: VecDeque<(Instant, u64)>,
+}
+
+/// A run at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sight {
+    pub(super) title: String,
+    pub(super) elapsed: Duration,
+    pub(super) counts: Counts,
+    pub(super) is_judged: bool,
+    pub(super) per_second: u64,
+    /// Trials that wait; `None` where all count at once.
+    pub(super) open_trials: Option<u64>,
+    /// What is worst first.
+    pub(super) rates: Vec<Moving>,
+    /// Rates that are not among them.
+    pub(super) left_out: usize,
+}
+
+/// A rate in a stratum, as it moves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Moving {
+    pub(super) title: String,
+    pub(super) alarm: Option<Time>,
+    pub(super) raised: u64,
+    /// What the evidence says, if there is a guarantee.
+    pub(super) verdict: Option<&'static str>,
+    /// What the gap is, and what is allowed.
+    pub(super) gap: String,
+    /// How the gap moved.
+    pub(super) trend: Vec<f64>,
+    /// Where a group is beyond the tolerance, if it is below the highest.
+    pub(super) limit: Option<f64>,
+    pub(super) groups: Vec<Bar>,
+}
+
+/// A group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Bar {
+    pub(super) name: String,
+    pub(super) estimate: Option<f64>,
+    pub(super) shown: String,
+    /// What it is estimated from.
+    pub(super) basis: String,
+}
+
+/// Rates that are looked at.
+const RATES: usize = 100;
+/// What the speed is told from.
+const LATE: Duration = Duration::from_secs(2);
+
+impl Watch {
+    pub(crate) fn new(title: String, counters: Arc<Counters>, judge: Option<Arc<Mutex<Judge>>>) -> Watch {
+        Watch { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
+    }
+
+    /// How things stand.
+    pub(super) fn look(&mut self, now: Instant) -> Sight {
+        let counts = self.counters.now();
+        let mut sight = Sight {
+            title: self.title.clone(),
+            elapsed: now.duration_since(self.start),
+            per_second: self.per_second(now, counts.evaluated),
+            is_judged: self.judge.is_some(),
+            counts,
+            ..Sight::default()
+        };
+        let Some(judge) = &self.judge else { return sight };
+        let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let standings = judge.standings();
+        let waits = judge.rules().iter().any(|rule| rule.has_horizon);
+        sight.open_trials = waits.then(|| open_trials(&standings));
+        sight.left_out = standings.len().saturating_sub(RATES);
+        let mut standings: Vec<&Standing> = standings.iter().collect();
+        standings.sort_by_key(|standing| (standing.alarm.is_none(), standing.raised == 0));
+        standings.truncate(RATES);
+        sight.rates = standings.into_iter().map(|standing| moving(&judge, standing)).collect();
+        sight
+    }
+
+    fn per_second(&mut self, now: Instant, evaluated: u64) -> u64 {
+        self.late.push_back((now, evaluated));
+        while self.late.len() > 2 && self.late.get(1).is_some_and(|(time, _)| now - *time > LATE) {
+            self.late.pop_front();
+        }
+        let (since, before) = self.late.front().copied().unwrap_or((self.start, 0));
+        let (since, before) = if since == now { (self.start, 0) } else { (since, before) };
+        ((evaluated - before) as f64 / now.duration_since(since).as_secs_f64().max(1e-9)) as u64
+    }
+}
+
+impl Sight {
+    /// The whole in one line, where there is no screen.
+    pub(super) fn line(&self) -> String {
+        let mut parts = vec![self.progress()];
+        for rate in self.rates.iter().take(3) {
+            parts.push(format!("{}: {}, {}", rate.title, rate.gap, rate.state()));
+        }
+        let more = self.left_out + self.rates.len().saturating_sub(3);
+        if more > 0 {
+            parts.push(format!("{} more", grouped(more as u64)));
+        }
+        parts.join(" | ")
+    }
+
+    /// How far it has come.
+    pub(super) fn progress(&self) -> String {
+        let Sight { counts, per_second, .. } = self;
+        let mut text = format!("{}  {}/s", counted(counts.evaluated, "event"), grouped(*per_second));
+        if let Some(reached) = counts.reached {
+            text += &format!("  reached {}", reached.for_people());
+        }
+        if let Some(open) = self.open_trials {
+            text += &format!("  {}", counted(open, "open trial"));
+        }
+        if counts.rejected > 0 {
+            text += &format!("  {}", counted(counts.rejected, "bad row"));
+        }
+        format!("{text}  {}", found(counts, self.is_judged))
+    }
+}
+
+impl Moving {
+    /// Whether there is an alarm, or what there is instead.
+    pub(super) fn state(&self) -> String {
+        match (self.alarm, self.raised, self.verdict) {
+            (Some(since), ..) => format!("ALARM since {}", since.for_people()),
+            (None, 0, Some(verdict)) => verdict.to_owned(),
+            (None, 0, None) => "no alarm".to_owned(),
+            (None, raised, _) => format!("no alarm any more, {} before", grouped(raised)),
+        }
+    }
+}
+
+/// Metrics are of the same trials; one that counts them within strata may not have them all.
+fn open_trials(standings: &[Standing]) -> u64 {
+    let mut of_rates: Vec<((usize, usize), u64)> = Vec::new();
+    for standing in standings {
+        let pending: u64 = standing.groups.iter().map(|group| group.pending).sum();
+        match of_rates.iter_mut().find(|(place, _)| *place == standing.place) {
+            Some((_, sum)) => *sum += pending,
+            None => of_rates.push((standing.place, pending)),
+        }
+    }
+    of_rates.into_iter().map(|(_, sum)| sum).max().unwrap_or_default()
+}
+
+fn moving(judge: &Judge, standing: &Standing) -> Moving {
+    let (rule, rate) = standing.place;
+    let course = judge.history().and_then(|history| history.course(rule, rate, &standing.stratum_key));
+    let rule = &judge.rules()[rule];
+    let groups = standing.groups.iter().map(|group| Bar {
+        name: group.group.clone(),
+        estimate: group.estimate.filter(|_| group.has_evidence),
+        shown: group.shown.clone(),
+        basis: match (standing.is_mean, group.has_evidence) {
+            (_, false) => format!("{}, too few", counted(group.denominator, "trial")),
+            (true, true) => counted(group.denominator, "trial"),
+            (false, true) => {
+                format!("{} of {}", grouped(group.numerator as u64), grouped(group.denominator))
+            }
+        },
+    });
+    let groups: Vec<Bar> = groups.collect();
+    let highest = groups.iter().filter_map(|group| group.estimate).fold(f64::NEG_INFINITY, f64::max);
+    Moving {
+        title: standing.title.clone(),
+        alarm: standing.alarm,
+        raised: standing.raised,
+        verdict: standing.assessment.as_ref().map(|assessment| assessment.verdict()),
+        gap: gap(rule, standing.gap),
+        trend: course
+            .map(|course| course.gap.points().into_iter().map(|(_, gap)| gap).collect())
+            .unwrap_or_default(),
+        limit: limit(rule, highest).filter(|limit| limit.is_finite()),
+        groups,
+    }
+}
+
+fn gap(rule: &Rule, gap: Option<f64>) -> String {
+    let Some(gap) = gap else { return "nothing to compare yet".to_owned() };
+    let tolerance = rule.tolerance;
+    match rule.comparison {
+        Comparison::Difference => format!("gap {gap:.3} of {tolerance} allowed"),
+        Comparison::Ratio => format!("ratio {gap:.3}, {tolerance} or more allowed"),
+        Comparison::Highest => format!("highest {gap:.3} of {tolerance} allowed"),
+    }
+}
+
+fn limit(rule: &Rule, highest: f64) -> Option<f64> {
+    match rule.comparison {
+        Comparison::Difference => Some(highest - rule.tolerance),
+        Comparison::Ratio => Some(highest * rule.tolerance),
+        Comparison::Highest => Some(rule.tolerance),
+    }
+}

@@ -1,0 +1,37 @@
+//! Something that is done again and again beside a run.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A thread that does something now and then, until this is dropped.
+pub(crate) struct Repeat {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Repeat {
+    /// Calls `again` after that time, and then after the time that it returns; a last time, with `true`, at the end.
+    pub(crate) fn after(first: Duration, mut again: impl FnMut(bool) -> Duration + Send + 'static) -> Repeat {
+        let (end, ended) = channel::<()>();
+        let thread = thread::spawn(move || {
+            let mut wait = first;
+            // A disconnected channel is the end, a timeout the next turn.
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = again(false);
+            }
+            again(true);
+        });
+        Repeat { end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that has been said.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A run as a page: what stands where.
+
+use fairstream_core::{Counts, Time};
+use fairstream_fairness::{
+    AlarmSpan, Comparison, Compiled, Explanation, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
+    significant,
+};
+use fairstream_report::{Alarm, Group, Page, Section, State};
+
+use super::figure::figure;
+use super::tally::Tally;
+use super::words::{certainty, sentence, verdict};
+use super::{SHOWN, Subject, course, worst_first};
+use crate::progress::{counted, grouped};
+
+/// What a page is made of.
+pub(crate) struct Told<'a> {
+    pub(crate) judge: &'a Judge,
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) counts: &'a Counts,
+    pub(crate) tally: &'a Tally,
+    pub(crate) subject: &'a Subject,
+    pub(crate) is_complete: bool,
+}
+
+impl Told<'_> {
+    pub(crate) fn page(&self) -> Page {
+        let Told { judge, compiled, counts, subject, is_complete, .. } = self;
+        let standings = worst_first(judge);
+        let explanation = Explanation::of(compiled.file());
+        let sections: Vec<Section> = standings
+            .iter()
+            .take(SHOWN)
+            .map(|standing| {
+                let judged = explanation.metrics.get(standing.place.0);
+                let judged = judged.map(|(_, sentences)| sentences.join(" ")).unwrap_or_default();
+                section(judge, standing, counts, judged)
+            })
+            .collect();
+        let all = |states: &[State]| sections.iter().all(|section| states.contains(&section.state));
+        let state = match () {
+            () if standings.iter().any(|standing| standing.raised > 0) => State::Unfair,
+            () if !sections.is_empty() && all(&[State::Fair]) => State::Fair,
+            () if !sections.is_empty() && all(&[State::Fair, State::NoAlarm]) => State::NoAlarm,
+            () => State::Unknown,
+        };
+        let reached = counts.reached.map_or_else(|| "nothing".to_owned(), Time::for_people);
+        let so_far = if *is_complete { "" } else { "; the run was ended before its input" };
+        let first = standings.first();
+        Page {
+            title: compiled.file().title().to_owned(),
+            subtitle: format!("{}, up to {reached}{so_far}", counted(counts.evaluated, "event")),
+            state,
+            question: first.map(|standing| standing.question.clone()).unwrap_or_default(),
+            verdict: verdict(judge, &standings),
+            certainty: first
+                .map(|standing| certainty(&judge.rules()[standing.place.0], standing))
+                .unwrap_or_default(),
+            trial: explanation.trial,
+            left_out: standings.len().saturating_sub(SHOWN),
+            sections,
+            quality: self.quality(&standings),
+            texts: vec![
+                (format!("The fairness file, {}", subject.file), subject.text.clone()),
+                ("What it comes to in RTLola".to_owned(), compiled.rtlola().to_owned()),
+            ],
+            again: subject.command.clone(),
+            made_by: format!("Written by fairstream {}.", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// What was read, and what was not.
+    fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
+        let Told { counts, tally, subject, .. } = self;
+        let row = |name: &str, value: String| (name.to_owned(), value);
+        let mut groups: Vec<&str> = standings
+            .iter()
+            .flat_map(|standing| &standing.groups)
+            .map(|group| group.values.as_str())
+            .collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let late = format!("{}, {} of them too late", grouped(counts.rejected), grouped(counts.late));
+        let mut rows = vec![
+            row("read from", subject.inputs.join(", ")),
+            row("rows read", grouped(counts.read)),
+            row("rejected", late),
+            row("outside of the span", grouped(counts.outside)),
+            row("judged", counted(counts.evaluated, "event")),
+            row("groups", grouped(groups.len() as u64)),
+            row("without a group", tally.in_words()),
+        ];
+        if counts.dropped > 0 {
+            rows.push(row("lost by a live input", counted(counts.dropped, "row")));
+        }
+        rows
+    }
+}
+
+fn section(judge: &Judge, standing: &Standing, counts: &Counts, judged: String) -> Section {
+    let rule = &judge.rules()[standing.place.0];
+    let course = course(judge, standing);
+    Section {
+        title: standing.title.clone(),
+        question: standing.question.clone(),
+        state: state(rule, standing),
+        verdict: sentence(judge, standing),
+        judged,
+        figure: course.and_then(|course| figure(rule, standing, course, counts.reached)),
+        counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
+        groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
+        parameters: parameters(rule, standing),
+        alarms: course.map_or(&[][..], |course| &course.alarms).iter().map(alarm).collect(),
+    }
+}
+
+fn state(rule: &Rule, standing: &Standing) -> State {
+    let compared = standing.groups.iter().filter(|group| group.has_evidence).count();
+    match standing.assessment.as_ref().map(|assessment| assessment.outcome) {
+        _ if standing.raised > 0 => State::Unfair,
+        Some(Outcome::Fair) => State::Fair,
+        Some(_) => State::Unknown,
+        // The rule of the paper says when there is an alarm, and nothing of how sure it is that there is none.
+        None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::NoAlarm,
+        None => State::Unknown,
+    }
+}
+
+fn alarm(span: &AlarmSpan) -> Alarm {
+    let many =
+        if span.count > 1 { format!(" ({} in short order)", grouped(span.count)) } else { String::new() };
+    Alarm {
+        since: format!("{}{many}", span.since.for_people()),
+        trials: counted(span.trials, "trial"),
+        until: span.until.map_or_else(String::new, Time::for_people),
+    }
+}
+
+fn group(rule: &Rule, standing: &Standing, one: &GroupStanding) -> Group {
+    let pending = if rule.has_horizon { grouped(one.pending) } else { String::new() };
+    let positives = if standing.is_mean { significant(one.numerator) } else { grouped(one.numerator as u64) };
+    Group {
+        name: one.group.clone(),
+        trials: grouped(one.denominator),
+        positives,
+        pending,
+        estimate: one.shown.clone(),
+        interval: one
+            .interval
+            .map_or_else(String::new, |Interval { low, high }| format!("{low:.3} and {high:.3}")),
+        remark: if one.has_evidence { String::new() } else { "too few trials".to_owned() },
+    }
+}
+
+fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
+    let row = |name: &str, value: String, meaning: &str| [name.to_owned(), value, meaning.to_owned()];
+    let tolerance = match rule.comparison {
+        Comparison::Difference => "ε: estimates of two groups may differ by this much",
+        Comparison::Ratio => "the lowest estimate may be this share of the highest",
+        Comparison::Highest => "no estimate may be higher than this",
+    };
+    let mut rows = vec![row("tolerance", rule.tolerance.to_string(), tolerance)];
+    if rule.guarantee.is_none() {
+        let clear = match rule.comparison {
+            Comparison::Ratio => "an alarm is cleared once the ratio is no less than this",
+            _ => "an alarm is cleared once the gap is no more than this",
+        };
+        rows.push(row("clear", rule.clear.to_string(), clear));
+    }
+    if rule.confidence > 0.0 {
+        let computed = standing.groups.iter().find_map(|group| group.prior);
+        let prior =
+            computed.map_or(rule.prior.to_string(), |prior| format!("{} at present", significant(prior)));
+        rows.push(row("prior", prior, "γ: what is believed before the first trial"));
+        rows.push(row("confidence", rule.confidence.to_string(), "κ: how many trials that belief is worth"));
+    }
+    if rule.min_trials > 0 {
+        rows.push(row(
+            "min_trials",
+            rule.min_trials.to_string(),
+            "a group with fewer trials is not compared",
+        ));
+    }
+    if let Some(assessment) = &standing.assessment {
+        let e_value = significant(assessment.e_value);
+        rows.push(row("e-value", e_value, "the evidence against fairness; 1 is none"));
+        if let Some(threshold) = assessment.threshold {
+            rows.push(row("threshold", significant(threshold), "the e-value at which there is an alarm"));
+        }
+        if let Some(p_value) = assessment.p_value {
+            rows.push(row(
+                "p-value",
+                significant(p_value),
+                "how often a fair system shows as much, at most, ever",
+            ));
+        }
+    }
+    rows
+}

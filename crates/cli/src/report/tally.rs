@@ -1,0 +1,78 @@
+//! Rows that a report has to own up to: those that nobody can be compared by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::Array;
+use fairstream_core::{Engine, EngineError, EventBatch, SnapshotError, Time, Verdicts};
+use fairstream_fairness::Compiled;
+
+use crate::progress::counted;
+
+/// Rows that have the key of a trial and no group.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    without_group: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn in_words(&self) -> String {
+        match self.without_group.load(Ordering::Relaxed) {
+            0 => "0 rows".to_owned(),
+            rows => format!(
+                "{} with a key and no group: they belong to trials that were opened before, or to none",
+                counted(rows, "row")
+            ),
+        }
+    }
+}
+
+/// An engine whose events are tallied on their way in.
+pub(crate) struct Tallied {
+    inner: Box<dyn Engine>,
+    tally: Arc<Tally>,
+    /// Names of columns.
+    key: String,
+    groups: Vec<String>,
+}
+
+impl Tallied {
+    pub(crate) fn new(inner: Box<dyn Engine>, fairness: &Compiled, tally: Arc<Tally>) -> Tallied {
+        let groups = fairness.rules().first().map(|rule| rule.groups.clone()).unwrap_or_default();
+        Tallied { inner, tally, key: fairness.file().key().to_owned(), groups }
+    }
+
+    fn without_group(&self, events: &EventBatch) -> u64 {
+        let Some(key) = events.rows.column_by_name(&self.key) else { return 0 };
+        let groups: Vec<_> =
+            self.groups.iter().filter_map(|group| events.rows.column_by_name(group)).collect();
+        if groups.iter().all(|group| group.null_count() == 0) {
+            return 0;
+        }
+        let is_nobodys = |row: &usize| key.is_valid(*row) && groups.iter().any(|group| group.is_null(*row));
+        (0..events.len()).filter(is_nobodys).count() as u64
+    }
+}
+
+impl Engine for Tallied {
+    fn streams(&self) -> &[String] {
+        self.inner.streams()
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.tally.without_group.fetch_add(self.without_group(events), Ordering::Relaxed);
+        self.inner.feed(events, out)
+    }
+
+    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.inner.advance(time, out)
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+        self.inner.snapshot()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        self.inner.restore(snapshot)
+    }
+}

@@ -1,0 +1,135 @@
+//! How a rate stands, in sentences.
+
+use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
+
+use super::course;
+use crate::progress::{counted, grouped};
+
+/// The whole in a sentence or two.
+pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
+    let named =
+        |standing: &Standing| format!("{}: {}", capitalised(&standing.title), sentence(judge, standing));
+    let raised: Vec<&Standing> = standings.iter().filter(|standing| standing.raised > 0).collect();
+    if let [first, others @ ..] = raised.as_slice() {
+        let mut sentences = vec![named(first)];
+        if !others.is_empty() {
+            let names: Vec<&str> = others.iter().take(3).map(|standing| standing.title.as_str()).collect();
+            let more = others.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            sentences.push(format!("Alarms also of {}{more}.", names.join(", ")));
+        }
+        return sentences;
+    }
+    match standings {
+        [] => vec!["No trial has been counted.".to_owned()],
+        standings => standings.iter().take(3).map(named).collect(),
+    }
+}
+
+/// How sure that is.
+pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
+    let Some(guarantee) = &rule.guarantee else {
+        return "How sure is that? The rule `map` does not say: fair systems raise such alarms too, the more often the \
+                longer they are watched. A guarantee in the fairness file bounds how many do."
+            .to_owned();
+    };
+    let mut text = format!("How sure is that? {}", guarantee.promise);
+    let Some(assessment) = &standing.assessment else { return text };
+    if let Some(p_value) = assessment.p_value.filter(|_| standing.raised > 0) {
+        text += &format!(
+            " As much evidence as there is here ever comes of one with a probability of {} at most.",
+            significant(p_value)
+        );
+    }
+    if let Some(Interval { low, high }) = assessment.gap {
+        let what = match rule.comparison {
+            Comparison::Difference => "gap",
+            Comparison::Ratio => "ratio",
+            Comparison::Highest => "highest rate",
+        };
+        text += &format!(" The {what} lies between {low:.3} and {high:.3}.");
+    }
+    text
+}
+
+/// How a rate stands.
+pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
+    let rule = &judge.rules()[standing.place.0];
+    let mut text = apart(rule, standing);
+    let course = course(judge, standing);
+    match (standing.alarm, course.and_then(|course| course.alarms.first())) {
+        (Some(since), _) => {
+            let last = course.and_then(|course| course.alarms.last());
+            let after =
+                last.map_or(String::new(), |alarm| format!(", {} in", counted(alarm.trials, "trial")));
+            text += &format!(" Alarm since {}{after}.", since.for_people());
+        }
+        (None, Some(first)) => {
+            let raised = match standing.raised {
+                1 => "the only one".to_owned(),
+                many => format!("the first of {}", grouped(many)),
+            };
+            text +=
+                &format!(" There is no alarm any more; {raised} was raised at {}.", first.since.for_people());
+        }
+        (None, None) => text += &format!(" {}.", fair(standing)),
+    }
+    text
+}
+
+/// Who is how far from whom, and how far one may be.
+fn apart(rule: &Rule, standing: &Standing) -> String {
+    let compared: Vec<&GroupStanding> = standing.groups.iter().filter(|group| group.has_evidence).collect();
+    let by = |group: &&&GroupStanding| group.estimate.unwrap_or_default();
+    let highest = compared.iter().max_by(|a, b| by(a).total_cmp(&by(b)));
+    let lowest = compared.iter().min_by(|a, b| by(a).total_cmp(&by(b)));
+    let (Some(highest), Some(lowest)) = (highest, lowest) else {
+        return "No group has enough trials to be judged.".to_owned();
+    };
+    let tolerance = rule.tolerance;
+    if rule.comparison == Comparison::Highest {
+        return format!("{} has the highest rate, {}; {tolerance} is allowed.", highest.group, highest.shown);
+    }
+    if highest.values == lowest.values {
+        return format!("Only {} has enough trials to be judged ({}).", highest.group, highest.shown);
+    }
+    let (high, low) = (by(&highest), by(&lowest));
+    let (far, allowed) = match rule.comparison {
+        Comparison::Ratio => (
+            format!("has {:.3} of what {} has", standing.gap.unwrap_or_default(), highest.group),
+            format!("{tolerance} or more is allowed"),
+        ),
+        _ if standing.is_mean => (
+            format!("is {} below {}", significant(high - low), highest.group),
+            format!("{tolerance} is allowed"),
+        ),
+        _ => (
+            format!("is {:.1} points below {}", (high - low) * 100.0, highest.group),
+            format!("{} are allowed", significant(tolerance * 100.0)),
+        ),
+    };
+    if high == low {
+        return format!("All groups that are compared are at {}; {allowed}.", highest.shown);
+    }
+    format!("{} {far} ({} against {}); {allowed}.", lowest.group, lowest.shown, highest.shown)
+}
+
+fn fair(standing: &Standing) -> String {
+    match standing.assessment.as_ref().map(|assessment| assessment.outcome) {
+        Some(Outcome::Fair) => "Fair so far: the gap is within the tolerance".to_owned(),
+        Some(Outcome::NotYet { further: Some(further) }) => {
+            format!(
+                "Not enough evidence yet: about {} more would settle it at this gap",
+                counted(further, "trial")
+            )
+        }
+        Some(Outcome::NotYet { further: None }) => "Not enough evidence yet".to_owned(),
+        Some(Outcome::Unfair) => "Unfair".to_owned(),
+        None => "No alarm".to_owned(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
