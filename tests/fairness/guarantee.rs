@@ -182,7 +182,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                 if clears {
                     state.log = 0.0;
                 }
-                if !state.stands && log >= threshold.ln() || clears {
+                if !state.stands && log > threshold.ln() + 1e-9 || clears {
                     state.stands = !state.stands;
                     let word = if state.stands { "raised" } else { "cleared" };
                     let instance = if plan.has_strata { stratum.as_str() } else { "" };

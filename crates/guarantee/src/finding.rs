@@ -7,7 +7,7 @@ use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, Tally, interval, share
 pub enum Outcome {
     /// The interval of the gap is within the tolerance.
     Fair,
-    /// The evidence has reached the threshold.
+    /// The evidence has exceeded the threshold.
     Unfair,
     /// Neither.
     NotYet {

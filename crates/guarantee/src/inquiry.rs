@@ -183,9 +183,11 @@ impl Inquiry {
         self.log_e_value = 0.0;
     }
 
-    /// Whether the evidence is enough for an alarm.
+    /// Whether the evidence is enough for an alarm: more than the threshold, by what rounding cannot make up. Where it
+    /// is just the threshold, whoever calculates in another order must come to the same verdict.
     pub fn is_enough(&self, hypothesis: &Hypothesis) -> bool {
-        self.log_e_value >= hypothesis.log_threshold()
+        const ROUNDING: f64 = 1e-9;
+        self.log_e_value > hypothesis.log_threshold() + ROUNDING
     }
 
     /// The logarithm of the evidence: how many times as well unfairness has foretold what was seen as any fair system
@@ -234,5 +236,22 @@ impl Bet {
         // What never happens may be impossible: 0 times the logarithm of infinity is 0 here.
         let term = |times: f64, ratio: f64| if times > 0.0 { times * ratio.ln() } else { 0.0 };
         term(tally.sum, believed / fair) + term(rest, (1.0 - believed) / (1.0 - fair))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Evidence of exactly 1/α is met in practice, where counts are small, and comes out a little more or less with
+    /// every order of calculation.
+    #[test]
+    fn what_is_just_the_threshold_is_not_enough() {
+        let hypothesis = Hypothesis::new(FairSet::Highest(0.2), Form::Ever, 0.4);
+        let mut inquiry = Inquiry::default();
+        for (more, is_enough) in [(-1e-12, false), (0.0, false), (1e-12, false), (1e-6, true)] {
+            inquiry.log_e_value = hypothesis.log_threshold() + more;
+            assert_eq!(inquiry.is_enough(&hypothesis), is_enough, "{more}");
+        }
     }
 }

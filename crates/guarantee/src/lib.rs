@@ -22,7 +22,7 @@
 //!     inquiry.count(1, Tally { trials: 10, sum: 2.0 });
 //!     inquiry.cut(&hypothesis);
 //! }
-//! assert!(inquiry.log_e_value() >= hypothesis.log_threshold());
+//! assert!(inquiry.is_enough(&hypothesis));
 //! assert_eq!(inquiry.finding(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 

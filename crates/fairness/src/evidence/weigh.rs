@@ -9,6 +9,9 @@ use super::recount::{Alarm, Charge, Stratum, found};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
+/// By how much evidence must be more than its threshold, so that the order of a calculation does not decide.
+const ROUNDING: f64 = 1e-9;
+
 /// A block, weighed.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed {
@@ -76,7 +79,7 @@ impl Stratum {
             }
             let factor = log_factor.exp();
             weighed.push(Weighed { number: block.number, time: block.time, groups, factor, log_evidence });
-            if !stands && log_evidence >= threshold.ln() {
+            if !stands && log_evidence > threshold.ln() + ROUNDING {
                 stands = true;
                 let groups = self.counted(block.check);
                 let finding = found(rule, &groups);
