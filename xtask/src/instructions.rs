@@ -12,8 +12,8 @@ use crate::cargo;
 
 /// Workloads and the most instructions an event may take.
 const BOUNDS: &str = "xtask/instructions.txt";
-/// Two runs: what they have in common, the start above all, is no cost of an event.
-const TRIALS: [u64; 2] = [2_000, 4_000];
+/// Two runs: what they have in common, the start and machine code above all, is no cost of an event.
+const TRIALS: [u64; 2] = [10_000, 20_000];
 /// How many per cent more than noted is too much: compilers differ.
 const TOLERANCE: f64 = 15.0;
 

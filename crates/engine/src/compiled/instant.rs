@@ -331,6 +331,11 @@ impl Evaluator {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn has_reactions(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.reaction.is_some())
+    }
+
     fn steps_of(&self, present: u128) -> Vec<Step> {
         let holds = |pacing: &Pacing| matches!(pacing, Pacing::Event(when) if when.holds(present));
         let is_due = |task: &&Task| match **task {

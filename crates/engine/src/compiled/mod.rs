@@ -265,6 +265,24 @@ mod tests {
         }
     }
 
+    /// It is not seen from outside whether there is machine code: verdicts are the same.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", unix))]
+    fn events_that_come_often_get_machine_code() {
+        for (after, expected) in [(0, false), (10, true), (3000, false)] {
+            let (spec, engine) = engine("compas_deadline");
+            let mut engine = engine.native_after(after);
+            let ignore = |_: VerdictBatch| Ok(());
+            let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+            engine.feed(&screenings(&spec, 2000), &mut out).unwrap();
+            assert_eq!(engine.evaluator.has_reactions(), expected, "after {after}");
+            // Who is told is part of it.
+            let mut out = Verdicts::new(engine.streams(), Selection::Changes, 1 << 20, ignore);
+            engine.advance(Time(2000 * 60_000_000_000), &mut out).unwrap();
+            assert!(!engine.evaluator.has_reactions());
+        }
+    }
+
     /// A century of milliseconds in which nothing can change is no work.
     #[test]
     fn gaps_cost_what_can_change_in_them() {
