@@ -58,13 +58,6 @@ fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// RFC 3339 with nine digits: `2026-11-16T08:30:00.000000000Z`.
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.9}", self.timestamp())
-    }
-}
-
 /// Any of the written forms that [`TimeFormat::Auto`] recognises.
 impl FromStr for Time {
     type Err = BadTime;
@@ -256,8 +249,25 @@ fn is_compact_date(text: &str) -> bool {
     text.len() == 8 && ("1900".."2100").contains(&&text[..4]) && date(text).is_some()
 }
 
+/// A number that is written in one to nineteen digits, and nothing else; `None` if it is not.
+#[inline]
+pub fn digits(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 19 {
+        return None;
+    }
+    word.iter().try_fold(0, |number: u64, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        // Nineteen nines are below the limit of an u64.
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    })
+}
+
 /// `text` as a number of nanoseconds, where one of its units has 10^`scale`.
 fn decimal(text: &str, scale: u32) -> Option<Time> {
+    let short = digits(text.as_bytes()).and_then(|number| i64::try_from(number).ok());
+    if let Some(nanos) = short.and_then(|number| number.checked_mul(10_i64.pow(scale))) {
+        return Some(Time(nanos));
+    }
     scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time)
 }
 
@@ -392,6 +402,15 @@ mod tests {
             ("1E-3", 1_000_000),
         ] {
             assert_eq!(read(TimeFormat::Seconds, text), Ok(nanos), "{text}");
+        }
+    }
+
+    proptest! {
+        /// The short way and the long one come to the same.
+        #[test]
+        fn whole_numbers_are_exact(text in "[+-]?[0-9]{0,21}|[0-9]{18,20}", scale in prop::sample::select(vec![0_u32, 3, 6, 9])) {
+            let long = scaled(&text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);
+            prop_assert_eq!(decimal(&text, scale), long);
         }
     }
 
