@@ -101,7 +101,8 @@ fn watch(
     stop: &StopToken,
 ) -> anyhow::Result<Watched> {
     let (compiled, spec) = load::compile(&FairnessFile::parse(path, text)?, &[])?;
-    let estimate = compiled.streams().first().map(|streams| streams.estimate.clone()).unwrap_or_default();
+    let estimate =
+        compiled.streams().first().and_then(|streams| streams.estimate.clone()).unwrap_or_default();
     let request = SourceRequest {
         location: "hiring".to_owned(),
         wanted: spec.wanted().to_vec(),
