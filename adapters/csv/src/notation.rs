@@ -33,6 +33,9 @@ impl Notation {
             column.append_null();
             return Ok(());
         }
+        if column.append_digits(field) {
+            return Ok(());
+        }
         let Ok(text) = std::str::from_utf8(field) else {
             return Err(format!("`{}` is not UTF-8", shortened(&String::from_utf8_lossy(field))));
         };
