@@ -173,6 +173,7 @@ impl Records {
     }
 
     /// The field with that index.
+    #[inline]
     pub(crate) fn field(&self, index: usize) -> &[u8] {
         let (record, between) = match self.plain {
             Some(begin) => (&self.buffer[begin..], 1),

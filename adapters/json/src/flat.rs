@@ -53,9 +53,22 @@ fn value(line: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// The bytes that do not stand for themselves in a string.
+const IS_SPECIAL: [bool; 256] = {
+    let mut is_special = [false; 256];
+    let mut byte = 0;
+    while byte < b' ' as usize {
+        is_special[byte] = true;
+        byte += 1;
+    }
+    is_special[b'"' as usize] = true;
+    is_special[b'\\' as usize] = true;
+    is_special
+};
+
 fn string(line: &[u8], at: usize) -> Option<usize> {
     let start = expect(line, at, b'"')?;
-    let length = line[start..].iter().position(|byte| *byte < b' ' || *byte == b'"' || *byte == b'\\')?;
+    let length = line[start..].iter().position(|byte| IS_SPECIAL[usize::from(*byte)])?;
     expect(line, start + length, b'"')
 }
 

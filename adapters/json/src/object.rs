@@ -73,9 +73,15 @@ impl Wanted {
         let written = match value(TIME) {
             "" => return Err(bad(Some(time_path), no_time(time_path, line))),
             "null" => return Err(bad(Some(time_path), "there is no time".to_owned())),
-            raw => text(raw).map_err(|reason| bad(Some(time_path), reason))?,
+            raw => raw,
         };
-        let time = time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?;
+        let time = match time.read_digits(written.as_bytes()) {
+            Some(time) => time,
+            None => {
+                let written = text(written).map_err(|reason| bad(Some(time_path), reason))?;
+                time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?
+            }
+        };
         for (index, column) in columns.iter_mut().enumerate() {
             append(value(index + 1), column).map_err(|reason| bad(Some(&self.paths[index + 1]), reason))?;
         }

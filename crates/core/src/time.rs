@@ -163,6 +163,20 @@ impl TimeReader {
         self.format == TimeFormat::Relative
     }
 
+    /// Reads a time that is written in digits alone, once it is known what they count: the short way of
+    /// [`read`](TimeReader::read). `None` says nothing of whether it is a time.
+    #[inline]
+    pub fn read_digits(&self, word: &[u8]) -> Option<Time> {
+        let scale = match self.format {
+            TimeFormat::Relative | TimeFormat::Seconds => 9,
+            TimeFormat::Millis => 6,
+            TimeFormat::Micros => 3,
+            TimeFormat::Nanos => 0,
+            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => return None,
+        };
+        whole(word, scale)
+    }
+
     /// Reads one time.
     ///
     /// # Errors
@@ -264,11 +278,15 @@ pub fn digits(word: &[u8]) -> Option<u64> {
 
 /// `text` as a number of nanoseconds, where one of its units has 10^`scale`.
 fn decimal(text: &str, scale: u32) -> Option<Time> {
-    let short = digits(text.as_bytes()).and_then(|number| i64::try_from(number).ok());
-    if let Some(nanos) = short.and_then(|number| number.checked_mul(10_i64.pow(scale))) {
-        return Some(Time(nanos));
-    }
-    scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time)
+    let long = || scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);
+    whole(text.as_bytes(), scale).or_else(long)
+}
+
+/// The same of digits alone, and of no more of them than fit.
+#[inline]
+fn whole(word: &[u8], scale: u32) -> Option<Time> {
+    let number = i64::try_from(digits(word)?).ok()?;
+    number.checked_mul(10_i64.pow(scale)).map(Time)
 }
 
 /// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. What is finer than a nanosecond is
@@ -411,6 +429,13 @@ mod tests {
         fn whole_numbers_are_exact(text in "[+-]?[0-9]{0,21}|[0-9]{18,20}", scale in prop::sample::select(vec![0_u32, 3, 6, 9])) {
             let long = scaled(&text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);
             prop_assert_eq!(decimal(&text, scale), long);
+            let names = ["s", "ms", "us", "ns"].into_iter().zip([9, 6, 3, 0]);
+            for (name, _) in names.filter(|(_, of)| *of == scale) {
+                let mut reader = TimeReader::new(name.parse().unwrap());
+                if let Some(time) = reader.read_digits(text.as_bytes()) {
+                    prop_assert_eq!(reader.read(&text), Ok(time));
+                }
+            }
         }
     }
 

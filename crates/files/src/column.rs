@@ -100,6 +100,10 @@ impl Column {
     /// Why it says nothing that this column can hold. It has got no value then, as by
     /// [`append_null`](Column::append_null).
     pub fn append(&mut self, text: &str) -> Result<(), String> {
+        if let Builder::Text(values) = &mut self.builder {
+            values.append_value(text);
+            return Ok(());
+        }
         let word = text.trim_ascii();
         let read = match &mut self.builder {
             Builder::Bool(values) => boolean(word).map(|value| values.append_value(value)),
@@ -116,12 +120,8 @@ impl Column {
                 let value = parse_decimal::<Decimal128Type>(word, *precision, *scale);
                 value.ok().map(|value| values.append_value(value))
             }
-            Builder::Text(values) => {
-                values.append_value(text);
-                Some(())
-            }
             Builder::Bytes(values) => hexadecimal(word).map(|value| values.append_value(value)),
-            Builder::Tuple(_) => None,
+            Builder::Text(_) | Builder::Tuple(_) => None,
         };
         self.or_null(read, word)
     }
