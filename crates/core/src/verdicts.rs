@@ -46,7 +46,7 @@ pub struct Verdicts {
 
 /// Where verdicts go.
 enum Way {
-    Batches(Batches),
+    Batches(Box<Batches>),
     Hearer(Box<dyn Hearer>),
 }
 
@@ -68,12 +68,12 @@ impl Verdicts {
     ) -> Verdicts {
         Verdicts::on_way(
             selection,
-            Way::Batches(Batches {
+            Way::Batches(Box::new(Batches {
                 outlet: Box::new(outlet),
                 max_rows: max_rows.max(1),
                 stream_names: Arc::new(StringArray::from_iter_values(streams)),
                 columns: VerdictColumns::default(),
-            }),
+            })),
         )
     }
 
