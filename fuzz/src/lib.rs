@@ -6,6 +6,7 @@
 
 mod fairness;
 mod packet;
+mod plugin;
 mod reading;
 mod tables;
 mod text;
@@ -15,7 +16,7 @@ mod time;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// Every check.
-pub const CHECKS: [Check; 8] = [
+pub const CHECKS: [Check; 9] = [
     ("arrow", tables::arrow),
     ("csv", text::csv),
     ("fairness", fairness::fairness),
@@ -23,6 +24,7 @@ pub const CHECKS: [Check; 8] = [
     ("packet", packet::packet),
     ("parquet", tables::parquet),
     ("pcap", packet::pcap),
+    ("plugin", plugin::plugin),
     ("time", time::time),
 ];
 

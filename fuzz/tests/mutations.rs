@@ -109,14 +109,14 @@ macro_rules! mutations {
     };
 }
 
-// Not of Arrow: arrow-rs takes as much memory as a compressed buffer says that it needs, and a process that asks
-// for too much is ended.
 mutations! {
+    arrow_holds "arrow";
     csv_holds "csv";
     fairness_holds "fairness";
     json_holds "json";
     packet_holds "packet";
     parquet_holds "parquet";
     pcap_holds "pcap";
+    plugin_holds "plugin";
     time_holds "time";
 }

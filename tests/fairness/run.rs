@@ -53,9 +53,13 @@ pub(crate) fn csv(rows: &[Row]) -> String {
 pub(crate) fn compile(toml: &str) -> (Compiled, Specification) {
     let file = FairnessFile::parse("test.toml", toml).unwrap_or_else(|error| panic!("{error}"));
     let compiled = file.compile(&[]).unwrap_or_else(|error| panic!("{error}"));
-    let spec = Specification::parse("test.lola", compiled.rtlola())
-        .unwrap_or_else(|error| panic!("{error}\n{}", compiled.rtlola()));
+    let spec = parse(&compiled);
     (compiled, spec)
+}
+
+fn parse(compiled: &Compiled) -> Specification {
+    Specification::parse("test.lola", compiled.rtlola())
+        .unwrap_or_else(|error| panic!("{error}\n{}", compiled.rtlola()))
 }
 
 /// Runs a fairness file on CSV text, with batches of that size.
@@ -68,10 +72,35 @@ pub(crate) fn listen(
     select: Selection,
 ) -> Heard {
     let (compiled, spec) = compile(toml);
+    listen_to(&compiled, &spec, csv, until, build, max_rows, select)
+}
+
+/// The same, for whoever reads alarms alone.
+pub(crate) fn listen_for_alarms(
+    toml: &str,
+    csv: &str,
+    until: Time,
+    build: BuildFor,
+    max_rows: usize,
+) -> Heard {
+    let compiled = compile(toml).0.for_alarms().unwrap_or_else(|error| panic!("{error}"));
+    let spec = parse(&compiled);
+    listen_to(&compiled, &spec, csv, until, build, max_rows, Selection::Alarms)
+}
+
+fn listen_to(
+    compiled: &Compiled,
+    spec: &Specification,
+    csv: &str,
+    until: Time,
+    build: BuildFor,
+    max_rows: usize,
+    select: Selection,
+) -> Heard {
     let judge = Judge::new(compiled.rules().to_vec());
     let context =
         SourceContext { max_rows: NonZeroUsize::new(max_rows).unwrap(), ..SourceContext::default() };
-    let (mut heard, judge) = judged(&compiled, &spec, judge, csv, until, build, context, select);
+    let (mut heard, judge) = judged(compiled, spec, judge, csv, until, build, context, select);
     heard.standings = judge.standings();
     heard
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
+use fairstream_core::{Time, TimeReader};
 use fairstream_files::{Column, shortened};
 
 /// How fields are written.
@@ -25,12 +26,26 @@ impl Notation {
         }
     }
 
+    /// What a field says as a time.
+    pub(crate) fn time(&self, field: &[u8], reader: &mut TimeReader) -> Result<Time, String> {
+        let text = std::str::from_utf8(field).map_err(|_| "the time is not UTF-8")?;
+        if text.trim_ascii().is_empty() {
+            return Err("there is no time".to_owned());
+        }
+        // Times of day have a point before their fraction in any notation of numbers.
+        let text = if text.contains(':') { text.into() } else { self.with_point(text) };
+        reader.read(&text).map_err(|error| error.to_string())
+    }
+
     /// Appends what a field says to a column, which may have got no value or none yet on an error.
     pub(crate) fn append(&self, field: &[u8], column: &mut Column) -> Result<(), String> {
         if (field.is_empty() && !(column.is_text() && self.empty_is_value))
             || (!self.null.is_empty() && field == self.null.as_bytes())
         {
             column.append_null();
+            return Ok(());
+        }
+        if column.append_digits(field) {
             return Ok(());
         }
         let Ok(text) = std::str::from_utf8(field) else {

@@ -124,16 +124,10 @@ impl Rows for CsvRows {
             return Err(bad(None, wrong_length(records, header.len())));
         }
         let time_column = || Some(header[*time_field].as_str());
-        let time = match std::str::from_utf8(records.field(*time_field)) {
-            Ok(text) if text.trim_ascii().is_empty() => {
-                return Err(bad(time_column(), "there is no time".to_owned()));
-            }
-            Ok(text) => {
-                // Times of day have a point before their fraction in any notation of numbers.
-                let text = if text.contains(':') { text.into() } else { notation.with_point(text) };
-                time.read(&text).map_err(|error| bad(time_column(), error.to_string()))?
-            }
-            Err(_) => return Err(bad(time_column(), "the time is not UTF-8".to_owned())),
+        let written = records.field(*time_field);
+        let time = match time.read_digits(written) {
+            Some(time) => time,
+            None => notation.time(written, time).map_err(|reason| bad(time_column(), reason))?,
         };
         for (column, field) in columns.iter_mut().zip(fields) {
             notation

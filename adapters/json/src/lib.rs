@@ -1,5 +1,6 @@
 //! JSON lines: one object a line. Events in and out, verdicts out.
 
+mod flat;
 mod lines;
 mod object;
 mod sink;

@@ -9,6 +9,8 @@ use fairstream_files::{Column, shortened, type_name};
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::flat;
+
 /// Where in an object the wanted values are, and where those of the current one were found.
 pub(crate) struct Wanted {
     root: Node,
@@ -63,21 +65,50 @@ impl Wanted {
             reason,
         };
         let line = std::str::from_utf8(line).map_err(|_| bad(None, "it is not UTF-8".to_owned()))?;
-        self.found.fill((0, 0));
-        let walk = Walk { node: &self.root, line, found: &mut self.found };
-        walk.read(line).map_err(|error| bad(None, reason(&error, line)))?;
+        if self.find_in_flat(line).is_none() {
+            self.find(line).map_err(|error| bad(None, reason(&error, line)))?;
+        }
         let value = |path: usize| &line[self.found[path].0..self.found[path].1];
         let time_path = self.paths[TIME].as_str();
         let written = match value(TIME) {
             "" => return Err(bad(Some(time_path), no_time(time_path, line))),
             "null" => return Err(bad(Some(time_path), "there is no time".to_owned())),
-            raw => text(raw).map_err(|reason| bad(Some(time_path), reason))?,
+            raw => raw,
         };
-        let time = time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?;
+        let time = match time.read_digits(written.as_bytes()) {
+            Some(time) => time,
+            None => {
+                let written = text(written).map_err(|reason| bad(Some(time_path), reason))?;
+                time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?
+            }
+        };
         for (index, column) in columns.iter_mut().enumerate() {
             append(value(index + 1), column).map_err(|reason| bad(Some(&self.paths[index + 1]), reason))?;
         }
         Ok(time)
+    }
+}
+
+impl Wanted {
+    /// Finds where the wanted values are.
+    fn find(&mut self, line: &str) -> serde_json::Result<()> {
+        self.found.fill((0, 0));
+        Walk { node: &self.root, line, found: &mut self.found }.read(line)
+    }
+
+    /// The same in an object that is flat and plain; `None` if it is not.
+    fn find_in_flat(&mut self, line: &str) -> Option<()> {
+        let Wanted { root, found, .. } = self;
+        found.fill((0, 0));
+        flat::walk(line.as_bytes(), |key, place| {
+            for path in root.find(key).map(|branch| branch.paths.as_slice()).unwrap_or_default() {
+                // Twice the same key is for the long way to tell.
+                if std::mem::replace(&mut found[*path], place).1 > 0 {
+                    return None;
+                }
+            }
+            Some(())
+        })
     }
 }
 
@@ -90,8 +121,8 @@ impl Node {
         &mut self.branches[place].1
     }
 
-    fn find(&self, key: &str) -> Option<&Branch> {
-        self.branches.iter().find(|(known, _)| known == key).map(|(_, branch)| branch)
+    fn find(&self, key: &[u8]) -> Option<&Branch> {
+        self.branches.iter().find(|(known, _)| known.as_bytes() == key).map(|(_, branch)| branch)
     }
 }
 
@@ -169,12 +200,15 @@ impl<'a> Visitor<'_> for Key<'a> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.find(key))
+        Ok(self.0.find(key.as_bytes()))
     }
 }
 
 /// Appends a value, as it is written, to a column.
 fn append(raw: &str, column: &mut Column) -> Result<(), String> {
+    if column.append_digits(raw.as_bytes()) {
+        return Ok(());
+    }
     let is_not = |what: &str| Err(format!("{what} is not {}", type_name(column.data_type())));
     match raw.as_bytes().first() {
         None | Some(b'n') => {
@@ -272,6 +306,7 @@ mod tests {
     use arrow::datatypes::Field;
     use arrow::util::display::array_value_to_string;
     use fairstream_core::TimeFormat;
+    use proptest::prelude::*;
 
     /// What a line says: its time and its values, `∅` for none, or what is wrong with it.
     fn read(line: &str) -> String {
@@ -297,6 +332,56 @@ mod tests {
             }
             Err(RejectedRow { row: 7, column: Some(column), reason }) => format!("{column}: {reason}"),
             Err(bad) => bad.reason,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Where the short way comes through, it finds what the long way does.
+        #[test]
+        fn both_ways_find_the_same(
+            text in r#"( ?\{ ?)?(("(time|id|a|who|who.name|x)" ?: ?("[ab\\"é]{0,3}"?|-?[0-9]{0,3}(\.[0-9]*)?([eE][+-]?[0-9]*)?|true|false|nul?l|\{\}|\[1\]),? ?){0,5})\}?[ x]?"#,
+            at in any::<prop::sample::Index>(),
+            byte: u8,
+        ) {
+            let mut broken = text.clone().into_bytes();
+            if !broken.is_empty() {
+                let at = at.index(broken.len());
+                broken[at] = byte;
+            }
+            for line in [Some(text), String::from_utf8(broken).ok()].into_iter().flatten() {
+                let paths = || ["id", "who.name", "a"].map(str::to_owned).into_iter();
+                let (mut short, mut long) = (Wanted::new("time", paths()), Wanted::new("time", paths()));
+                if short.find_in_flat(&line).is_some() {
+                    prop_assert!(long.find(&line).is_ok(), "{}", line);
+                    prop_assert_eq!(&short.found, &long.found, "{}", line);
+                }
+            }
+        }
+    }
+
+    /// The short way is taken where it should be, and by what it is not meant for it is not.
+    #[test]
+    fn plain_lines_take_the_short_way() {
+        let mut wanted = Wanted::new("time", ["id".to_owned()].into_iter());
+        for line in [
+            r#"{"time":1,"id":7,"gender":"F"}"#,
+            r#" { "time" : "2026-01-01" , "id" : -0.5e+3 , "x" : null } "#,
+            r#"{"id":true,"time":0}"#,
+            "{}",
+        ] {
+            assert_eq!(wanted.find_in_flat(line), Some(()), "{line}");
+        }
+        for line in [
+            r#"{"id":1,"id":2}"#,
+            r#"{"a":"\n"}"#,
+            r#"{"a":[1]}"#,
+            r#"{"a":01}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1}x"#,
+        ] {
+            assert_eq!(wanted.find_in_flat(line), None, "{line}");
         }
     }
 

@@ -1,7 +1,5 @@
 //! The JSON-lines sink for verdicts.
 
-use std::io::Write;
-
 use fairstream_core::{Adapter, Cause, Sink, SinkError, SinkFactory, SinkRequest, Verdict, VerdictBatch};
 use fairstream_files::TextSink;
 
@@ -39,17 +37,24 @@ fn lines(batch: &VerdictBatch) -> Result<Vec<u8>, Cause> {
 }
 
 fn line(out: &mut Vec<u8>, verdict: &Verdict<'_>) -> std::io::Result<()> {
-    write!(out, r#"{{"time":"{}","kind":"{}","stream":"#, verdict.time, verdict.kind.name())?;
+    out.extend_from_slice(br#"{"time":""#);
+    out.extend_from_slice(&verdict.time.rfc3339());
+    out.extend_from_slice(br#"","kind":""#);
+    out.extend_from_slice(verdict.kind.name().as_bytes());
+    out.extend_from_slice(br#"","stream":"#);
     value::string(out, verdict.stream)?;
-    write!(out, r#","instance":{},"value":"#, verdict.instance.unwrap_or("null"))?;
+    out.extend_from_slice(br#","instance":"#);
+    out.extend_from_slice(verdict.instance.unwrap_or("null").as_bytes());
+    out.extend_from_slice(br#","value":"#);
     match verdict.value {
-        None => write!(out, "null")?,
+        None => out.extend_from_slice(b"null"),
         Some(value) => value::write(out, value)?,
     }
-    write!(out, r#","message":"#)?;
+    out.extend_from_slice(br#","message":"#);
     match verdict.message {
-        None => write!(out, "null")?,
+        None => out.extend_from_slice(b"null"),
         Some(message) => value::string(out, message)?,
     }
-    writeln!(out, "}}")
+    out.extend_from_slice(b"}\n");
+    Ok(())
 }

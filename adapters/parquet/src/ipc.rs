@@ -12,6 +12,7 @@ use arrow::ipc::reader::{FileReader, StreamDecoder};
 use fairstream_core::{Cause, StopToken};
 use fairstream_files::{Filled, Input};
 
+use crate::claims::{Listed, first_message};
 use crate::file::guarded;
 use crate::path::ColumnPath;
 
@@ -26,6 +27,9 @@ enum Kind {
     File {
         path: String,
         reader: Box<FileReader<File>>,
+        listed: Box<Listed>,
+        /// The batch that comes next.
+        next: usize,
     },
     Stream(Box<Stream>),
 }
@@ -33,9 +37,9 @@ enum Kind {
 struct Stream {
     input: Input,
     decoder: StreamDecoder,
-    /// What has been read and not yet decoded.
-    bytes: Buffer,
-    block: Vec<u8>,
+    /// What has been read; it has been decoded up to `decoded`.
+    bytes: Vec<u8>,
+    decoded: usize,
     /// A batch that came together with the schema.
     first: Option<RecordBatch>,
     schema: SchemaRef,
@@ -47,6 +51,15 @@ pub(crate) enum Next {
     /// The deadline passed before it was complete.
     NotYet,
     End,
+}
+
+/// What came of a message.
+enum Decoded {
+    Rows(RecordBatch),
+    /// A schema, a dictionary, the end.
+    Other,
+    /// It has not come as a whole.
+    NotYet,
 }
 
 const FILE_MARK: &[u8] = b"ARROW1";
@@ -62,8 +75,9 @@ impl Ipc {
             let mut start = Vec::new();
             File::open(path)?.take(8).read_to_end(&mut start)?;
             if start.starts_with(FILE_MARK) {
-                let reader = open_file(location, None)?;
-                let kind = Kind::File { path: location.to_owned(), reader: Box::new(reader) };
+                let (reader, listed) = open_file(location, None)?;
+                let (reader, listed) = (Box::new(reader), Box::new(listed));
+                let kind = Kind::File { path: location.to_owned(), reader, listed, next: 0 };
                 return Ok(Ipc { name: location.to_owned(), kind });
             }
         }
@@ -86,26 +100,28 @@ impl Ipc {
     /// Reads only the columns that these are in, where that can be done.
     pub(crate) fn project<'a>(&mut self, paths: impl Iterator<Item = &'a ColumnPath>) -> Result<(), Cause> {
         let schema = self.schema();
-        let Kind::File { path, reader } = &mut self.kind else { return Ok(()) };
+        let Kind::File { path, reader, listed, .. } = &mut self.kind else { return Ok(()) };
         let roots = paths.filter_map(|path| path.names.first());
         let mut places: Vec<usize> = roots.filter_map(|root| schema.index_of(root).ok()).collect();
         places.sort_unstable();
         places.dedup();
-        **reader = open_file(path, Some(places))?;
+        (**reader, **listed) = open_file(path, Some(places))?;
         Ok(())
     }
 
     /// Passes over that many batches.
     pub(crate) fn skip(&mut self, batches: u64) -> Result<(), Cause> {
         const SHORTER: &str = "it is shorter than it was when it was read before";
-        if let Kind::File { reader, .. } = &mut self.kind {
+        if let Kind::File { reader, listed, next, .. } = &mut self.kind {
             let batches = usize::try_from(batches)?;
+            *next = batches;
             if batches > reader.num_batches() {
                 return Err(SHORTER.into());
             }
             if batches == reader.num_batches() {
                 // There is no batch to go to: read over the last one.
                 if let Some(last) = batches.checked_sub(1) {
+                    listed.check_batch(last)?;
                     reader.set_index(last)?;
                     reader.next().transpose()?;
                 }
@@ -122,10 +138,14 @@ impl Ipc {
     /// The next batch; waits for it, but not past the deadline.
     pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
         match &mut self.kind {
-            Kind::File { reader, .. } => Ok(match guarded(|| reader.next().transpose())? {
-                Some(rows) => Next::Rows(rows),
-                None => Next::End,
-            }),
+            Kind::File { reader, listed, next, .. } => {
+                listed.check_batch(*next)?;
+                *next += 1;
+                Ok(match guarded(|| reader.next().transpose())? {
+                    Some(rows) => Next::Rows(rows),
+                    None => Next::End,
+                })
+            }
             Kind::Stream(stream) => stream.next(deadline),
         }
     }
@@ -136,49 +156,51 @@ impl Stream {
         let mut stream = Stream {
             input,
             decoder: StreamDecoder::new(),
-            bytes: Buffer::from(Vec::<u8>::new()),
-            block: Vec::new(),
+            bytes: Vec::new(),
+            decoded: 0,
             first: None,
             schema: SchemaRef::new(arrow::datatypes::Schema::empty()),
         };
-        let mut start = Vec::new();
-        while start.len() < 8 {
-            match stream.input.fill(&mut start, None)? {
+        while stream.bytes.len() < 8 {
+            match stream.input.fill(&mut stream.bytes, None)? {
                 Filled::More | Filled::NotYet => {}
                 Filled::End | Filled::Stopped => break,
             }
         }
-        check_start(&start)?;
-        stream.bytes = Buffer::from(start);
+        check_start(&stream.bytes)?;
         loop {
-            if let Some(rows) =
-                stream.decode().map_err(|error| format!("it is not an Arrow stream: {error}"))?
-            {
+            let decoded = stream.decode().map_err(|error| format!("it is not an Arrow stream: {error}"))?;
+            let is_missing = matches!(decoded, Decoded::NotYet);
+            if let Decoded::Rows(rows) = decoded {
                 stream.first = Some(rows);
             }
             if let Some(schema) = stream.decoder.schema() {
                 stream.schema = schema;
                 return Ok(stream);
             }
-            if stream.fill(None)? != Filled::More {
+            if is_missing && stream.fill(None)? != Filled::More {
                 return Err("it ends before it says which columns it has".into());
             }
         }
     }
 
-    /// A batch, if there are enough bytes for one.
-    fn decode(&mut self) -> Result<Option<RecordBatch>, Cause> {
-        let (decoder, bytes) = (&mut self.decoder, &mut self.bytes);
-        guarded(|| decoder.decode(bytes))
+    /// Decodes the next message, once it is there as a whole and claims no more than can be.
+    fn decode(&mut self) -> Result<Decoded, Cause> {
+        let rest = &self.bytes[self.decoded..];
+        let Some(message) = first_message(rest)? else { return Ok(Decoded::NotYet) };
+        message.check(rest)?;
+        // A copy begins where numbers may begin.
+        let mut bytes = Buffer::from(rest[..message.end()].to_vec());
+        self.decoded += message.end();
+        let decoder = &mut self.decoder;
+        let rows = guarded(|| decoder.decode(&mut bytes))?;
+        Ok(rows.map_or(Decoded::Other, Decoded::Rows))
     }
 
+    /// Reads on. What has been decoded is forgotten.
     fn fill(&mut self, deadline: Option<Instant>) -> Result<Filled, Cause> {
-        self.block.clear();
-        let filled = self.input.fill(&mut self.block, deadline)?;
-        if filled == Filled::More {
-            self.bytes = Buffer::from(std::mem::take(&mut self.block));
-        }
-        Ok(filled)
+        self.bytes.drain(..std::mem::take(&mut self.decoded));
+        Ok(self.input.fill(&mut self.bytes, deadline)?)
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
@@ -186,10 +208,10 @@ impl Stream {
             return Ok(Next::Rows(rows));
         }
         loop {
-            while !self.bytes.is_empty() {
-                if let Some(rows) = self.decode()? {
-                    return Ok(Next::Rows(rows));
-                }
+            match self.decode()? {
+                Decoded::Rows(rows) => return Ok(Next::Rows(rows)),
+                Decoded::Other => continue,
+                Decoded::NotYet => {}
             }
             match self.fill(deadline)? {
                 Filled::More => {}
@@ -197,18 +219,28 @@ impl Stream {
                 Filled::Stopped => return Ok(Next::End),
                 Filled::End => {
                     let decoder = &mut self.decoder;
-                    guarded(|| decoder.finish()).map_err(|_| "it is cut off in the middle of a batch")?;
-                    return Ok(Next::End);
+                    let is_whole = self.decoded == self.bytes.len() && guarded(|| decoder.finish()).is_ok();
+                    return if is_whole {
+                        Ok(Next::End)
+                    } else {
+                        Err("it is cut off in the middle of a batch".into())
+                    };
                 }
             }
         }
     }
 }
 
-fn open_file(path: &str, columns: Option<Vec<usize>>) -> Result<FileReader<File>, Cause> {
+fn open_file(path: &str, columns: Option<Vec<usize>>) -> Result<(FileReader<File>, Listed), Cause> {
+    let damaged = |cause: Cause| -> Cause {
+        format!("its footer is missing or damaged, so it may be cut off: {cause}").into()
+    };
+    let mut listed = Listed::of(File::open(path)?)?;
+    listed.as_mut().map_or(Ok(()), Listed::check_dictionaries)?;
     let file = File::open(path)?;
-    guarded(|| FileReader::try_new(file, columns))
-        .map_err(|cause| format!("its footer is missing or damaged, so it may be cut off: {cause}").into())
+    let reader = guarded(|| FileReader::try_new(file, columns)).map_err(damaged)?;
+    let listed = listed.ok_or_else(|| damaged("what it lists cannot be read".into()))?;
+    Ok((reader, listed))
 }
 
 /// What begins in another way is something else.

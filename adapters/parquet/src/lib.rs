@@ -3,6 +3,7 @@
 
 mod arrow_source;
 mod binding;
+mod claims;
 mod convert;
 mod file;
 mod ipc;

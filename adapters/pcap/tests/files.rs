@@ -178,3 +178,82 @@ fn numbers_are_as_wide_as_the_specification_says() {
     assert_eq!((bad.row, bad.reason.as_str()), (1, "`40000` is not a UInt8 (it is out of range)"));
     assert!(batches[0].rows.column(0).is_valid(1), "the ports that fit are read");
 }
+
+/// Writes the numbers of a pcapng file in either order of bytes.
+#[derive(Clone, Copy)]
+struct Ordered {
+    big: bool,
+}
+
+impl Ordered {
+    fn u16(self, number: u16) -> [u8; 2] {
+        if self.big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+
+    fn u32(self, number: u32) -> [u8; 4] {
+        if self.big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+
+    fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
+        let padded = body.len().next_multiple_of(4);
+        let length = self.u32(12 + padded as u32);
+        let mut block = [self.u32(kind), length].concat();
+        block.extend(body);
+        block.resize(8 + padded, 0);
+        block.extend(length);
+        block
+    }
+
+    /// A section with one interface, whose times have such a unit and count from so many seconds; an enhanced packet
+    /// at such a time, and one of the old kind.
+    fn section(self, unit: u8, seconds: i64, time: u64) -> Vec<u8> {
+        let option = |code: u16, value: &[u8]| {
+            let mut option = [self.u16(code), self.u16(value.len() as u16)].concat();
+            option.extend(value);
+            option.resize(option.len().next_multiple_of(4), 0);
+            option
+        };
+        let from = if self.big { seconds.to_be_bytes() } else { seconds.to_le_bytes() };
+        let options = [option(2, b"lo"), option(9, &[unit]), option(14, &from), option(0, &[])].concat();
+        let interface = [&self.u16(101)[..], &[0, 0], &self.u32(0), &options].concat();
+        let (high, low, length) = ((time >> 32) as u32, time as u32, IP.len() as u32);
+        let enhanced = [0, high, low, length, length].map(|number| self.u32(number)).concat();
+        let old =
+            [&self.u16(0)[..], &self.u16(7), &[high, low, length, length].map(|n| self.u32(n)).concat()];
+        let magic = [&self.u32(0x1a2b_3c4d)[..], &self.u16(1), &self.u16(0), &[0xff; 8]].concat();
+        [
+            self.block(0x0a0d_0d0a, &magic),
+            self.block(1, &interface),
+            self.block(6, &[&enhanced[..], &IP].concat()),
+            self.block(2, &[&old.concat()[..], &IP].concat()),
+        ]
+        .concat()
+    }
+}
+
+/// A file says the same in either order of bytes, and sections of both may follow each other.
+#[test]
+fn the_order_of_bytes_changes_nothing() {
+    let orders = [Ordered { big: false }, Ordered { big: true }];
+    for (unit, seconds, time, nanos) in [
+        (6, 0, 0x1_0000_0002, 4_294_967_298_000_i64),
+        (9, 0, 1_767_225_600_123_456_789, 1_767_225_600_123_456_789),
+        (3, 1_767_225_600, 1_500, 1_767_225_601_500_000_000),
+        (0x80 | 10, -5, 1024 * 6 + 512, 1_500_000_000),
+        (6, 0x1_0000_0000, 1_000_001, 4_294_967_297_000_001_000),
+    ] {
+        let expected = format!("{nanos}, {nanos}");
+        for order in orders {
+            let file = order.section(unit, seconds, time);
+            assert_eq!(outcome(&file), expected, "unit {unit}, big-endian: {}", order.big);
+            // What is cut off is not read past its end, whatever the order.
+            for end in 0..file.len() {
+                assert!(!outcome(&file[..end]).contains(&expected), "cut at {end}");
+            }
+        }
+        for [one, other] in [orders, [orders[1], orders[0]]] {
+            let file = [one.section(unit, seconds, time), other.section(unit, seconds, time)].concat();
+            assert_eq!(outcome(&file), format!("{expected}, {expected}"));
+        }
+    }
+}

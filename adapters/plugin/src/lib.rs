@@ -8,6 +8,7 @@ mod library;
 pub mod sink;
 pub mod source;
 
+pub use check::import;
 pub use library::{BadLibrary, Library, Offer, OfferedOption};
 pub use sink::PluginSinks;
 pub use source::PluginSources;

@@ -4,12 +4,10 @@ use std::ffi::CStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt64Type};
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use fairstream_core::{
     Adapter, Cause, EventBatch, Position, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
@@ -18,7 +16,7 @@ use fairstream_core::{
 use fairstream_plugin_abi::ROW_COLUMNS;
 use fairstream_plugin_abi::abi::{self, Error, Progress, RawSource, Str};
 
-use crate::check::check;
+use crate::check::import;
 use crate::library::{Library, WHATEVER_IT_TAKES, json, message};
 
 /// Opens sources that plugins offer.
@@ -208,19 +206,7 @@ impl Stream {
             return Ok(None);
         }
         // SAFETY: the stream has just filled it.
-        unsafe { check(&raw const array, schema) }.map_err(Trouble::Broken)?;
-        let import = || {
-            let fields = FFI_ArrowSchema::try_from(DataType::Struct(schema.fields().clone()))?;
-            // SAFETY: the array has the shape of the schema, as far as that can be seen.
-            let data = unsafe { from_ffi(array, &fields) }?;
-            data.validate_full()?;
-            Ok::<_, arrow::error::ArrowError>(RecordBatch::from(StructArray::from(data)))
-        };
-        match catch_panic(import) {
-            Ok(Ok(batch)) => Ok(Some(batch)),
-            Ok(Err(error)) => Err(Trouble::Broken(format!("a batch that is none: {error}"))),
-            Err(panic) => Err(Trouble::Broken(format!("a batch that is none: {panic}"))),
-        }
+        unsafe { import(array, schema) }.map(Some).map_err(Trouble::Broken)
     }
 
     fn last_error(&mut self, code: i32) -> String {

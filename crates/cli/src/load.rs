@@ -75,8 +75,13 @@ pub(crate) fn compile(
     file: &FairnessFile,
     known: &[fairstream_fairness::Column],
 ) -> anyhow::Result<(Compiled, Specification)> {
-    let compiled = file.compile(known)?;
-    match Specification::parse(&format!("{} (compiled)", file.title()), compiled.rtlola()) {
+    specified(file.compile(known)?)
+}
+
+/// What a compiled fairness file comes to for an engine.
+fn specified(compiled: Compiled) -> anyhow::Result<(Compiled, Specification)> {
+    let title = format!("{} (compiled)", compiled.file().title());
+    match Specification::parse(&title, compiled.rtlola()) {
         Ok(spec) => Ok((compiled, spec)),
         // What is wrong stands in an expression of the user's, or else in what we made of it.
         Err(error) => match compiled.blame(&error.places()) {
@@ -94,6 +99,15 @@ impl Monitor {
             EngineKind::Reference => ReferenceEngine::check(&self.spec),
         };
         check.with_context(|| path.display().to_string())
+    }
+
+    /// The same for a run of which nobody reads more than alarms: what only others would read is not evaluated.
+    pub(crate) fn for_alarms(mut self) -> anyhow::Result<Monitor> {
+        if let Some(fairness) = &self.fairness {
+            let (fairness, spec) = specified(fairness.for_alarms()?)?;
+            (self.fairness, self.spec) = (Some(fairness), spec);
+        }
+        Ok(self)
     }
 
     /// Opens every input.

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{
-    BuildEngine, Counters, Engine, EngineError, Parts, Pipeline, RunOptions, SourceContext, Span, StopToken,
+    BuildEngine, Counters, Engine, EngineError, Parts, Pipeline, RunOptions, Selection, SourceContext, Span,
+    StopToken,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
@@ -125,7 +126,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
     let watch = arguments.live.then(|| Watch::new(title, Arc::clone(&options.counters), judge.clone()));
     let screen = live::Screen::of(arguments, &monitor);
-    let Monitor { spec, fairness, .. } = monitor;
+    // To verify is to evaluate all of it, twice.
+    let is_for_alarms = !arguments.verify && sinks.iter().all(|sink| sink.wants() == Selection::Alarms);
+    let Monitor { spec, fairness, .. } = if is_for_alarms { monitor.for_alarms()? } else { monitor };
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
     if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {

@@ -58,13 +58,6 @@ fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// RFC 3339 with nine digits: `2026-11-16T08:30:00.000000000Z`.
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.9}", self.timestamp())
-    }
-}
-
 /// Any of the written forms that [`TimeFormat::Auto`] recognises.
 impl FromStr for Time {
     type Err = BadTime;
@@ -170,6 +163,20 @@ impl TimeReader {
         self.format == TimeFormat::Relative
     }
 
+    /// Reads a time that is written in digits alone, once it is known what they count: the short way of
+    /// [`read`](TimeReader::read). `None` says nothing of whether it is a time.
+    #[inline]
+    pub fn read_digits(&self, word: &[u8]) -> Option<Time> {
+        let scale = match self.format {
+            TimeFormat::Relative | TimeFormat::Seconds => 9,
+            TimeFormat::Millis => 6,
+            TimeFormat::Micros => 3,
+            TimeFormat::Nanos => 0,
+            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => return None,
+        };
+        whole(word, scale)
+    }
+
     /// Reads one time.
     ///
     /// # Errors
@@ -256,9 +263,30 @@ fn is_compact_date(text: &str) -> bool {
     text.len() == 8 && ("1900".."2100").contains(&&text[..4]) && date(text).is_some()
 }
 
+/// A number that is written in one to nineteen digits, and nothing else; `None` if it is not.
+#[inline]
+pub fn digits(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 19 {
+        return None;
+    }
+    word.iter().try_fold(0, |number: u64, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        // Nineteen nines are below the limit of an u64.
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    })
+}
+
 /// `text` as a number of nanoseconds, where one of its units has 10^`scale`.
 fn decimal(text: &str, scale: u32) -> Option<Time> {
-    scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time)
+    let long = || scaled(text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);
+    whole(text.as_bytes(), scale).or_else(long)
+}
+
+/// The same of digits alone, and of no more of them than fit.
+#[inline]
+fn whole(word: &[u8], scale: u32) -> Option<Time> {
+    let number = i64::try_from(digits(word)?).ok()?;
+    number.checked_mul(10_i64.pow(scale)).map(Time)
 }
 
 /// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. What is finer than a nanosecond is
@@ -392,6 +420,22 @@ mod tests {
             ("1E-3", 1_000_000),
         ] {
             assert_eq!(read(TimeFormat::Seconds, text), Ok(nanos), "{text}");
+        }
+    }
+
+    proptest! {
+        /// The short way and the long one come to the same.
+        #[test]
+        fn whole_numbers_are_exact(text in "[+-]?[0-9]{0,21}|[0-9]{18,20}", scale in prop::sample::select(vec![0_u32, 3, 6, 9])) {
+            let long = scaled(&text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);
+            prop_assert_eq!(decimal(&text, scale), long);
+            let names = ["s", "ms", "us", "ns"].into_iter().zip([9, 6, 3, 0]);
+            for (name, _) in names.filter(|(_, of)| *of == scale) {
+                let mut reader = TimeReader::new(name.parse().unwrap());
+                if let Some(time) = reader.read_digits(text.as_bytes()) {
+                    prop_assert_eq!(reader.read(&text), Ok(time));
+                }
+            }
         }
     }
 

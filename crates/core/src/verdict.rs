@@ -172,7 +172,11 @@ impl VerdictBatch {
             return self.clone();
         }
         let view = View::of(&self.rows);
-        let wanted: BooleanArray = (0..self.len()).map(|row| Some(view.kind(row).is_in(selection))).collect();
+        let is_wanted = |row: usize| view.kind(row).is_in(selection);
+        if (0..self.len()).all(is_wanted) {
+            return self.clone();
+        }
+        let wanted: BooleanArray = (0..self.len()).map(|row| Some(is_wanted(row))).collect();
         // The mask has one entry a row, so filtering cannot fail.
         let rows = filter_record_batch(&self.rows, &wanted).unwrap_or_else(|_| self.rows.clone());
         VerdictBatch { rows }

@@ -1,13 +1,11 @@
-//! Where an engine puts its verdicts, on their way into batches.
+//! Where an engine puts its verdicts, on their way into batches or to a hearer.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanBuilder, DictionaryArray, Float64Builder, Int32Array, Int64Builder, RecordBatch,
-    StringArray, StringBuilder, TimestampNanosecondArray, UInt64Builder,
-};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 
-use crate::{Kind, Selection, Time, Value, Verdict, VerdictBatch, verdict_schema};
+use crate::verdict_columns::VerdictColumns;
+use crate::{Hearer, Instance, Kind, Said, Selection, Time, Value, Verdict, VerdictBatch, verdict_schema};
 
 /// The run is ending: no further verdict is wanted. An engine that gets this returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,25 +41,20 @@ pub struct Verdicts {
     /// Of these, the streams whose values are wanted though they are as before; `None`: all.
     repeats_of: Option<Vec<bool>>,
     triggers: bool,
+    way: Way,
+}
+
+/// Where verdicts go.
+enum Way {
+    Batches(Box<Batches>),
+    Hearer(Box<dyn Hearer>),
+}
+
+struct Batches {
     outlet: Box<dyn Outlet>,
     max_rows: usize,
     stream_names: ArrayRef,
-    columns: ColumnBuilders,
-}
-
-#[derive(Default)]
-struct ColumnBuilders {
-    time: Vec<i64>,
-    kind: Vec<i32>,
-    stream: Vec<i32>,
-    instance: StringBuilder,
-    bool: BooleanBuilder,
-    int: Int64Builder,
-    uint: UInt64Builder,
-    float: Float64Builder,
-    text: StringBuilder,
-    json: StringBuilder,
-    message: StringBuilder,
+    columns: VerdictColumns,
 }
 
 impl Verdicts {
@@ -73,16 +66,24 @@ impl Verdicts {
         max_rows: usize,
         outlet: impl Outlet + 'static,
     ) -> Verdicts {
-        Verdicts {
+        Verdicts::on_way(
             selection,
-            changes_of: None,
-            repeats_of: None,
-            triggers: true,
-            outlet: Box::new(outlet),
-            max_rows: max_rows.max(1),
-            stream_names: Arc::new(StringArray::from_iter_values(streams)),
-            columns: ColumnBuilders::default(),
-        }
+            Way::Batches(Box::new(Batches {
+                outlet: Box::new(outlet),
+                max_rows: max_rows.max(1),
+                stream_names: Arc::new(StringArray::from_iter_values(streams)),
+                columns: VerdictColumns::default(),
+            })),
+        )
+    }
+
+    /// Lets `hearer` hear what `selection` covers, at once and one by one.
+    pub fn heard_by(selection: Selection, hearer: impl Hearer + 'static) -> Verdicts {
+        Verdicts::on_way(selection, Way::Hearer(Box::new(hearer)))
+    }
+
+    fn on_way(selection: Selection, way: Way) -> Verdicts {
+        Verdicts { selection, changes_of: None, repeats_of: None, triggers: true, way }
     }
 
     /// Takes values, spawns and closes of these streams only, if it takes them at all. `repeated` are those
@@ -134,7 +135,11 @@ impl Verdicts {
     /// # Errors
     /// The run is ending.
     pub fn check(&self) -> Result<(), Closed> {
-        if self.outlet.is_open() { Ok(()) } else { Err(Closed) }
+        let is_open = match &self.way {
+            Way::Batches(batches) => batches.outlet.is_open(),
+            Way::Hearer(hearer) => hearer.is_open(),
+        };
+        if is_open { Ok(()) } else { Err(Closed) }
     }
 
     /// A trigger fired.
@@ -219,18 +224,29 @@ impl Verdicts {
         self.push(verdict.time, verdict.kind, stream, verdict.instance, verdict.value, verdict.message)
     }
 
+    /// Says any verdict. Costs next to nothing if nobody reads it.
+    ///
+    /// # Errors
+    /// The run is ending.
+    #[inline]
+    pub fn say(&mut self, said: &Said<'_>) -> Result<(), Closed> {
+        if !self.wants(said.kind, said.stream) {
+            return Ok(());
+        }
+        match &mut self.way {
+            Way::Batches(batches) => batches.push(said),
+            Way::Hearer(hearer) => hearer.hear(said),
+        }
+    }
+
     /// Hands on what has been collected. The pipeline calls it after each batch of events.
     ///
     /// # Errors
     /// The run is ending.
     pub fn flush(&mut self) -> Result<(), Closed> {
-        if self.columns.time.is_empty() {
-            return Ok(());
-        }
-        let rows = self.columns.finish(&self.stream_names);
-        match RecordBatch::try_new(verdict_schema(), rows).ok().and_then(VerdictBatch::new) {
-            Some(batch) => self.outlet.take(batch),
-            None => Err(Closed),
+        match &mut self.way {
+            Way::Batches(batches) => batches.flush(),
+            Way::Hearer(_) => Ok(()),
         }
     }
 
@@ -243,64 +259,26 @@ impl Verdicts {
         value: Option<Value<'_>>,
         message: Option<&str>,
     ) -> Result<(), Closed> {
-        if !self.wants(kind, stream) {
-            return Ok(());
-        }
-        let columns = &mut self.columns;
-        columns.time.push(time.0);
-        columns.kind.push(kind as i32);
-        columns.stream.push(i32::try_from(stream).unwrap_or(i32::MAX));
-        columns.instance.append_option(instance);
-        columns.value(value);
-        columns.message.append_option(message);
-        if columns.time.len() >= self.max_rows {
-            self.flush()?;
-        }
-        Ok(())
+        let instance = instance.as_ref().map(|label| label as &dyn Instance);
+        self.say(&Said { time, kind, stream, instance, value, message })
     }
 }
 
-impl ColumnBuilders {
-    fn value(&mut self, value: Option<Value<'_>>) {
-        let (mut bool, mut int, mut uint, mut float, mut text, mut json) =
-            (None, None, None, None, None, None);
-        match value {
-            Some(Value::Bool(value)) => bool = Some(value),
-            Some(Value::Int(value)) => int = Some(value),
-            Some(Value::UInt(value)) => uint = Some(value),
-            Some(Value::Float(value)) => float = Some(value),
-            Some(Value::Text(value)) => text = Some(value),
-            Some(Value::Json(value)) => json = Some(value),
-            None => {}
-        }
-        self.bool.append_option(bool);
-        self.int.append_option(int);
-        self.uint.append_option(uint);
-        self.float.append_option(float);
-        self.text.append_option(text);
-        self.json.append_option(json);
+impl Batches {
+    fn push(&mut self, said: &Said<'_>) -> Result<(), Closed> {
+        self.columns.push(said);
+        if self.columns.len() >= self.max_rows { self.flush() } else { Ok(()) }
     }
 
-    fn finish(&mut self, stream_names: &ArrayRef) -> Vec<ArrayRef> {
-        static KIND_NAMES: LazyLock<ArrayRef> =
-            LazyLock::new(|| Arc::new(StringArray::from_iter_values(Kind::ALL.map(Kind::name))));
-        let names = |keys: &mut Vec<i32>, names: &ArrayRef| -> ArrayRef {
-            let keys = Int32Array::from(std::mem::take(keys));
-            Arc::new(DictionaryArray::new(keys, Arc::clone(names)))
-        };
-        vec![
-            Arc::new(TimestampNanosecondArray::from(std::mem::take(&mut self.time)).with_timezone("UTC")),
-            names(&mut self.kind, &KIND_NAMES),
-            names(&mut self.stream, stream_names),
-            Arc::new(self.instance.finish()),
-            Arc::new(self.bool.finish()),
-            Arc::new(self.int.finish()),
-            Arc::new(self.uint.finish()),
-            Arc::new(self.float.finish()),
-            Arc::new(self.text.finish()),
-            Arc::new(self.json.finish()),
-            Arc::new(self.message.finish()),
-        ]
+    fn flush(&mut self) -> Result<(), Closed> {
+        if self.columns.len() == 0 {
+            return Ok(());
+        }
+        let rows = self.columns.finish(&self.stream_names);
+        match RecordBatch::try_new(verdict_schema(), rows).ok().and_then(VerdictBatch::new) {
+            Some(batch) => self.outlet.take(batch),
+            None => Err(Closed),
+        }
     }
 }
 
@@ -310,15 +288,23 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Pushes one verdict of each kind and of each type of value.
+    fn streams() -> [String; 2] {
+        ["amount".to_owned(), "trigger_0".to_owned()]
+    }
+
     fn collect(selection: Selection, max_rows: usize) -> Vec<VerdictBatch> {
         let batches = Rc::new(RefCell::new(Vec::new()));
         let taken = Rc::clone(&batches);
-        let streams = ["amount".to_owned(), "trigger_0".to_owned()];
-        let mut verdicts = Verdicts::new(&streams, selection, max_rows, move |batch| {
+        let mut verdicts = Verdicts::new(&streams(), selection, max_rows, move |batch| {
             taken.borrow_mut().push(batch);
             Ok(())
         });
+        say_all(&mut verdicts);
+        batches.take()
+    }
+
+    /// Says one verdict of each kind and of each type of value.
+    fn say_all(verdicts: &mut Verdicts) {
         let values = [
             Value::Bool(true),
             Value::Int(-3),
@@ -337,7 +323,6 @@ mod tests {
         verdicts.clear(Time(6), 1, None, Value::Float(0.1), "fair").unwrap();
         verdicts.flush().unwrap();
         verdicts.flush().unwrap();
-        batches.take()
     }
 
     #[test]
@@ -352,6 +337,40 @@ mod tests {
         let pieces = collect(Selection::Changes, 2);
         assert_eq!(pieces.len(), 6);
         assert_eq!(pieces.iter().flat_map(VerdictBatch::iter).collect::<Vec<_>>(), rows);
+    }
+
+    /// Who hears verdicts one by one hears what is read back from batches.
+    #[test]
+    fn a_hearer_hears_what_batches_hold() {
+        struct Again(Verdicts);
+
+        impl Hearer for Again {
+            fn hear(&mut self, said: &Said<'_>) -> Result<(), Closed> {
+                self.0.say(said)?;
+                self.0.flush()
+            }
+        }
+
+        let selections = [Selection::Alarms, Selection::Triggers, Selection::Changes];
+        for selection in selections {
+            let (direct, heard) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+            let taking = |to: &Rc<RefCell<Vec<VerdictBatch>>>| {
+                let taken = Rc::clone(to);
+                Verdicts::new(&streams(), selection, 5, move |batch| {
+                    taken.borrow_mut().push(batch);
+                    Ok(())
+                })
+            };
+            let mut verdicts = taking(&direct);
+            say_all(&mut verdicts);
+            say_all(&mut Verdicts::heard_by(selection, Again(taking(&heard))));
+            let (direct, heard) = (direct.take(), heard.take());
+            let rows = |batches: &[VerdictBatch]| {
+                batches.iter().flat_map(VerdictBatch::iter).map(|row| format!("{row:?}")).collect::<Vec<_>>()
+            };
+            assert_eq!(rows(&heard), rows(&direct));
+            assert!(rows(&heard).len() >= 2, "{selection:?}");
+        }
     }
 
     #[test]

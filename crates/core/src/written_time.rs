@@ -10,6 +10,52 @@ impl Time {
     pub fn written(self, format: TimeFormat) -> WrittenTime {
         WrittenTime { time: self, format }
     }
+
+    /// RFC 3339 with nine digits, `2026-11-16T08:30:00.000000000Z`, as its bytes: all years have four digits.
+    pub fn rfc3339(self) -> [u8; 30] {
+        let (days, nanos) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        let (year, month, day) = civil(days);
+        let (seconds, nanos) = (nanos / SECOND, nanos % SECOND);
+        let mut text = *b"0000-00-00T00:00:00.000000000Z";
+        let mut put = |at: usize, width: usize, mut number: i64| {
+            for byte in text[at..at + width].iter_mut().rev() {
+                *byte += (number % 10) as u8;
+                number /= 10;
+            }
+        };
+        put(0, 4, year);
+        put(5, 2, month);
+        put(8, 2, day);
+        put(11, 2, seconds / 3600);
+        put(14, 2, seconds / 60 % 60);
+        put(17, 2, seconds % 60);
+        put(20, 9, nanos);
+        text
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+/// Year, month and day of so many days after 1970-01-01. Years begin in March here, so that a leap day is the last day
+/// of one.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const DAYS_OF_400_YEARS: i64 = 146_097;
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (in_month, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    (year + 400 * era + i64::from(month <= 2), month, in_month)
+}
+
+/// RFC 3339 with nine digits: `2026-11-16T08:30:00.000000000Z`.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Digits and signs are text.
+        f.write_str(std::str::from_utf8(&self.rfc3339()).unwrap_or_default())
+    }
 }
 
 /// A time in some format. Displays as text.
@@ -86,6 +132,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn calendars_agree(nanos: i64, day in -106_751..106_751_i64) {
+            for nanos in [nanos, day * DAY, day * DAY - 1, i64::MIN, i64::MAX] {
+                let expected = format!("{:.9}", jiff::Timestamp::from_nanosecond(i128::from(nanos)).unwrap());
+                prop_assert_eq!(Time(nanos).to_string(), expected);
+            }
+        }
+
         #[test]
         fn what_is_written_can_be_read(nanos: i64, days in -100_000..100_000_i64) {
             for name in TimeFormat::names().filter(|name| *name != "auto") {

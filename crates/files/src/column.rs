@@ -100,6 +100,10 @@ impl Column {
     /// Why it says nothing that this column can hold. It has got no value then, as by
     /// [`append_null`](Column::append_null).
     pub fn append(&mut self, text: &str) -> Result<(), String> {
+        if let Builder::Text(values) = &mut self.builder {
+            values.append_value(text);
+            return Ok(());
+        }
         let word = text.trim_ascii();
         let read = match &mut self.builder {
             Builder::Bool(values) => boolean(word).map(|value| values.append_value(value)),
@@ -116,12 +120,8 @@ impl Column {
                 let value = parse_decimal::<Decimal128Type>(word, *precision, *scale);
                 value.ok().map(|value| values.append_value(value))
             }
-            Builder::Text(values) => {
-                values.append_value(text);
-                Some(())
-            }
             Builder::Bytes(values) => hexadecimal(word).map(|value| values.append_value(value)),
-            Builder::Tuple(_) => None,
+            Builder::Text(_) | Builder::Tuple(_) => None,
         };
         self.or_null(read, word)
     }
@@ -131,7 +131,14 @@ impl Column {
     /// # Errors
     /// As for [`append`](Column::append).
     pub fn append_whole(&mut self, value: u64) -> Result<(), String> {
-        let fit = match &mut self.builder {
+        match self.try_whole(value) {
+            Some(()) => Ok(()),
+            None => self.or_null(None, &value.to_string()),
+        }
+    }
+
+    fn try_whole(&mut self, value: u64) -> Option<()> {
+        match &mut self.builder {
             Builder::Int8(values) => value.try_into().ok().map(|value| values.append_value(value)),
             Builder::Int16(values) => value.try_into().ok().map(|value| values.append_value(value)),
             Builder::Int32(values) => value.try_into().ok().map(|value| values.append_value(value)),
@@ -144,8 +151,15 @@ impl Column {
                 Some(())
             }
             _ => None,
-        };
-        if fit.is_some() { Ok(()) } else { self.or_null(None, &value.to_string()) }
+        }
+    }
+
+    /// Appends a number that is written in digits alone, to a column of whole numbers: the short way of
+    /// [`append`](Column::append). Whether it was: if not, nothing is appended.
+    #[inline]
+    pub fn append_digits(&mut self, word: &[u8]) -> bool {
+        self.data_type.is_integer()
+            && fairstream_core::digits(word).is_some_and(|value| self.try_whole(value).is_some())
     }
 
     /// Appends yes or no, to a column of such.
@@ -295,6 +309,7 @@ pub fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
     use arrow::util::display::array_value_to_string;
+    use proptest::prelude::*;
 
     /// What a text is read as: its value, or the reason why it cannot be read.
     fn read(data_type: &DataType, text: &str) -> String {
@@ -302,6 +317,21 @@ mod tests {
         match column.append(text) {
             Err(reason) => reason,
             Ok(()) => array_value_to_string(&column.finish(), 0).unwrap(),
+        }
+    }
+
+    proptest! {
+        /// Digits are read as texts are, or not at all.
+        #[test]
+        fn digits_are_read_as_texts_are(text in "[0-9]{0,21}|[0-9+ .-]{0,4}") {
+            for data_type in [DataType::UInt8, DataType::Int64, DataType::UInt64, DataType::Utf8] {
+                let mut column = Column::new(&data_type).unwrap();
+                if column.append_digits(text.as_bytes()) {
+                    prop_assert_eq!(array_value_to_string(&column.finish(), 0).unwrap(), read(&data_type, &text));
+                } else {
+                    prop_assert_eq!(column.len(), 0);
+                }
+            }
         }
     }
 

@@ -39,7 +39,8 @@ fn subject(format: &str) -> anyhow::Result<Subject> {
         let spec = Specification::parse("scan.lola", PORTS)?;
         return Ok(Subject { wanted: spec.wanted().to_vec(), spec, fairness: None });
     }
-    let fairness = FairnessFile::parse("hiring.toml", HIRING)?.compile(&[])?;
+    // Alarms are what is read, and the command evaluates no more then.
+    let fairness = FairnessFile::parse("hiring.toml", HIRING)?.compile(&[])?.for_alarms()?;
     let spec = Specification::parse("hiring.lola", fairness.rtlola())?;
     let mut wanted = spec.wanted().to_vec();
     wanted.retain(|column| Some(column.name.as_str()) != fairness.clock());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use fairstream_core::{StopToken, Time};
 use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::Compas;
@@ -41,7 +42,8 @@ impl Rate {
         let location = path.to_string_lossy();
         let mut rates = Vec::new();
         for streams in subject.compiled.streams() {
-            let followed = [&streams.estimate, &streams.gap, &streams.numerator, &streams.denominator];
+            let estimate = streams.estimate.as_ref().context("a rate is estimated")?;
+            let followed = [estimate, &streams.gap, &streams.numerator, &streams.denominator];
             let compas = Compas::open(&location, "race", &StopToken::default())?;
             let mut source = compas.source(&subject.request())?;
             rates.push(Rate { told: subject.follow(&mut *source, &followed.map(String::as_str))? });

@@ -1,6 +1,6 @@
 //! What happened at an instant → verdicts.
 
-use fairstream_core::{Closed, Time, Value, Verdicts};
+use fairstream_core::{Closed, Instance, Kind, Said, Time, Value, Verdicts};
 use rtlola_frontend::mir::Type;
 
 use super::instances::Instances;
@@ -31,26 +31,34 @@ impl Evaluator {
                 closing.dedup();
             }
         }
-        let members = moved.iter().flat_map(|family| &plan.families[*family].members);
-        let mut streams: Vec<usize> = self.valued.iter().chain(members).copied().collect();
-        streams.sort_unstable();
-        streams.dedup();
-        for index in streams.into_iter().filter(|index| tells[*index]) {
+        let streams = &mut self.valued;
+        for family in moved.iter() {
+            streams.extend(plan.families[*family].members.iter().filter(|index| tells[**index]));
+        }
+        if !streams.is_sorted_by(|one, next| one < next) {
+            streams.sort_unstable();
+            streams.dedup();
+        }
+        for &index in streams.iter().filter(|index| tells[**index]) {
             let stream = &plan.streams[index];
             if stream.is_parameterised() {
                 in_order(&mut state.streams[index].valued, &state.families[stream.family].instances);
             }
             let family = &state.families[stream.family];
+            let of_slot = |slot: u32| OfSlot { plan: stream, state, slot };
+            let say = |kind: Kind, of: &OfSlot<'_>, out: &mut Verdicts| {
+                let (instance, value, message) = (Some(of as &dyn Instance), None, None);
+                out.say(&Said { time, kind, stream: index, instance, value, message })
+            };
             for slot in &family.spawned {
-                out.spawn(time, index, &label(stream, state, *slot))?;
+                say(Kind::Spawn, &of_slot(*slot), out)?;
             }
+            let spawns = plan.families[stream.family].spawn.is_some();
             for slot in &state.streams[index].valued {
-                let spawns = plan.families[stream.family].spawn.is_some();
-                let instance = spawns.then(|| label(stream, state, *slot));
-                write_value(stream, state, time, index, *slot, instance.as_deref(), out)?;
+                write_value(&of_slot(*slot), time, index, spawns, out)?;
             }
             for slot in &family.closing {
-                out.close(time, index, &label(stream, state, *slot))?;
+                say(Kind::Close, &of_slot(*slot), out)?;
             }
         }
         Ok(())
@@ -65,53 +73,64 @@ fn in_order(slots: &mut [u32], instances: &Instances) {
 }
 
 fn write_value(
-    plan: &StreamPlan,
-    state: &State,
+    of: &OfSlot<'_>,
     time: Time,
     index: usize,
-    slot: u32,
-    instance: Option<&str>,
+    spawns: bool,
     out: &mut Verdicts,
 ) -> Result<(), Closed> {
+    let OfSlot { plan, state, slot } = *of;
     let words = match &plan.cell {
         Some(cell) => &state.frame[cell.value as usize..cell.value as usize + cell.width],
         None => state.families[plan.family].instances.latest(slot, plan.member).unwrap_or_default(),
     };
-    if plan.is_trigger {
-        let message = words.first().map_or("", |word| state.strings.text(*word));
-        return out.trigger(
-            time,
-            index,
-            instance,
-            if message.is_empty() { &plan.condition } else { message },
-        );
-    }
+    let instance = spawns.then_some(of as &dyn Instance);
     let mut text = String::new();
-    let value = match &plan.ty {
-        Type::Bool => Value::Bool(words[0] != 0),
-        Type::UInt(_) => Value::UInt(words[0]),
-        Type::Int(_) => Value::Int(words[0].cast_signed()),
-        Type::Float(_) => Value::Float(f64::from_bits(words[0])),
-        Type::String => Value::Text(state.strings.text(words[0])),
-        Type::Fixed(_) | Type::UFixed(_) | Type::Bytes => {
-            show(&mut text, &plan.ty, words, &state.strings);
-            Value::Text(&text)
-        }
-        ty => {
-            json(&mut text, ty, words, &state.strings);
-            Value::Json(&text)
-        }
+    let (kind, value, message) = if plan.is_trigger {
+        let message = words.first().map_or("", |word| state.strings.text(*word));
+        (Kind::Trigger, None, Some(if message.is_empty() { &*plan.condition } else { message }))
+    } else {
+        let value = match &plan.ty {
+            Type::Bool => Value::Bool(words[0] != 0),
+            Type::UInt(_) => Value::UInt(words[0]),
+            Type::Int(_) => Value::Int(words[0].cast_signed()),
+            Type::Float(_) => Value::Float(f64::from_bits(words[0])),
+            Type::String => Value::Text(state.strings.text(words[0])),
+            Type::Fixed(_) | Type::UFixed(_) | Type::Bytes => {
+                show(&mut text, &plan.ty, words, &state.strings);
+                Value::Text(&text)
+            }
+            ty => {
+                json(&mut text, ty, words, &state.strings);
+                Value::Json(&text)
+            }
+        };
+        (Kind::Value, Some(value), None)
     };
-    out.value(time, index, instance, value)
+    out.say(&Said { time, kind, stream: index, instance, value, message })
 }
 
-/// The parameters of an instance as a JSON array.
-fn label(plan: &StreamPlan, state: &State, slot: u32) -> String {
-    let mut text = String::new();
-    let words =
-        if plan.is_parameterised() { state.families[plan.family].instances.params(slot) } else { &[] };
-    json_array(&mut text, &plan.params, words, &state.strings);
-    text
+/// An instance of a stream, by its slot.
+#[derive(Clone, Copy)]
+struct OfSlot<'a> {
+    plan: &'a StreamPlan,
+    state: &'a State,
+    slot: u32,
+}
+
+impl Instance for OfSlot<'_> {
+    /// Which spawn it is. A stream that is spawned without parameters has one instance at a time, all alike.
+    fn number(&self) -> Option<u64> {
+        let instances = &self.state.families[self.plan.family].instances;
+        self.plan.is_parameterised().then(|| instances.born(self.slot))
+    }
+
+    fn label(&self, text: &mut String) {
+        let OfSlot { plan, state, slot } = *self;
+        let words =
+            if plan.is_parameterised() { state.families[plan.family].instances.params(slot) } else { &[] };
+        json_array(text, &plan.params, words, &state.strings);
+    }
 }
 
 fn json_array(text: &mut String, types: &[Type], words: &[u64], strings: &Strings) {

@@ -30,7 +30,7 @@ pub(super) struct RateCounts<'a> {
 /// The names of a rate's streams.
 pub(super) struct Estimated {
     pub(super) prior: Option<String>,
-    pub(super) estimate: String,
+    pub(super) estimate: Option<String>,
     pub(super) gap_in: Option<String>,
     /// Evaluated at every check, after all the rest.
     pub(super) gap: String,
@@ -55,7 +55,20 @@ impl EstimateLayer<'_> {
         }
         let overall = self.overall(base, &gap);
         let gap_in = (!self.scope.strata.is_empty()).then_some(gap);
-        Estimated { prior, estimate, gap_in, gap: overall }
+        Estimated { prior, estimate: Some(estimate), gap_in, gap: overall }
+    }
+
+    /// Whether the judge can do without the streams of a rate: they cannot fail, as they add and divide counts and
+    /// numbers that are known. Sums of numbers and priors that are computed may be infinite.
+    pub(super) fn is_for_judge(&self, counts: &RateCounts<'_>) -> bool {
+        !counts.is_sum && matches!(self.metric.prior, Prior::Number(_))
+    }
+
+    /// What the judge needs beside counts: when to look at them.
+    pub(super) fn bell(&mut self, base: &str) -> Estimated {
+        let name = self.names.new_name(&format!("{base}_check"));
+        self.text.line(&format!("// When to judge.\noutput {name} : Bool @{} := true\n", self.pace.text()));
+        Estimated { prior: None, estimate: None, gap_in: None, gap: name }
     }
 
     /// A count stream, from the pace of this metric.

@@ -36,6 +36,8 @@ use crate::{FileError, Problem};
 #[derive(Clone, Debug)]
 pub struct Compiled {
     file: FairnessFile,
+    /// What the source knows of columns.
+    of_source: Vec<Column>,
     rtlola: String,
     pieces: Vec<Piece>,
     clock: Option<String>,
@@ -49,6 +51,17 @@ impl Compiled {
     /// The RTLola text.
     pub fn rtlola(&self) -> &str {
         &self.rtlola
+    }
+
+    /// The same for whoever reads alarms alone: trials and counts, and instead of estimates, gaps and triggers a
+    /// stream that says when to judge. The judge raises the same alarms from it. Only what cannot fail is left out,
+    /// so that errors are the same, too. To an engine it is another specification: a snapshot of the one is none of
+    /// the other.
+    ///
+    /// # Errors
+    /// None that compiling the file has not had.
+    pub fn for_alarms(&self) -> Result<Compiled, FileError> {
+        self.file.compile_to(Extent::Counts, &self.of_source)
     }
 
     /// The file that it was compiled from.
@@ -126,6 +139,10 @@ impl FairnessFile {
     /// # Errors
     /// A column that there is not, and whatever else only shows when columns are known.
     pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
+        self.compile_to(Extent::Whole, of_source)
+    }
+
+    fn compile_to(&self, extent: Extent, of_source: &[Column]) -> Result<Compiled, FileError> {
         let columns = bind::bind(self, of_source)?;
         let mut names = Names::default();
         columns.iter().for_each(|column| names.take(&column.name));
@@ -133,6 +150,7 @@ impl FairnessFile {
         let clock = needs_clock(self).then(|| names.new_name("now"));
         let mut compilation = Compilation {
             file: self,
+            extent,
             columns: &columns,
             params,
             clock,
@@ -159,7 +177,8 @@ impl FairnessFile {
         let (rtlola, pieces) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
-        Ok(Compiled { file: self.clone(), rtlola, pieces, clock, routes, rules, streams, trials })
+        let (file, of_source) = (self.clone(), of_source.to_vec());
+        Ok(Compiled { file, of_source, rtlola, pieces, clock, routes, rules, streams, trials })
     }
 }
 
@@ -167,8 +186,18 @@ fn strata_of(metric: &Metric) -> Vec<String> {
     metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
 }
 
+/// How much is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Up to triggers.
+    Whole,
+    /// Up to what the judge is told.
+    Counts,
+}
+
 struct Compilation<'a> {
     file: &'a FairnessFile,
+    extent: Extent,
     columns: &'a [Column],
     params: Params,
     clock: Option<String>,
@@ -298,7 +327,9 @@ impl Compilation<'_> {
                 pace: own.clone(),
                 far: &self.far,
             };
-            let Estimated { prior, estimate, gap, gap_in } = layer.rate(&base, &title, &rate_counts);
+            let is_bell = self.extent == Extent::Counts && layer.is_for_judge(&rate_counts);
+            let estimated = if is_bell { layer.bell(&base) } else { layer.rate(&base, &title, &rate_counts) };
+            let Estimated { prior, estimate, gap, gap_in } = estimated;
             let judged = metric.guarantee.as_ref();
             let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
             let streams = RateStreams {

@@ -29,11 +29,11 @@ pub struct RateStreams {
     pub pending: Option<String>,
     /// γ, if it is an expression.
     pub prior: Option<String>,
-    /// The MAP estimate.
-    pub estimate: String,
+    /// The MAP estimate; not if it was compiled [for alarms](crate::Compiled::for_alarms).
+    pub estimate: Option<String>,
     /// The gap, ratio or highest rate in each stratum, if there are strata.
     pub gap_in: Option<String>,
-    /// The same of all groups, or the worst of all strata.
+    /// The same of all groups, or the worst of all strata; for alarms alone, the stream that says when to judge.
     pub gap: String,
     /// What the judge adds, if there is a guarantee. None of it is in the RTLola text.
     pub judged: Option<JudgedStreams>,

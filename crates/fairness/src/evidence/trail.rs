@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fairstream_core::{Closed, Kind, Time, Value, Verdict};
+use fairstream_core::{Closed, EngineError, Kind, Said as Told, Time, Value};
 use serde::{Deserialize, Serialize};
 
 use super::recount::Charge;
@@ -17,7 +17,7 @@ pub(crate) struct Trail {
     hash: Option<KeyHash>,
     layers: Vec<TrialStreams>,
     /// For each stream what it says, of which layer.
-    said_by: HashMap<String, Vec<(usize, Said)>>,
+    said_by: HashMap<usize, Vec<(usize, Said)>>,
     /// For each rate, by metric and rate: its name, and how it is judged.
     charges: BTreeMap<(usize, usize), (String, String)>,
     state: TrailState,
@@ -67,19 +67,27 @@ struct Rate {
 }
 
 impl Trail {
-    pub(crate) fn new(compiled: &Compiled, outlet: EvidenceOutlet, hash: Option<KeyHash>) -> Trail {
+    /// `find` knows the indices of streams.
+    pub(crate) fn new(
+        compiled: &Compiled,
+        find: impl Fn(&str) -> Result<usize, EngineError>,
+        outlet: EvidenceOutlet,
+        hash: Option<KeyHash>,
+    ) -> Result<Trail, EngineError> {
         let layers = compiled.trials().to_vec();
-        let mut said_by: HashMap<String, Vec<(usize, Said)>> = HashMap::new();
+        let mut said_by: HashMap<usize, Vec<(usize, Said)>> = HashMap::new();
         for (layer, streams) in layers.iter().enumerate() {
-            let mut say =
-                |stream: &String, said| said_by.entry(stream.clone()).or_default().push((layer, said));
-            say(&streams.counted, Said::Counted);
+            let mut say = |stream: &str, said| -> Result<(), EngineError> {
+                said_by.entry(find(stream)?).or_default().push((layer, said));
+                Ok(())
+            };
+            say(&streams.counted, Said::Counted)?;
             for (index, (_, stream)) in streams.facts.iter().enumerate() {
-                say(stream, Said::Fact(index));
+                say(stream, Said::Fact(index))?;
             }
             for (index, rate) in streams.rates.iter().enumerate() {
-                say(&rate.numerator, Said::Numerator(index));
-                say(&rate.denominator, Said::Denominator(index));
+                say(&rate.numerator, Said::Numerator(index))?;
+                say(&rate.denominator, Said::Denominator(index))?;
             }
         }
         let charges = compiled.streams().iter().filter_map(|streams| {
@@ -95,28 +103,32 @@ impl Trail {
             layers: layers.iter().map(|_| Layer::default()).collect(),
             rates: charges.keys().map(|rate| (*rate, Rate::default())).collect(),
         };
-        Trail { outlet, hash, layers, said_by, charges, state, rows: RowWriter::default() }
+        Ok(Trail { outlet, hash, layers, said_by, charges, state, rows: RowWriter::default() })
     }
 
     /// The streams that it listens to.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
-        self.said_by.keys().map(String::as_str)
+    pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
+        self.said_by.keys().copied()
     }
 
     /// Hears what is said of a trial, if it is.
-    pub(crate) fn hear(&mut self, verdict: &Verdict<'_>) {
-        let (Kind::Value, Some(instance)) = (verdict.kind, verdict.instance) else { return };
-        for (layer, said) in self.said_by.get(verdict.stream).map(Vec::as_slice).unwrap_or_default() {
+    pub(crate) fn hear(&mut self, told: &Told<'_>) {
+        let (Kind::Value, Some(instance)) = (told.kind, told.instance) else { return };
+        let Some(says) = self.said_by.get(&told.stream) else { return };
+        let mut label = String::new();
+        instance.label(&mut label);
+        let instance = label.as_str();
+        for (layer, said) in says {
             let rates = self.layers[*layer].rates.len();
             let layer = &mut self.state.layers[*layer];
-            let number = match verdict.value {
+            let number = match told.value {
                 Some(Value::UInt(number)) => number as f64,
                 Some(Value::Float(number)) => number,
                 _ => 0.0,
             };
             match *said {
                 Said::Fact(fact) => {
-                    if verdict.value == Some(Value::Bool(true)) {
+                    if told.value == Some(Value::Bool(true)) {
                         layer.facts.entry(key_of(instance)).or_default().insert(fact);
                     }
                 }

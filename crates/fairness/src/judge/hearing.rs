@@ -1,11 +1,9 @@
 //! A stratum with a guarantee: what is newly counted goes into its inquiry, which decides about the alarm.
 
-use std::collections::BTreeMap;
-
 use fairstream_guarantee::{Finding as Evidence, Form, Inquiry, Interval, Outcome, Tally};
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, Rule};
+use super::{Counts, Roll, Rule};
 use crate::Comparison;
 
 /// What the judge has heard of a stratum.
@@ -64,7 +62,7 @@ impl Hearing {
     }
 
     /// Takes what has been counted since the last check, and cuts a block if it is enough.
-    pub(super) fn check(&mut self, rule: &Rule, counts: &BTreeMap<String, Counts>, stands: bool) -> Turn {
+    pub(super) fn check(&mut self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Turn {
         for (name, counts) in counts.iter().filter(|(_, counts)| counts.denominator > 0) {
             let index = self.index(name);
             let (_, numerator, denominator) = &mut self.groups[index];
@@ -111,7 +109,7 @@ impl Hearing {
     }
 
     /// How the evidence stands.
-    pub(super) fn assess(&self, rule: &Rule, counts: &BTreeMap<String, Counts>, stands: bool) -> Assessment {
+    pub(super) fn assess(&self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Assessment {
         let hypothesis = rule.hypothesis(self.place);
         let evidence = hypothesis.map(|hypothesis| self.inquiry.finding(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));

@@ -1,100 +1,26 @@
 //! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams; its whole state can
 //! be written down.
 
+mod finding;
 mod hearing;
+mod roll;
+mod rule;
 mod standing;
 pub(crate) mod words;
-
-use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use finding::{Finding, Found};
 pub use hearing::Assessment;
+pub(crate) use roll::Roll;
+pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
 pub use words::significant;
 
 use self::hearing::{Hearing, Turn};
 use crate::sweep::SweptRun;
-use crate::{Comparison, Guarantee, History, Promise, Unit};
-
-/// What is judged, and how: a metric without its streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
-    /// How groups are held against each other.
-    pub comparison: Comparison,
-    /// Beyond this an alarm is raised.
-    pub tolerance: f64,
-    /// At this it is cleared.
-    pub clear: f64,
-    /// A group with fewer trials is not compared.
-    pub min_trials: u64,
-    /// γ, unless it is told with the counts.
-    pub prior: f64,
-    /// κ.
-    pub confidence: f64,
-    /// The columns whose values are groups.
-    pub groups: Vec<String>,
-    /// The columns whose values are strata.
-    pub strata: Vec<String>,
-    /// Whether trials wait before they count.
-    pub has_horizon: bool,
-    /// What is promised of false alarms; `None`: an alarm is the gap of the estimates, as in the paper.
-    pub guarantee: Option<Guarantee>,
-    /// Where numbers are cut off, if it is a mean of such.
-    pub range: Option<(f64, f64)>,
-    /// What is estimated; equalized odds estimates two rates.
-    pub rates: Vec<RuleRate>,
-}
-
-/// One estimate for each group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleRate {
-    /// The name of its alarms.
-    pub stream: String,
-    /// What people call it.
-    pub title: String,
-    /// What is asked.
-    pub question: String,
-    /// What it is measured in, if it is a delay.
-    pub unit: Option<Unit>,
-    /// Whether it is a mean of numbers and not a share of trials.
-    pub is_mean: bool,
-}
-
-/// What is known of one group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counts {
-    /// S of A and B, or the sum of a number.
-    pub numerator: f64,
-    /// S of B: the trials that count.
-    pub denominator: u64,
-    /// Trials that still wait.
-    pub pending: u64,
-    /// γ, if it is not the rule's.
-    pub prior: Option<f64>,
-}
-
-impl Counts {
-    /// The MAP estimate; `None` if there is neither a trial nor a prior.
-    pub fn estimate(&self, rule: &Rule) -> Option<f64> {
-        let (gamma, kappa) = (self.prior.unwrap_or(rule.prior), rule.confidence);
-        if self.denominator == 0 && kappa == 0.0 {
-            return None;
-        }
-        // As the compiled text has it, so that both round alike.
-        let denominator = self.denominator as f64;
-        Some(if kappa == 0.0 {
-            self.numerator / denominator
-        } else {
-            (self.numerator + gamma * kappa) / (denominator + kappa)
-        })
-    }
-
-    fn has_evidence(&self, rule: &Rule) -> bool {
-        self.denominator >= rule.min_trials
-    }
-}
+use crate::{History, Promise};
 
 /// What changed at a check.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,8 +41,8 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Judge {
     rules: Vec<Rule>,
-    /// For each rule, for each rate: the strata.
-    state: Vec<Vec<BTreeMap<String, Stratum>>>,
+    /// For each rule, for each rate.
+    state: Vec<Vec<Strata>>,
     raised: u64,
     /// Who tries other confidences and tolerances on the same counts.
     sweep: Option<SweptRun>,
@@ -124,11 +50,32 @@ pub struct Judge {
     history: Option<History>,
 }
 
+/// The strata of a rate, by their values as a JSON array.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Strata {
+    roll: Roll<Stratum>,
+    /// Those with counts that have come since the last check.
+    #[serde(skip)]
+    new: Vec<usize>,
+    /// How many have a hearing.
+    #[serde(skip)]
+    heard: u64,
+}
+
+/// Where the judge keeps the counts of a group: the way to them without their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    rule: usize,
+    rate: usize,
+    stratum: usize,
+    group: usize,
+}
+
 /// The groups of a stratum, and the alarm that stands there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Stratum {
     /// By their values, as a JSON array.
-    groups: BTreeMap<String, Counts>,
+    groups: Roll<Counts>,
     /// Whether counts have come since the last check.
     is_new: bool,
     alarm: Option<Alarm>,
@@ -157,7 +104,7 @@ struct Alarm {
 /// What can be written down and read back.
 #[derive(Serialize, Deserialize)]
 struct State {
-    state: Vec<Vec<BTreeMap<String, Stratum>>>,
+    state: Vec<Vec<Strata>>,
     raised: u64,
 }
 
@@ -169,7 +116,7 @@ pub struct BadState;
 impl Judge {
     /// A judge who has seen nothing.
     pub fn new(rules: Vec<Rule>) -> Judge {
-        let state = rules.iter().map(|rule| vec![BTreeMap::new(); rule.rates.len()]).collect();
+        let state = rules.iter().map(|rule| vec![Strata::default(); rule.rates.len()]).collect();
         Judge { rules, state, raised: 0, sweep: None, history: None }
     }
 
@@ -211,48 +158,65 @@ impl Judge {
     /// The counts of a group, to be changed. They are looked at when the rule is checked next. Groups and
     /// strata are JSON arrays of their values.
     pub fn counts(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<&mut Counts> {
+        let place = self.place(rule, rate, stratum, group)?;
+        self.at(place)
+    }
+
+    /// Where the counts of a group are, for good.
+    pub(crate) fn place(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<Place> {
         let strata = self.state.get_mut(rule)?.get_mut(rate)?;
-        if !strata.contains_key(stratum) {
-            strata.insert(stratum.to_owned(), Stratum::default());
+        let stratum = strata.roll.enter(stratum, Stratum::default);
+        let group = strata.roll.get_mut(stratum)?.1.groups.enter(group, Counts::default);
+        Some(Place { rule, rate, stratum, group })
+    }
+
+    /// The counts of a group, to be changed.
+    pub(crate) fn at(&mut self, place: Place) -> Option<&mut Counts> {
+        let Strata { roll, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
+        let (_, stratum) = roll.get_mut(place.stratum)?;
+        if !std::mem::replace(&mut stratum.is_new, true) {
+            new.push(place.stratum);
         }
-        let stratum = strata.get_mut(stratum)?;
-        stratum.is_new = true;
-        if !stratum.groups.contains_key(group) {
-            stratum.groups.insert(group.to_owned(), Counts::default());
-        }
-        stratum.groups.get_mut(group)
+        stratum.groups.get_mut(place.group).map(|(_, counts)| counts)
+    }
+
+    /// What is known of a group.
+    pub(crate) fn known(&self, place: Place) -> Counts {
+        let strata = self.state.get(place.rule).and_then(|rates| rates.get(place.rate));
+        let stratum = strata.and_then(|strata| strata.roll.get(place.stratum));
+        let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(place.group));
+        counts.map(|(_, counts)| *counts).unwrap_or_default()
     }
 
     /// The strata of a rate with counts that the next check will look at.
     pub fn strata_to_check(&self, rule: usize, rate: usize) -> impl Iterator<Item = &str> {
         let strata = self.state.get(rule).and_then(|rates| rates.get(rate));
-        strata.into_iter().flatten().filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name.as_str())
+        let all = strata.into_iter().flat_map(|strata| strata.roll.iter());
+        all.filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name)
     }
 
     /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
     pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
-        let sweep = self.sweep.as_mut().map(|sweep| (sweep, rule));
-        let (mut history, number) = (self.history.as_mut(), rule);
+        let number = rule;
         let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
             return Vec::new();
         };
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        if let Some((sweep, rule)) = sweep {
-            let changed = strata.iter().filter(|(_, stratum)| stratum.is_new);
-            sweep.check(rule, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
+        let Strata { roll, new, heard } = strata;
+        roll.sort(new);
+        if let Some(sweep) = &mut self.sweep {
+            let changed = new.iter().filter_map(|stratum| roll.get(*stratum));
+            sweep.check(number, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
         }
-        let mut places = match rule.guarantee {
-            Some(_) => strata.values().filter(|stratum| stratum.hearing.is_some()).count() as u64,
-            None => 0,
-        };
         let mut changes = Vec::new();
-        for (name, stratum) in strata.iter_mut().filter(|(_, stratum)| stratum.is_new) {
+        for index in new.drain(..) {
+            let Some((name, stratum)) = roll.get_mut(index) else { continue };
             stratum.is_new = false;
-            if let Some(history) = &mut history {
+            if let Some(history) = &mut self.history {
                 let estimates = stratum.groups.iter();
-                let estimates = estimates.map(|(group, counts)| (group.as_str(), counts.estimate(rule)));
+                let estimates = estimates.map(|(group, counts)| (group, counts.estimate(rule)));
                 let finding = Finding::of(rule, &stratum.groups);
                 history.note((number, rate, name), time, &finding, estimates);
             }
@@ -262,8 +226,8 @@ impl Judge {
                     continue;
                 }
                 let hearing = stratum.hearing.get_or_insert_with(|| {
-                    places += 1;
-                    Hearing::new(places - 1)
+                    *heard += 1;
+                    Hearing::new(*heard - 1)
                 });
                 hearing.check(rule, &stratum.groups, stands)
             } else {
@@ -279,16 +243,17 @@ impl Judge {
             let evidence = stratum.hearing.as_ref();
             let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
             let message = words::change(rule, of_rate, name, &finding, evidence, since);
-            if let Some(history) = &mut history {
+            if let Some(history) = &mut self.history {
                 let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
                 history.turn((number, rate, name), time, raised, trials);
             }
+            let gap = finding.gap;
             if raised {
                 stratum.alarm = Some(Alarm { since: time.0 });
                 stratum.raised += 1;
                 self.raised += 1;
             }
-            changes.push(Change { rate, stratum: name.clone(), raised, gap: finding.gap, message });
+            changes.push(Change { rate, stratum: name.to_owned(), raised, gap, message });
         }
         changes
     }
@@ -296,7 +261,7 @@ impl Judge {
     /// Where a trial goes that the next check of a rate counts in a stratum.
     pub fn docket(&self, rule: usize, rate: usize, stratum: &str) -> Docket {
         let guarantee = self.rules.get(rule).and_then(|rule| rule.guarantee);
-        let state = self.state.get(rule).and_then(|rates| rates.get(rate)?.get(stratum));
+        let state = self.stratum(rule, rate, stratum);
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
         let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
@@ -309,8 +274,13 @@ impl Judge {
 
     /// How the evidence of a rate stands in a stratum: `None` without a guarantee, or before the first check.
     pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
-        let state = self.state.get(rule)?.get(rate)?.get(stratum)?;
+        let state = self.stratum(rule, rate, stratum)?;
         Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
+    }
+
+    fn stratum(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Stratum> {
+        let roll = &self.state.get(rule)?.get(rate)?.roll;
+        roll.get(roll.find(stratum)?).map(|(_, stratum)| stratum)
     }
 
     /// Everything that the judge knows, as bytes.
@@ -327,76 +297,23 @@ impl Judge {
     /// # Errors
     /// It is of other rules, or damaged; the judge is as before.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let State { state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
-        let shape = |state: &[Vec<BTreeMap<String, Stratum>>]| state.iter().map(Vec::len).collect::<Vec<_>>();
+        let State { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
         if shape(&state) != shape(&self.state) {
             return Err(BadState);
         }
+        state.iter_mut().flatten().for_each(Strata::count);
         (self.state, self.raised) = (state, raised);
         Ok(())
     }
 }
 
-impl Rule {
-    /// The paper's rule, with an end.
-    fn turn(&self, gap: f64, stands: bool) -> Turn {
-        match stands {
-            false if self.is_violated(gap) => Turn::Raise,
-            true if self.is_cleared(gap) => Turn::Clear,
-            _ => Turn::Stay,
-        }
-    }
-
-    pub(crate) fn is_violated(&self, gap: f64) -> bool {
-        match self.comparison {
-            Comparison::Ratio => gap < self.tolerance,
-            Comparison::Difference | Comparison::Highest => gap > self.tolerance,
-        }
-    }
-
-    pub(crate) fn is_cleared(&self, gap: f64) -> bool {
-        match self.comparison {
-            Comparison::Ratio => gap >= self.clear,
-            Comparison::Difference | Comparison::Highest => gap <= self.clear,
-        }
-    }
-}
-
-/// The groups that are furthest apart, and how far.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finding<'a> {
-    pub(crate) gap: f64,
-    pub(crate) highest: Option<Found<'a>>,
-    pub(crate) lowest: Option<Found<'a>>,
-}
-
-/// A group, its counts and its estimate.
-pub(crate) type Found<'a> = (&'a str, Counts, f64);
-
-impl<'a> Finding<'a> {
-    pub(crate) fn of(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
-        let compared = groups
-            .iter()
-            .filter(|(_, counts)| counts.has_evidence(rule))
-            .filter_map(|(group, counts)| Some((group.as_str(), *counts, counts.estimate(rule)?)));
-        let (mut highest, mut lowest): (Option<Found<'_>>, Option<Found<'_>>) = (None, None);
-        for one in compared {
-            if highest.is_none_or(|(_, _, most)| one.2 > most) {
-                highest = Some(one);
-            }
-            if lowest.is_none_or(|(_, _, least)| one.2 < least) {
-                lowest = Some(one);
-            }
-        }
-        let (most, least) = (highest.map(|(_, _, most)| most), lowest.map(|(_, _, least)| least));
-        let gap = match (rule.comparison, most, least) {
-            (Comparison::Ratio, Some(most), Some(least)) if most > 0.0 => least / most,
-            (Comparison::Ratio, ..) => 1.0,
-            (Comparison::Difference, Some(most), Some(least)) => most - least,
-            (Comparison::Highest, Some(most), _) => most,
-            (Comparison::Difference | Comparison::Highest, ..) => 0.0,
-        };
-        Finding { gap, highest, lowest }
+impl Strata {
+    /// Finds out what is not written down.
+    fn count(&mut self) {
+        let numbered = (0..).map_while(|number| Some((number, self.roll.get(number)?.1)));
+        self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
+        self.heard = self.roll.values().filter(|stratum| stratum.hearing.is_some()).count() as u64;
     }
 }
 

@@ -69,7 +69,7 @@ impl Judge {
         let mut standings = Vec::new();
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
             for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
-                for (name, stratum) in strata {
+                for (name, stratum) in strata.roll.iter() {
                     let finding = Finding::of(rule, &stratum.groups);
                     let assessment = stratum
                         .hearing
@@ -83,7 +83,7 @@ impl Judge {
                         let estimate = counts.estimate(rule);
                         GroupStanding {
                             group: label(values),
-                            values: values.clone(),
+                            values: values.to_owned(),
                             numerator: counts.numerator,
                             denominator: counts.denominator,
                             pending: counts.pending,
@@ -99,10 +99,10 @@ impl Judge {
                         title: format!("{}{}", rate.title, place(&rule.strata, name)),
                         question: rate.question.clone(),
                         place: (rule_number, rate_number),
-                        stratum_key: name.clone(),
+                        stratum_key: name.to_owned(),
                         stream: rate.stream.clone(),
                         is_mean: rate.is_mean,
-                        stratum: (!rule.strata.is_empty()).then(|| name.clone()),
+                        stratum: (!rule.strata.is_empty()).then(|| name.to_owned()),
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,
                         comparison: rule.comparison,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Every, Outcome};
+use crate::{Comparison, Every, Guarantee, Outcome};
 
 fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, confidence: f64) -> Rule {
     let rate = RuleRate {

@@ -5,25 +5,30 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fairstream_core::{Closed, Kind, Outlet, Selection, Time, Value, Verdict, VerdictBatch, Verdicts};
+use fairstream_core::{Closed, Hearer, Instance, Kind, Said, Selection, Time, Value, VerdictBatch, Verdicts};
 
-use crate::compile::{Route, Tells};
+use super::desk::{Desk, Index};
+use crate::compile::Tells;
 use crate::evidence::Trail;
 use crate::{Assessment, Judge, Outcome};
 
-/// For each stream of the inner engine its index and what it tells, by its name.
-pub(super) type Routes = HashMap<String, (usize, Vec<Route>)>;
-
-/// Streams that tell nothing yet.
-pub(super) fn no_routes(streams: &[String]) -> Routes {
-    streams.iter().enumerate().map(|(index, name)| (name.clone(), (index, Vec::new()))).collect()
+/// What a stream of the inner engine tells of a rate.
+pub(super) struct Route {
+    pub(super) metric: usize,
+    pub(super) rate: usize,
+    pub(super) tells: Tells,
+    /// How many of its parameters are the group; the rest is the stratum.
+    pub(super) groups: usize,
+    /// The groups that it has told of.
+    pub(super) index: Index,
 }
 
 /// Where the judge sits: between the inner engine and whoever reads.
 pub(super) struct Bench {
     pub(super) judge: Arc<Mutex<Judge>>,
-    /// For each stream of the inner engine what it tells, by its name.
-    pub(super) routes: Routes,
+    /// For each stream of the inner engine what it tells.
+    pub(super) routes: Vec<Vec<Route>>,
+    pub(super) desk: Desk,
     /// For each rule the index of its first rate's stream.
     pub(super) alarms: Vec<usize>,
     /// For each metric and rate with a guarantee the index of the first of its streams.
@@ -32,6 +37,8 @@ pub(super) struct Bench {
     pub(super) trail: Option<Trail>,
     /// Lent for the time of a call.
     pub(super) out: Option<Verdicts>,
+    /// Kept for its memory.
+    pub(super) label: String,
 }
 
 /// The reader's verdicts, lent to the bench until this is dropped: also if the engine panics.
@@ -61,10 +68,9 @@ impl Drop for Loan<'_> {
 /// The inner engine's end of the bench.
 pub(super) struct Seat(pub(super) Rc<RefCell<Bench>>);
 
-impl Outlet for Seat {
-    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed> {
-        let bench = &mut *self.0.borrow_mut();
-        batch.iter().try_for_each(|verdict| bench.hear(&verdict))
+impl Hearer for Seat {
+    fn hear(&mut self, said: &Said<'_>) -> Result<(), Closed> {
+        self.0.borrow_mut().hear(said)
     }
 
     fn is_open(&self) -> bool {
@@ -74,76 +80,129 @@ impl Outlet for Seat {
 
 impl Bench {
     pub(super) fn judge(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+        open(&self.judge)
     }
 
-    /// Hands on the evidence that there is.
+    /// Hands on what there is: counts to the judge, so that whoever asks him hears of all; and evidence.
     pub(super) fn flush(&mut self) -> Result<(), Closed> {
+        if !self.desk.is_empty() {
+            self.desk.hand_over(&mut open(&self.judge));
+        }
         self.trail.as_mut().map_or(Ok(()), Trail::flush)
     }
 
-    fn hear(&mut self, verdict: &Verdict<'_>) -> Result<(), Closed> {
-        let Some((stream, routes)) = self.routes.get(verdict.stream) else { return Ok(()) };
+    /// Forgets what the engine called its instances: it goes on from somewhere else.
+    pub(super) fn forget(&mut self) {
+        self.desk.clear();
+        self.routes.iter_mut().flatten().for_each(|route| route.index.clear());
+    }
+
+    fn hear(&mut self, said: &Said<'_>) -> Result<(), Closed> {
         if let Some(out) = &mut self.out {
-            out.repeat(verdict, *stream)?;
+            out.say(said)?;
         }
         if let Some(trail) = &mut self.trail {
-            trail.hear(verdict);
+            trail.hear(said);
         }
-        let (Kind::Value, Some(value)) = (verdict.kind, verdict.value) else { return Ok(()) };
-        for route in routes {
-            let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-            let rate = (route.metric, route.rate);
-            if route.tells != Tells::Check {
-                let (group, stratum) = split(verdict.instance.unwrap_or("[]"), route.groups);
-                let Some(counts) = judge.counts(route.metric, route.rate, &stratum, &group) else { continue };
-                match (route.tells, value) {
-                    (Tells::Numerator, Value::UInt(value)) => counts.numerator = value as f64,
-                    (Tells::Numerator, Value::Float(value)) => counts.numerator = value,
-                    (Tells::Denominator, Value::UInt(value)) => counts.denominator = value,
-                    (Tells::Pending, Value::UInt(value)) => counts.pending = value,
-                    (Tells::Prior, Value::Float(value)) => counts.prior = Some(value),
-                    _ => {}
-                }
-                if let Some(trail) = &mut self.trail {
-                    trail.meet(rate, &stratum, &group);
-                }
+        let (Kind::Value, Some(value)) = (said.kind, said.value) else { return Ok(()) };
+        let Some(routes) = self.routes.get_mut(said.stream) else { return Ok(()) };
+        let mut bells = None;
+        for (number, route) in routes.iter_mut().enumerate() {
+            if route.tells == Tells::Check {
+                bells = bells.or(Some(number));
+                continue;
+            }
+            let instance = said.instance.unwrap_or(&"[]");
+            let sheet = route.index.find(instance, &mut self.label).or_else(|| {
+                meet(route, instance, &self.judge, &mut self.desk, self.trail.as_mut(), &mut self.label)
+            });
+            if let Some(sheet) = sheet {
+                self.desk.note(sheet, route.tells, value);
+            }
+        }
+        match bells {
+            None => Ok(()),
+            Some(first) => self.ring(said.stream, first, said.time),
+        }
+    }
+
+    /// The rates whose bell a stream is are to be judged now.
+    fn ring(&mut self, stream: usize, first: usize, time: Time) -> Result<(), Closed> {
+        let mut judge = open(&self.judge);
+        self.desk.hand_over(&mut judge);
+        for &Route { metric, rate, tells, .. } in &self.routes[stream][first..] {
+            if tells != Tells::Check {
                 continue;
             }
             if let Some(trail) = &mut self.trail {
-                trail.check(&judge, rate, verdict.time)?;
+                trail.check(&judge, (metric, rate), time)?;
             }
             let mut out = self.out.as_mut();
-            let judged = self.judged.get(&rate).copied();
+            let judged = self.judged.get(&(metric, rate)).copied();
             let judged =
                 judged.filter(|first| out.as_ref().is_some_and(|out| out.wants(Kind::Value, *first)));
             let assessed: Vec<String> = match judged {
-                Some(_) => judge.strata_to_check(route.metric, route.rate).map(str::to_owned).collect(),
+                Some(_) => judge.strata_to_check(metric, rate).map(str::to_owned).collect(),
                 None => Vec::new(),
             };
-            let changes = judge.check(route.metric, route.rate, verdict.time);
-            let has_strata = judge.rules().get(route.metric).is_some_and(|rule| !rule.strata.is_empty());
-            for stratum in assessed {
-                let assessment = judge.assess(route.metric, route.rate, &stratum);
-                if let (Some(out), Some(first), Some(assessment)) = (&mut out, judged, assessment) {
-                    let instance = has_strata.then_some(stratum.as_str());
-                    say(out, verdict.time, first, instance, &stratum, &assessment)?;
-                }
+            let changes = judge.check(metric, rate, time);
+            if assessed.is_empty() && changes.is_empty() {
+                continue;
             }
+            let has_strata = judge.rules().get(metric).is_some_and(|rule| !rule.strata.is_empty());
+            let assessed: Vec<(String, Assessment)> = assessed
+                .into_iter()
+                .filter_map(|stratum| judge.assess(metric, rate, &stratum).map(|of| (stratum, of)))
+                .collect();
+            // Whoever reads may ask the judge how things stand before taking more.
             drop(judge);
-            let (Some(out), Some(first)) = (out, self.alarms.get(route.metric)) else { continue };
-            for change in changes {
-                let instance = has_strata.then_some(change.stratum.as_str());
-                let (stream, gap) = (first + change.rate, Value::Float(change.gap));
-                if change.raised {
-                    out.alarm(verdict.time, stream, instance, gap, &change.message)?;
-                } else {
-                    out.clear(verdict.time, stream, instance, gap, &change.message)?;
+            for (stratum, assessment) in &assessed {
+                if let (Some(out), Some(first)) = (&mut out, judged) {
+                    let instance = has_strata.then_some(stratum.as_str());
+                    say(out, time, first, instance, stratum, assessment)?;
                 }
             }
+            if let (Some(out), Some(first)) = (out, self.alarms.get(metric)) {
+                for change in changes {
+                    let instance = has_strata.then_some(change.stratum.as_str());
+                    let (stream, gap) = (first + change.rate, Value::Float(change.gap));
+                    if change.raised {
+                        out.alarm(time, stream, instance, gap, &change.message)?;
+                    } else {
+                        out.clear(time, stream, instance, gap, &change.message)?;
+                    }
+                }
+            }
+            judge = open(&self.judge);
         }
         Ok(())
     }
+}
+
+fn open(judge: &Mutex<Judge>) -> MutexGuard<'_, Judge> {
+    judge.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream tells of a group for the first time: a sheet for it.
+fn meet(
+    route: &mut Route,
+    instance: &dyn Instance,
+    judge: &Mutex<Judge>,
+    desk: &mut Desk,
+    trail: Option<&mut Trail>,
+    label: &mut String,
+) -> Option<usize> {
+    label.clear();
+    instance.label(label);
+    let (group, stratum) = split(label, route.groups);
+    let mut judge = open(judge);
+    let place = judge.place(route.metric, route.rate, &stratum, &group)?;
+    let sheet = desk.add(place, &judge);
+    route.index.enter(instance, label, sheet);
+    if let Some(trail) = trail {
+        trail.meet((route.metric, route.rate), &stratum, &group);
+    }
+    Some(sheet)
 }
 
 /// Says how the evidence stands, in the order of [`JudgedStreams::all`](crate::JudgedStreams).

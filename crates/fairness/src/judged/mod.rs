@@ -2,6 +2,7 @@
 //! says becomes verdicts among the others.
 
 mod bench;
+mod desk;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +14,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use fairstream_core::{Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts};
 use serde::{Deserialize, Serialize};
 
-use self::bench::{Bench, Loan, Seat};
+use self::bench::{Bench, Loan, Route, Seat};
+use self::desk::{Desk, Index};
 use crate::compile::Tells;
 use crate::evidence::Trail;
 use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
@@ -59,18 +61,16 @@ impl JudgedEngine {
         judge: Arc<Mutex<Judge>>,
     ) -> Result<JudgedEngine, EngineError> {
         let mut streams = inner.streams().to_vec();
-        let mut routes = bench::no_routes(&streams);
+        let mut routes: Vec<Vec<Route>> = streams.iter().map(|_| Vec::new()).collect();
         let (mut heard, mut bells) = (Vec::new(), Vec::new());
         for route in compiled.routes() {
-            let Some((index, tells)) = routes.get_mut(&route.stream) else {
-                let reason = format!("the engine has no stream `{}`: it is for another text", route.stream);
-                return Err(EngineError::Build(reason));
-            };
-            heard.push(*index);
+            let stream = position(&streams, &route.stream)?;
+            heard.push(stream);
             if route.tells == Tells::Check {
-                bells.push(*index);
+                bells.push(stream);
             }
-            tells.push(route.clone());
+            let &crate::compile::Route { metric, rate, tells, groups, .. } = route;
+            routes[stream].push(Route { metric, rate, tells, groups, index: Index::default() });
         }
         let mut alarms = Vec::new();
         for rule in compiled.rules() {
@@ -87,7 +87,9 @@ impl JudgedEngine {
         let clock = compiled.clock().and_then(|clock| {
             columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
         });
-        let bench = Rc::new(RefCell::new(Bench { judge, routes, alarms, judged, trail: None, out: None }));
+        let (desk, label) = (Desk::default(), String::new());
+        let bench = Bench { judge, routes, desk, alarms, judged, trail: None, out: None, label };
+        let bench = Rc::new(RefCell::new(bench));
         Ok(JudgedEngine { inner, streams, verdicts: None, bench, clock, heard, bells })
     }
 
@@ -104,12 +106,8 @@ impl JudgedEngine {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
-        let trail = Trail::new(compiled, outlet, hash);
-        for stream in trail.streams() {
-            let index = self.inner.streams().iter().position(|name| name == stream);
-            let missing = || EngineError::Build(format!("the engine has no stream `{stream}`"));
-            self.heard.push(index.ok_or_else(missing)?);
-        }
+        let trail = Trail::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
+        self.heard.extend(trail.streams());
         self.bench.borrow_mut().trail = Some(trail);
         Ok(self)
     }
@@ -128,7 +126,7 @@ impl JudgedEngine {
         let _lent = Loan::new(&self.bench, out);
         let result = work(&mut *self.inner, inner);
         // Also what was said before a failure.
-        let flushed = inner.flush().and_then(|()| self.bench.borrow_mut().flush());
+        let flushed = self.bench.borrow_mut().flush();
         result?;
         Ok(flushed?)
     }
@@ -136,9 +134,7 @@ impl JudgedEngine {
     /// Where the inner engine puts its verdicts: no more of them than the judge and the reader want. Counts are
     /// wanted when they are new; when to judge, always.
     fn verdicts_for(&self, selection: Selection) -> Verdicts {
-        const MAX_ROWS: usize = 4096;
-        let seat = Seat(Rc::clone(&self.bench));
-        let verdicts = Verdicts::new(self.inner.streams(), Selection::Changes, MAX_ROWS, seat);
+        let verdicts = Verdicts::heard_by(Selection::Changes, Seat(Rc::clone(&self.bench)));
         match selection {
             Selection::Changes => verdicts,
             Selection::Triggers => verdicts.with_changes_of(&self.heard, &self.bells),
@@ -162,6 +158,13 @@ impl JudgedEngine {
         events.rows = rows;
         Ok(events)
     }
+}
+
+/// The index of a stream of the inner engine.
+fn position(streams: &[String], stream: &str) -> Result<usize, EngineError> {
+    let missing =
+        || EngineError::Build(format!("the engine has no stream `{stream}`: it is for another text"));
+    streams.iter().position(|name| name == stream).ok_or_else(missing)
 }
 
 impl Engine for JudgedEngine {
@@ -198,6 +201,7 @@ impl Engine for JudgedEngine {
         restored.load(&judge).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         self.inner.restore(&engine)?;
         *bench.judge() = restored;
+        bench.forget();
         if let (Some(known), Some(trail)) = (&mut bench.trail, trail) {
             known.go_on(trail);
         }

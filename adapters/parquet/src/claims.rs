@@ -1,0 +1,233 @@
+//! What messages of Arrow IPC say of their size, looked at before memory is taken for it: arrow-rs takes as much for
+//! a compressed buffer as the buffer says that it needs, and a process that asks for too much is ended.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use arrow::ipc::reader::read_footer_length;
+use arrow::ipc::{Block, Message, RecordBatch, root_as_footer, root_as_message};
+use fairstream_core::Cause;
+
+/// What one buffer may come to. Texts of a column cannot be longer: their offsets have 32 bits.
+const MOST: i64 = 1 << 31;
+
+/// A message in the bytes of a stream.
+pub(crate) struct Framed {
+    /// Where what it says of itself begins, and the rest of it.
+    metadata: usize,
+    body: usize,
+    end: usize,
+}
+
+/// The message that bytes begin with; `None` if it has not come as a whole.
+pub(crate) fn first_message(bytes: &[u8]) -> Result<Option<Framed>, Cause> {
+    let length = |at: usize| bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk().copied());
+    // Since version 0.15, a mark stands before the length.
+    let at = if length(0) == Some([0xff; 4]) { 4 } else { 0 };
+    let Some(length) = length(at) else { return Ok(None) };
+    let length = usize::try_from(i32::from_le_bytes(length))
+        .map_err(|_| "a message says that its length is negative")?;
+    let (metadata, body) = (at + 4, at + 4 + length);
+    let Some(said) = bytes.get(metadata..body) else { return Ok(None) };
+    if said.is_empty() {
+        return Ok(Some(Framed { metadata, body, end: body }));
+    }
+    let rest = usize::try_from(message(said)?.bodyLength()).ok().and_then(|rest| rest.checked_add(body));
+    let end = rest.ok_or("a message says that it is longer than anything")?;
+    Ok((bytes.len() >= end).then_some(Framed { metadata, body, end }))
+}
+
+impl Framed {
+    /// Where it ends.
+    pub(crate) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Whether what it claims can be.
+    pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Cause> {
+        let (metadata, body) = (&bytes[self.metadata..self.body], &bytes[self.body..self.end]);
+        if metadata.is_empty() {
+            return Ok(());
+        }
+        check(metadata, |at| Ok(body.get(at..).and_then(|bytes| bytes.first_chunk().copied())))
+    }
+}
+
+/// The messages of a file, as its end lists them.
+pub(crate) struct Listed {
+    file: File,
+    dictionaries: Vec<Block>,
+    batches: Vec<Block>,
+}
+
+impl Listed {
+    /// Reads the end of a file; `None` if that is damaged, which whoever reads the file says in more words.
+    pub(crate) fn of(mut file: File) -> Result<Option<Listed>, Cause> {
+        const END: u64 = 10;
+        let length = file.metadata()?.len();
+        let Some(before) = length.checked_sub(END) else { return Ok(None) };
+        let mut end = [0; END as usize];
+        file.seek(SeekFrom::Start(before))?;
+        file.read_exact(&mut end)?;
+        let Some(begin) = read_footer_length(end).ok().and_then(|footer| before.checked_sub(footer as u64))
+        else {
+            return Ok(None);
+        };
+        let mut footer = Vec::new();
+        file.seek(SeekFrom::Start(begin))?;
+        Read::by_ref(&mut file).take(before - begin).read_to_end(&mut footer)?;
+        let Ok(footer) = root_as_footer(&footer) else { return Ok(None) };
+        let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
+        let (dictionaries, batches) =
+            (dictionaries.iter().flatten().copied().collect(), batches.iter().flatten().copied().collect());
+        Ok(Some(Listed { file, dictionaries, batches }))
+    }
+
+    /// Whether what the dictionaries claim can be.
+    pub(crate) fn check_dictionaries(&mut self) -> Result<(), Cause> {
+        (0..self.dictionaries.len())
+            .try_for_each(|index| check_block(&mut self.file, &self.dictionaries[index]))
+    }
+
+    /// Whether what a batch claims can be.
+    pub(crate) fn check_batch(&mut self, index: usize) -> Result<(), Cause> {
+        self.batches.get(index).map_or(Ok(()), |block| check_block(&mut self.file, block))
+    }
+}
+
+fn check_block(file: &mut File, block: &Block) -> Result<(), Cause> {
+    let begin = u64::try_from(block.offset())?;
+    let (metadata, body) = (u64::try_from(block.metaDataLength())?, u64::try_from(block.bodyLength())?);
+    let end = begin.checked_add(metadata).and_then(|end| end.checked_add(body));
+    if end.is_none_or(|end| file.metadata().is_ok_and(|meta| meta.len() < end)) {
+        return Err("a batch says that it goes on behind the end".into());
+    }
+    let mut said = Vec::new();
+    file.seek(SeekFrom::Start(begin))?;
+    Read::by_ref(file).take(metadata).read_to_end(&mut said)?;
+    let said = said.strip_prefix(&[0xff; 4]).unwrap_or(&said);
+    check(said.get(4..).unwrap_or_default(), |at| {
+        let mut start = [0; 8];
+        file.seek(SeekFrom::Start(begin + metadata + at as u64))?;
+        Ok(file.read_exact(&mut start).is_ok().then_some(start))
+    })
+}
+
+fn message(metadata: &[u8]) -> Result<Message<'_>, Cause> {
+    root_as_message(metadata).map_err(|error| format!("a message cannot be read: {error}").into())
+}
+
+/// Looks at every buffer of a message. `start` gives the bytes at a place of its body, if there are any.
+fn check(
+    metadata: &[u8],
+    mut start: impl FnMut(usize) -> Result<Option<[u8; 8]>, Cause>,
+) -> Result<(), Cause> {
+    let message = message(metadata)?;
+    let rows: Option<RecordBatch<'_>> = message
+        .header_as_record_batch()
+        .or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
+    let Some(rows) = rows.filter(|rows| rows.compression().is_some()) else { return Ok(()) };
+    for buffer in rows.buffers().iter().flatten().filter(|buffer| buffer.length() > 0) {
+        let at = usize::try_from(buffer.offset()).map_err(|_| "a buffer begins before its batch")?;
+        let claimed = start(at)?.map_or(0, i64::from_le_bytes);
+        if claimed > MOST {
+            return Err(format!(
+                "a compressed buffer says that it is {claimed} bytes: it is damaged, or its batch is too large"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use arrow::ipc::CompressionType;
+    use arrow::ipc::reader::StreamReader;
+    use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+
+    use super::*;
+
+    fn batch() -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|number| number % 7)));
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|_| "the same")));
+        RecordBatch::try_from_iter([("number", numbers), ("text", texts)]).unwrap()
+    }
+
+    fn options(compression: Option<CompressionType>) -> IpcWriteOptions {
+        IpcWriteOptions::default().try_with_compression(compression).unwrap()
+    }
+
+    fn stream(compression: Option<CompressionType>) -> Vec<u8> {
+        let mut writer =
+            StreamWriter::try_new_with_options(Vec::new(), &batch().schema(), options(compression)).unwrap();
+        writer.write(&batch()).unwrap();
+        writer.finish().unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    /// Checks every message of a stream; how many there are.
+    fn check_all(mut bytes: &[u8]) -> Result<usize, String> {
+        let mut messages = 0;
+        while let Some(framed) = first_message(bytes).map_err(|error| error.to_string())? {
+            framed.check(bytes).map_err(|error| error.to_string())?;
+            bytes = &bytes[framed.end()..];
+            messages += 1;
+        }
+        Ok(messages)
+    }
+
+    #[test]
+    fn what_was_written_may_be_read() {
+        for compression in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
+            let bytes = stream(compression);
+            // The schema, the batch, and the end.
+            assert_eq!(check_all(&bytes), Ok(3));
+            assert_eq!(StreamReader::try_new(bytes.as_slice(), None).unwrap().count(), 1);
+            for end in 0..bytes.len() {
+                assert!(check_all(&bytes[..end]).is_ok_and(|messages| messages < 3), "cut at {end}");
+            }
+        }
+    }
+
+    /// Every number of eight bytes in a stream and a file is once made enormous: where that is what a buffer claims, it
+    /// is refused.
+    #[test]
+    fn enormous_claims_are_refused() {
+        let compression = Some(CompressionType::ZSTD);
+        let bytes = stream(compression);
+        let enormous = |bytes: &[u8], at: usize| {
+            let mut changed = bytes.to_vec();
+            changed[at..at + 8].copy_from_slice(&(1_i64 << 45).to_le_bytes());
+            changed
+        };
+        let refused =
+            |changed: &[u8]| check_all(changed).is_err_and(|reason| reason.contains("compressed buffer"));
+        let places = (0..bytes.len() - 8).filter(|at| refused(&enormous(&bytes, *at)));
+        // Of numbers its values; of texts where they are, and what they are. Nothing is null.
+        assert!(places.count() >= 3);
+
+        let mut writer =
+            FileWriter::try_new_with_options(Vec::new(), &batch().schema(), options(compression)).unwrap();
+        writer.write(&batch()).unwrap();
+        writer.finish().unwrap();
+        let bytes = writer.into_inner().unwrap();
+        let check_file = |bytes: &[u8]| -> Result<(), Cause> {
+            let mut file = tempfile::tempfile()?;
+            file.write_all(bytes)?;
+            let mut listed = Listed::of(file)?.ok_or("no footer")?;
+            listed.check_dictionaries()?;
+            listed.check_batch(0)
+        };
+        check_file(&bytes).unwrap();
+        let places = (0..bytes.len() - 8).filter(|at| {
+            check_file(&enormous(&bytes, *at))
+                .is_err_and(|error| error.to_string().contains("compressed buffer"))
+        });
+        assert!(places.count() >= 3);
+    }
+}

@@ -1,0 +1,43 @@
+//! Which groups are furthest apart.
+
+use super::roll::Roll;
+use super::{Counts, Rule};
+use crate::Comparison;
+
+/// The groups that are furthest apart, and how far.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding<'a> {
+    pub(crate) gap: f64,
+    pub(crate) highest: Option<Found<'a>>,
+    pub(crate) lowest: Option<Found<'a>>,
+}
+
+/// A group, its counts and its estimate.
+pub(crate) type Found<'a> = (&'a str, Counts, f64);
+
+impl<'a> Finding<'a> {
+    pub(crate) fn of(rule: &Rule, groups: &'a Roll<Counts>) -> Finding<'a> {
+        let compared = groups
+            .iter()
+            .filter(|(_, counts)| counts.has_evidence(rule))
+            .filter_map(|(group, counts)| Some((group, *counts, counts.estimate(rule)?)));
+        let (mut highest, mut lowest): (Option<Found<'_>>, Option<Found<'_>>) = (None, None);
+        for one in compared {
+            if highest.is_none_or(|(_, _, most)| one.2 > most) {
+                highest = Some(one);
+            }
+            if lowest.is_none_or(|(_, _, least)| one.2 < least) {
+                lowest = Some(one);
+            }
+        }
+        let (most, least) = (highest.map(|(_, _, most)| most), lowest.map(|(_, _, least)| least));
+        let gap = match (rule.comparison, most, least) {
+            (Comparison::Ratio, Some(most), Some(least)) if most > 0.0 => least / most,
+            (Comparison::Ratio, ..) => 1.0,
+            (Comparison::Difference, Some(most), Some(least)) => most - least,
+            (Comparison::Highest, Some(most), _) => most,
+            (Comparison::Difference | Comparison::Highest, ..) => 0.0,
+        };
+        Finding { gap, highest, lowest }
+    }
+}
