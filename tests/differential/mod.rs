@@ -127,6 +127,7 @@ fn the_engines_agree_without_machine_code() {
     must_agree(interpreted, 100);
 }
 
+#[expect(clippy::print_stdout, reason = "how much was tried is part of what a test says")]
 fn must_agree(engine: BuildFor, cases: usize) {
     let new_seed =
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64) % 1_000_000_000;
