@@ -139,6 +139,26 @@ fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_takes_the_run_with_it() {
+    let pair = native_pty_system().openpty(size(24, 80)).unwrap();
+    let mut command = CommandBuilder::new(fairstream().get_program());
+    command.args(ENDLESS.replace('\'', "").split(' '));
+    command.env("TERM", "xterm-256color");
+    command.cwd(root());
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut output = pair.master.try_clone_reader().unwrap();
+    let mut shown = vt100::Parser::new(24, 80, 0);
+    let mut bytes = [0; 4096];
+    while !shown.screen().contents().contains("stops in good order") {
+        let count = output.read(&mut bytes).unwrap();
+        shown.process(&bytes[..count]);
+    }
+    drop((output, pair.master));
+    wait_for("the end of the run", || child.try_wait().unwrap().is_some());
+}
+
+#[test]
 fn keys_stop_and_a_run_that_ends_leaves_its_summary() {
     let mut terminal = Terminal::run(ENDLESS, "");
     terminal.wait_until_live();

@@ -74,9 +74,17 @@ impl Live {
             },
         };
         Live(Some(match canvas {
-            Some((mut canvas, mut view)) => Repeat::after(Duration::ZERO, move |is_last| {
-                if is_last { FRAME } else { turn(&mut canvas, &mut view, &mut watch, &interrupt) }
-            }),
+            Some((canvas, mut view)) => {
+                let mut canvas = Some(canvas);
+                Repeat::after(Duration::ZERO, move |is_last| {
+                    let Some(drawn_on) = canvas.as_mut().filter(|_| !is_last) else { return FRAME };
+                    // Once the terminal is gone, it is left alone: whoever asks it for keys would ask for ever.
+                    turn(drawn_on, &mut view, &mut watch, &interrupt).unwrap_or_else(|_| {
+                        canvas = None;
+                        FRAME
+                    })
+                })
+            }
             None => Repeat::after(LINE, move |_| {
                 note(&watch.look(Instant::now()).line());
                 LINE
@@ -93,8 +101,23 @@ impl Drop for Live {
     }
 }
 
-/// Hears what the user wants, and draws how things stand; says how long to wait.
-fn turn(canvas: &mut Canvas, view: &mut View, watch: &mut Watch, interrupt: &Interrupt) -> Duration {
+/// Draws how things stand, and hears what the user wants; says how long to wait.
+///
+/// # Errors
+/// The terminal cannot be drawn on any more.
+fn turn(
+    canvas: &mut Canvas,
+    view: &mut View,
+    watch: &mut Watch,
+    interrupt: &Interrupt,
+) -> io::Result<Duration> {
+    let start = Instant::now();
+    let sight = watch.look(start);
+    // A panic elsewhere has given the screen back: it stays so.
+    if screen::is_taken() {
+        let lines = |to, count| screen::latest(to, count);
+        canvas.draw(|frame| view.draw(frame, &sight, lines))?;
+    }
     // Where keys cannot be read, signals still can be sent.
     while event::poll(Duration::ZERO).unwrap_or(false) {
         match event::read() {
@@ -103,14 +126,7 @@ fn turn(canvas: &mut Canvas, view: &mut View, watch: &mut Watch, interrupt: &Int
             Err(_) => break,
         }
     }
-    let start = Instant::now();
-    let sight = watch.look(start);
-    // A panic elsewhere has given the screen back: it stays so.
-    if screen::is_taken() {
-        let lines = |to, count| screen::latest(to, count);
-        let _ = canvas.draw(|frame| view.draw(frame, &sight, lines));
-    }
-    FRAME.max(start.elapsed() * SHARE)
+    Ok(FRAME.max(start.elapsed() * SHARE))
 }
 
 fn hear(key: KeyEvent, view: &mut View, interrupt: &Interrupt) {
