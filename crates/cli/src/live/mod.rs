@@ -8,7 +8,7 @@ mod view;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use self::screen::Canvas;
 use self::view::View;
@@ -118,8 +118,8 @@ fn turn(
         let lines = |to, count| screen::latest(to, count);
         canvas.draw(|frame| view.draw(frame, &sight, lines))?;
     }
-    // Where keys cannot be read, signals still can be sent.
-    while event::poll(Duration::ZERO).unwrap_or(false) {
+    // Where keys cannot be read, signals still can be sent. Without any time, nobody would look for keys.
+    while event::poll(Duration::from_millis(1)).unwrap_or(false) {
         match event::read() {
             Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => hear(key, view, interrupt),
             Ok(_) => {}
