@@ -193,7 +193,8 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             }
             Op::Tally { tally, measure, key, to } => {
                 let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
-                if let Err(fault) = read_tally(plan, tally, frame, *measure as usize, *key, *to) {
+                let group = tally.find(&frame[*key as usize..][..plan.places.len()]);
+                if let Err(fault) = read_group(plan, tally, group, *measure as usize, frame, *to) {
                     stop!(Err(fault));
                 }
             }
@@ -243,17 +244,16 @@ pub(super) fn sync(
     Ok(())
 }
 
-/// What a tally says of the group with a key.
+/// What a tally says of a group, or of nobody.
 #[inline(always)]
-pub(super) fn read_tally(
+pub(super) fn read_group(
     plan: &TallyPlan,
     tally: &Tally,
-    frame: &mut [u64; SIZE],
+    group: Option<usize>,
     measure: usize,
-    key: Slot,
+    frame: &mut [u64; SIZE],
     to: Slot,
 ) -> Result<(), Fault> {
-    let group = tally.find(&frame[key as usize..][..plan.places.len()]);
     let kind = plan.measures[measure];
     if let Some(word) = group.and_then(|group| tally.word(group, measure, kind)) {
         frame[to as usize] = 1;

@@ -4,13 +4,12 @@
 //! nobody else uses it meanwhile. Numbers of streams, families and slots are those of its plan and state.
 
 use super::super::fault::Fault;
-use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Step};
-use super::super::lane::{Watch, mark_all};
-use super::super::machine::{
-    Failure, hold as hold_into, rare, read_tally as read_tally_into, sync as sync_into,
-};
+use super::super::lane::{Feed, Watch, mark_all};
+use super::super::machine::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use super::super::notify::{Changed, notify, with_words};
+use super::super::plan::Plan;
+use super::super::state::State;
 use super::super::tally::{KEY, Tally};
 use super::Context;
 
@@ -106,63 +105,80 @@ pub(super) unsafe extern "sysv64" fn count(
     old: u64,
     new: u64,
 ) -> u64 {
+    let old = (had != 0).then_some(old);
+    // SAFETY: as the module says.
+    unsafe {
+        tell_tally(context, which, |feed, plan, state, family| {
+            feed.count(plan, state, family, slot as u32, old, new)
+        })
+    }
+}
+
+/// Finds the group that an instance belongs to, which is new if need be; it is in the context.
+pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe {
+        tell_tally(context, which, |feed, plan, state, family| {
+            (feed.group(plan, state, family, slot as u32), 0)
+        })
+    }
+}
+
+/// Has something done with a tally of a stream, which comes to a group and a number.
+///
+/// # Safety
+/// As the module says.
+unsafe fn tell_tally(
+    context: *mut Context,
+    which: u64,
+    tell: impl FnOnce(&Feed, &Plan, &mut State, usize) -> (usize, u64),
+) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let Evaluator { plan, state, lanes, places, .. } = evaluator;
     let (stream, number) = split(which);
     let Some(lane) = &lanes[stream] else { return 0 };
-    let (feed, old) = (&lane.tallies[number], (had != 0).then_some(old));
+    let feed = &lane.tallies[number];
     let of = |tally: &mut Tally| [tally.address(), tally.places_address()];
     let before = of(&mut state.tallies[feed.tally]);
-    let (group, changed) = feed.count(plan, state, lane.family, slot as u32, old, new);
-    let tally = &mut state.tallies[feed.tally];
-    // SAFETY: as the module says.
-    unsafe { (*context).found = tally.words_mut(group).as_mut_ptr() };
-    if of(tally) != before {
-        places.groups_moved = true;
-        // SAFETY: as the module says.
-        unsafe { (*context).renew(evaluator) };
-    }
-    changed
-}
-
-/// The words of the group that an instance belongs to, which is new if need be.
-pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> *mut u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let Evaluator { plan, state, lanes, places, .. } = evaluator;
-    let (stream, number) = split(which);
-    let Some(lane) = &lanes[stream] else { return std::ptr::null_mut() };
-    let feed = &lane.tallies[number];
-    let group = feed.group(plan, state, lane.family, slot as u32);
+    let (group, number) = tell(feed, plan, state, lane.family);
     let tally = &mut state.tallies[feed.tally];
     tally.remember(group);
-    let words = tally.words_mut(group).as_mut_ptr();
-    places.groups_moved = true;
+    let found = tally.words_mut(group).as_mut_ptr();
+    places.groups_moved |= of(tally) != before;
+    let has_moved = places.groups_moved;
     // SAFETY: as the module says.
-    unsafe { (*context).renew(evaluator) };
-    words
+    let context = unsafe { &mut *context };
+    context.found = found;
+    if has_moved {
+        context.renew(evaluator);
+    }
+    number
 }
 
 fn split(which: u64) -> (usize, usize) {
     ((which >> 32) as usize, which as u32 as usize)
 }
 
-/// The slot, plus one, of the instance that reads a group and never goes away; 0 if it is not there yet. `which` is
-/// the tally and the number of the reader; `group` says where its words are.
-pub(super) unsafe extern "sysv64" fn find_reader(context: *mut Context, which: u64, group: usize) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let (tally, number) = split(which);
-    let readers = plan.tallies[tally].readers(plan);
-    let (family, places) = readers[number];
-    let (instances, tally) = (&state.families[family].instances, &mut state.tallies[tally]);
+/// The slot, plus one, of the instance that reads a group and never goes away, which is kept with the group; 0 if it is
+/// not there yet. `group` says where its words are.
+pub(super) unsafe extern "sysv64" fn find_reader(
+    context: *mut Context,
+    watch: *const Watch,
+    tally: u64,
+    group: usize,
+) -> u64 {
+    // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
+    let (Evaluator { state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
+    let Watch::Instance { family, places, kept: Some(kept), .. } = watch else { return 0 };
+    let (instances, tally) = (&state.families[*family].instances, &mut state.tallies[tally as usize]);
     let group = tally.number(group);
     let words = tally.words_mut(group);
     let found = with_words(places, |place| words[KEY + *place], |key| instances.find(key));
-    let kept = found.map_or(0, |slot| u64::from(slot) + 1);
-    words[words.len() - readers.len() + number] = kept;
-    kept
+    let slot = found.map_or(0, |slot| u64::from(slot) + 1);
+    let at = words.len() - kept;
+    words[at] = slot;
+    slot
 }
 
 /// Somebody must look again because a group has changed.
@@ -249,7 +265,7 @@ pub(super) unsafe extern "sysv64" fn read_tally(
     let (plan, tally) = (&plan.tallies[tally as usize], &mut state.tallies[tally as usize]);
     let group = tally.find(&state.frame[key as usize..][..plan.places.len()]);
     group.into_iter().for_each(|group| tally.remember(group));
-    fault(read_tally_into(plan, tally, &mut state.frame, measure as usize, key as u16, to as u16))
+    fault(read_group(plan, tally, group, measure as usize, &mut state.frame, to as u16))
 }
 
 /// The value of an instance, into the frame.
@@ -317,7 +333,3 @@ fn fault(done: Result<(), Fault>) -> u64 {
 pub(super) fn number(fault: Fault) -> u64 {
     FAULTS.iter().position(|known| *known == fault).map_or(FAULTS.len(), |at| at) as u64 + 1
 }
-
-/// Where in the state of an instance it says that it must be evaluated, and that it holds a value.
-pub(super) const EVALUATE: u64 = flag::EVALUATE;
-pub(super) const HOLDS: u64 = flag::HOLDS;

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::code::Slot;
-use super::super::instances::PARAMS;
+use super::super::instances::{PARAMS, flag};
 use super::super::lane::{Home, Lane, Watch};
 use super::super::state::{Dirty, StreamState};
 use super::calls;
@@ -32,7 +32,7 @@ impl<'e> Scribe<'e, '_> {
                 self.push_cell(stream, lane, [present, fresh, value]);
                 self.writer.builder.ins().jump(done, &[]);
                 self.writer.builder.switch_to_block(ends);
-                self.holds(stream, lane, None, false);
+                self.holds(stream, lane, false);
                 self.again(stream, lane, None, [false, false]);
             }
             (Home::Slot { state, value }, Some(instance)) => {
@@ -41,7 +41,7 @@ impl<'e> Scribe<'e, '_> {
                 self.writer.builder.ins().jump(done, &[]);
                 self.writer.builder.switch_to_block(ends);
                 let flags = self.writer.load(I64, instance.words, 8 * state);
-                let others = self.writer.builder.ins().band_imm(flags, !calls::HOLDS.cast_signed());
+                let others = self.writer.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
                 self.writer.store(others, instance.words, 8 * state);
                 self.held(stream, lane, instance, flags, false);
                 self.again(stream, lane, Some(instance), [false, false]);
@@ -57,7 +57,7 @@ impl<'e> Scribe<'e, '_> {
         let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let new = self.writer.word(lane.result);
         let (had, old) = (self.writer.word(present), self.writer.word(value));
-        self.holds(stream, lane, None, true);
+        self.holds(stream, lane, true);
         let one = self.writer.number(1);
         if !lane.remembers {
             self.writer.put(fresh, one);
@@ -92,7 +92,7 @@ impl<'e> Scribe<'e, '_> {
         let new = self.writer.word(lane.result);
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let old = self.writer.load(I64, instance.words, 8 * value);
-        let now = self.writer.builder.ins().bor_imm(flags, (calls::HOLDS | 1 << 32).cast_signed());
+        let now = self.writer.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
         self.writer.store(now, instance.words, 8 * state);
         self.writer.store(new, instance.words, 8 * value);
         self.held(stream, lane, instance, flags, true);
@@ -104,8 +104,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.switch_to_block(changed);
         for (number, feed) in lane.tallies.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
-            let tally = &self.evaluator.state.tallies[feed.tally];
-            let changed = self.writer.count(tally, feed, which, instance, Change { had, old, new });
+            let changed = self.writer.count(feed, which, instance, Change { had, old, new });
             for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
                 self.mark_readers(feed.tally, changed, watchers);
             }
@@ -120,21 +119,21 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Notes whether a stream without instances holds a value.
-    fn holds(&mut self, stream: usize, lane: &Lane, instance: Option<Instance>, yields: bool) {
+    fn holds(&mut self, stream: usize, lane: &Lane, yields: bool) {
         let at = of(stream) + offset_of!(StreamState, holds);
         let held = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.byte(yields.into());
         self.writer.store(now, self.writer.streams, at);
         if lane.repeats {
             let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
-            self.hold_if(stream, is_other, instance, yields);
+            self.hold_if(stream, is_other, None, yields);
         }
     }
 
     /// The same for an instance, whose flags were these.
     fn held(&mut self, stream: usize, lane: &Lane, instance: Instance, flags: Value, yields: bool) {
         if lane.repeats {
-            let held = self.writer.builder.ins().band_imm(flags, calls::HOLDS.cast_signed());
+            let held = self.writer.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
             let is_other = self.writer.builder.ins().icmp_imm(condition, held, 0);
             self.hold_if(stream, is_other, Some(instance), yields);
@@ -204,7 +203,10 @@ impl<'e> Scribe<'e, '_> {
             match watch {
                 Watch::All(_) => self.mark(tally, watch, None),
                 Watch::Instance { stream, family, at, kept: Some(kept), .. } => {
-                    self.mark_reader((*stream, *family, *at), tally, group, *kept);
+                    let place = self.evaluator.state.tallies[tally].stride() - kept;
+                    let reader = self.writer.number(&raw const *watch as u64);
+                    let number = self.writer.number(tally as u64);
+                    self.mark_reader((*stream, *family, *at), place, [reader, number, group]);
                 }
                 watch => {
                     let watch = self.writer.number(&raw const *watch as u64);
@@ -217,24 +219,21 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.switch_to_block(done);
     }
 
-    /// The instance that reads a group must look again. Its slot is kept with the group, so far from its end.
+    /// The instance that reads a group must look again. Its slot is kept with the group, at a place, or else found by
+    /// who watches which group of which tally.
     fn mark_reader(
         &mut self,
         (stream, family, at): (usize, usize, usize),
-        tally: usize,
-        group: Value,
-        kept: usize,
+        place: usize,
+        [watch, tally, group]: [Value; 3],
     ) {
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
         let next = self.writer.builder.append_block_param(known, I64);
-        let place = self.evaluator.state.tallies[tally].stride() - kept;
-        let number = self.evaluator.plan.tallies[tally].readers(&self.evaluator.plan).len() - kept;
         let slot = self.writer.load(I64, group, 8 * place);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
         self.writer.builder.switch_to_block(look);
-        let which = self.writer.number((tally as u64) << 32 | number as u64);
-        let slot = self.writer.call_with(calls::find_reader as *const u8, &[which, group]);
+        let slot = self.writer.call_with(calls::find_reader as *const u8, &[watch, tally, group]);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.builder.switch_to_block(known);
         let slot = self.writer.builder.ins().iadd_imm(next, -1);
@@ -249,10 +248,10 @@ impl<'e> Scribe<'e, '_> {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
         let flags = self.writer.load(I64, instance.words, 8 * at);
-        let is_marked = self.writer.builder.ins().band_imm(flags, calls::EVALUATE.cast_signed());
+        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
         self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
         self.writer.builder.switch_to_block(mark);
-        let flags = self.writer.builder.ins().bor_imm(flags, calls::EVALUATE.cast_signed());
+        let flags = self.writer.builder.ins().bor_imm(flags, flag::EVALUATE.cast_signed());
         self.writer.store(flags, instance.words, 8 * at);
         let dirty = dirty(reader);
         let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));

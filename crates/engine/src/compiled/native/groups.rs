@@ -38,18 +38,17 @@ impl<'p> Writer<'p, '_> {
     /// A tally hears of a change; what has come of it for each measure.
     pub(super) fn count(
         &mut self,
-        tally: &Tally,
         feed: &Feed,
         which: u64,
         instance: Instance,
         change: Change,
     ) -> Vec<Changed> {
-        let measures = &self.plan.tallies[feed.tally].measures;
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
         let is_flat = |measure: &Measure| !matches!(measure.form(), Form::Winner(_) | Form::Beside);
         let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
         let which = self.number(which);
         if measures.iter().all(is_won) {
-            return self.win_or_count(tally, feed, which, instance, change);
+            return self.win_or_count(feed, which, instance, change);
         }
         if !measures.iter().all(is_flat) {
             let (bits, group) = self.call_count(which, instance, change);
@@ -59,9 +58,10 @@ impl<'p> Writer<'p, '_> {
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
-        self.find_group(feed.tally, tally, &key, found, missing);
+        self.find_group(feed.tally, &key, found, missing);
         self.builder.switch_to_block(missing);
-        let words = self.call_with(calls::group as *const u8, &[which, instance.slot]);
+        self.call_with(calls::group as *const u8, &[which, instance.slot]);
+        let words = self.load(I64, self.context, offset_of!(Context, found));
         self.builder.ins().jump(found, &[words.into()]);
         self.builder.switch_to_block(found);
         self.count_in(tally, measures, group, change)
@@ -85,13 +85,12 @@ impl<'p> Writer<'p, '_> {
     /// The same where all measures are winners: most often of a few, among which one changes.
     fn win_or_count(
         &mut self,
-        tally: &Tally,
         feed: &Feed,
         which: Value,
         instance: Instance,
         change: Change,
     ) -> Vec<Changed> {
-        let measures = &self.plan.tallies[feed.tally].measures;
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
         let [known, found, few, many, done] = [(); 5].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let [bits, words] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
@@ -99,7 +98,7 @@ impl<'p> Writer<'p, '_> {
         self.builder.switch_to_block(known);
         let key: Vec<Value> =
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
-        self.find_group(feed.tally, tally, &key, found, many);
+        self.find_group(feed.tally, &key, found, many);
         self.builder.switch_to_block(found);
         // They have the same members: where one has many, all have.
         let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
@@ -169,7 +168,7 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
-    fn find_group(&mut self, number: usize, tally: &Tally, key: &[Value], found: Block, missing: Block) {
+    fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
         let places = self.load(I64, self.context, offset_of!(Context, groups));
         let first = self.load(I64, places, GROUPS * number);
@@ -186,7 +185,7 @@ impl<'p> Writer<'p, '_> {
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
         let group = self.builder.ins().uextend(I64, group);
-        let at = self.builder.ins().imul_imm(group, 8 * tally.stride() as i64);
+        let at = self.builder.ins().imul_imm(group, 8 * self.tallies[number].stride() as i64);
         let words = self.builder.ins().iadd(first, at);
         let mut is_it = self.load(I64, words, 8 * USED);
         for (place, word) in key.iter().enumerate() {
@@ -273,18 +272,17 @@ impl<'p> Writer<'p, '_> {
     /// to say, `otherwise` is gone to.
     pub(super) fn say(
         &mut self,
-        tally: &Tally,
         [number, index]: [usize; 2],
         key: Slot,
         to: Slot,
         [done, otherwise]: [Block; 2],
     ) {
-        let plan = &self.plan.tallies[number];
+        let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
         let measure = plan.measures[index];
         let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
         let [found, some] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
-        self.find_group(number, tally, &key, found, otherwise);
+        self.find_group(number, &key, found, otherwise);
         self.builder.switch_to_block(found);
         let members = self.load(I64, group, 8 * MEMBERS);
         self.builder.ins().brif(members, some, &[], otherwise, &[]);

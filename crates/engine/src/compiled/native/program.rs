@@ -260,7 +260,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
                 let number = [tally as usize, measure as usize];
                 if is_at_hand(self.plan.tallies[number[0]].measures[number[1]]) {
-                    self.say(&self.tallies[number[0]], number, key, to, [done, otherwise]);
+                    self.say(number, key, to, [done, otherwise]);
                 } else {
                     self.builder.ins().jump(otherwise, &[]);
                 }

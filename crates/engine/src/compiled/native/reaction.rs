@@ -12,7 +12,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::super::code::Slot;
-use super::super::instances::{BORN, PARAMS};
+use super::super::instances::{BORN, PARAMS, flag};
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
 use super::super::plan::{Path, Route};
@@ -222,11 +222,10 @@ impl<'e> Scribe<'e, '_> {
 
     /// How a stream is evaluated, if that can be written.
     fn lane(&self, stream: usize) -> Option<&'e Lane> {
-        let plan = &self.evaluator.plan;
         let lane = self.evaluator.lanes[stream].as_ref()?;
-        let family = matches!(lane.home, Home::Slot { .. }).then_some(lane.family);
-        let lives = family.is_some() || plan.families[lane.family].spawn.is_none();
-        lives.then_some(lane)
+        let is_spawned = self.evaluator.plan.families[lane.family].spawn.is_some();
+        // A stream without instances that comes and goes is rare.
+        (matches!(lane.home, Home::Slot { .. }) || !is_spawned).then_some(lane)
     }
 
     /// The path of the only clause.
@@ -295,8 +294,8 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().brif(born, marked, &[], done, &[]);
         self.writer.builder.switch_to_block(marked);
         let flags = self.writer.load(I64, instance.words, 8 * state);
-        let is_marked = self.writer.builder.ins().band_imm(flags, calls::EVALUATE.cast_signed());
-        let others = self.writer.builder.ins().band_imm(flags, !calls::EVALUATE.cast_signed());
+        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
+        let others = self.writer.builder.ins().band_imm(flags, !flag::EVALUATE.cast_signed());
         self.writer.store(others, instance.words, 8 * state);
         self.writer.builder.ins().brif(is_marked, evaluate, &[], done, &[]);
         self.writer.builder.switch_to_block(evaluate);
