@@ -35,8 +35,9 @@ impl Timeline {
     }
 
     /// Nanoseconds since the start of the clock; zero for the instant before it.
+    #[inline]
     pub(crate) fn since_start(&self, time: Time) -> u64 {
-        u64::try_from(i128::from(time.0) - i128::from(self.start.0)).unwrap_or_default()
+        if time < self.start { 0 } else { time.0.wrapping_sub(self.start.0).cast_unsigned() }
     }
 
     pub(crate) fn at(&self, since_start: u64) -> Time {

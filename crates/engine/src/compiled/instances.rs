@@ -1,15 +1,16 @@
 //! The instances of parameterised streams: a slab of slots that are used again after a close, a table
 //! that finds a slot by its parameters, and indexes that find slots by some of them.
 
-use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use super::index::{Index, Spot};
+use super::table::{Half, Table};
 use super::tally::{RECENT, recent};
-use super::words::{Entry, copy, same, table_hash};
+use super::words::{copy, same};
 
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
 /// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
-/// values, latest first.
+/// values, latest first. The last words are links, one for each index.
 pub(super) const BORN: usize = 0;
 pub(super) const PARAMS: usize = 1;
 
@@ -36,8 +37,14 @@ pub(super) struct Instances {
     spawned: u64,
     live: usize,
     indexes: Vec<Index>,
+    /// The index that stands for the table, as long as there is one that leads to a few slots at most.
     #[serde(skip)]
-    table: HashTable<Entry>,
+    selective: Option<usize>,
+    #[serde(skip)]
+    table: Table,
+    /// Whether slots or tables have moved in memory since somebody asked.
+    #[serde(skip)]
+    has_moved: bool,
     /// Slots, plus one, that somebody tried to spawn again, by [`recent`](super::tally::recent).
     #[serde(skip)]
     recent: [u32; RECENT],
@@ -88,40 +95,25 @@ pub(super) fn arrange(params: usize, rooms: impl Iterator<Item = Room>) -> (Vec<
     (rooms.map(member).collect(), stride)
 }
 
-/// Finds the slots whose parameters have given words at some places.
-#[derive(Clone, Serialize, Deserialize)]
-struct Index {
-    places: Vec<usize>,
-    /// For each slot, the one before and the one after it with the same words there.
-    links: Vec<[u32; 2]>,
-    /// The last spawned slot of each chain.
-    #[serde(skip)]
-    heads: HashTable<Entry>,
-}
-
-const NONE: u32 = u32::MAX;
-
 /// Up to so many slots, looking is faster than hashing.
 const FEW: u32 = 4;
 
 impl Instances {
-    /// For instances with `params` words of parameters, and `stride` words in all.
+    /// For instances with `params` words of parameters, and `stride` words without links.
     pub(super) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> Instances {
-        let index = |places: &Vec<usize>| Index {
-            places: places.clone(),
-            links: Vec::new(),
-            heads: HashTable::new(),
-        };
+        let index = |(number, places): (usize, &Vec<usize>)| Index::new(places.clone(), stride + number);
         Instances {
             params,
-            stride,
+            stride: stride + indexes.len(),
             words: Vec::new(),
             slots: 0,
             free: Vec::new(),
             spawned: 0,
             live: 0,
-            indexes: indexes.iter().map(index).collect(),
-            table: HashTable::new(),
+            indexes: indexes.iter().enumerate().map(index).collect(),
+            selective: (!indexes.is_empty()).then_some(0),
+            table: Table::default(),
+            has_moved: true,
             recent: [0; RECENT],
         }
     }
@@ -130,11 +122,26 @@ impl Instances {
         self.live
     }
 
-    /// What a slot takes, with its entries in the table and the indexes.
+    /// What a slot takes, with its entries in the table or the indexes.
     pub(super) fn slot_bytes(&self) -> usize {
-        const ENTRY: usize = 9;
-        const LINKS: usize = 8;
-        8 * self.stride + ENTRY + self.indexes.len() * (ENTRY + LINKS)
+        const ENTRY: usize = 8;
+        8 * self.stride + ENTRY * self.indexes.len().max(1)
+    }
+
+    /// Whether slots or tables have moved in memory since this was asked last.
+    #[inline]
+    pub(super) fn has_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
+    }
+
+    /// The table of all parameters, and those of the indexes after it.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.table).chain(self.indexes.iter().map(Index::table))
+    }
+
+    /// Where in a slot the link of an index is; its upper half is 0 if no slot follows.
+    pub(super) fn link(&self, index: usize) -> usize {
+        self.indexes[index].link()
     }
 
     /// Where the first slot is in memory, until the next spawn.
@@ -155,16 +162,10 @@ impl Instances {
 
     #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        if let [word] = key {
-            return self.find_word(*word);
+        match key {
+            [word] if self.selective.is_none() => self.find_word(*word),
+            key => self.find_at(self.spot(key), key),
         }
-        self.find_hashed(table_hash(key.iter().copied()), key)
-    }
-
-    #[inline(always)]
-    fn find_hashed(&self, hash: u64, key: &[u64]) -> Option<u32> {
-        let is_it = |entry: &Entry| entry.may_be(hash) && same(self.params(entry.number), key);
-        self.table.find(hash, is_it).map(|entry| entry.number)
     }
 
     /// The same for a single word.
@@ -178,44 +179,25 @@ impl Instances {
             };
             return (0..self.slots).find(is_it);
         }
-        let hash = table_hash(std::iter::once(word));
-        let is_it =
-            |entry: &Entry| entry.may_be(hash) && words[entry.number as usize * stride + PARAMS] == word;
-        self.table.find(hash, is_it).map(|entry| entry.number)
+        let half = Half::of(std::iter::once(word));
+        self.table.find(half, |slot| words[slot as usize * stride + PARAMS] == word)
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
     #[inline]
     pub(super) fn first(&self, index: usize, key: &[u64]) -> Option<u32> {
-        let index = &self.indexes[index];
-        let hash = table_hash(key.iter().copied());
-        let found = match (index.places.as_slice(), key) {
-            ([place], [word]) => {
-                let (words, stride, at) = (self.words.as_slice(), self.stride, PARAMS + place);
-                let is_it = |entry: &Entry| words[entry.number as usize * stride + at] == *word;
-                index.heads.find(hash, is_it)
-            }
-            (places, key) => {
-                let is_it = |entry: &Entry| {
-                    let params = self.params(entry.number);
-                    entry.may_be(hash) && places.iter().zip(key).all(|(place, word)| params[*place] == *word)
-                };
-                index.heads.find(hash, is_it)
-            }
-        };
-        found.map(|entry| entry.number)
+        self.indexes[index].first(key, self.slab())
     }
 
     pub(super) fn next(&self, index: usize, slot: u32) -> Option<u32> {
-        let [_, next] = self.indexes[index].links[slot as usize];
-        (next != NONE).then_some(next)
+        self.indexes[index].next(slot, self.slab())
     }
 
     /// A new instance; `None` if there is one with these parameters.
     #[inline]
     pub(super) fn spawn(&mut self, key: &[u64]) -> Option<u32> {
-        let hash = table_hash(key.iter().copied());
-        if let Some(slot) = self.find_hashed(hash, key) {
+        let spot = self.spot(key);
+        if let Some(slot) = self.find_at(spot, key) {
             self.recent[recent(key)] = slot + 1;
             return None;
         }
@@ -225,9 +207,12 @@ impl Instances {
                 slot
             }
             None => {
+                let slot = self.slots;
                 self.slots += 1;
-                self.words.resize(self.words.len() + self.stride, 0);
-                self.slots - 1
+                if self.words.len() < self.slots as usize * self.stride {
+                    self.add_slots();
+                }
+                slot
             }
         };
         self.spawned += 1;
@@ -235,45 +220,113 @@ impl Instances {
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
         words[BORN] = self.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
-        self.enter(slot, hash);
+        self.enter(slot, spot);
         Some(slot)
     }
 
     pub(super) fn close(&mut self, slot: u32) {
-        let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
-        let hash = table_hash(slab.params(slot).iter().copied());
-        if let Ok(entry) = self.table.find_entry(hash, |entry| entry.number == slot) {
-            entry.remove();
+        if self.selective.is_none() {
+            self.table.remove(Half::of(self.params(slot).iter().copied()), slot);
         }
-        for index in &mut self.indexes {
-            index.remove(slot, slab);
-        }
+        let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
+        self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
         self.words[slot as usize * self.stride + BORN] = 0;
         self.free.push(slot);
         self.live -= 1;
     }
 
-    fn enter(&mut self, slot: u32, hash: u64) {
-        let slab = Slab { words: &self.words, stride: self.stride, params: self.params };
-        self.table.insert_unique(hash, Entry::new(slot, hash), Entry::hash);
-        for index in &mut self.indexes {
-            index.insert(slot, slab);
+    /// Where a key belongs in the selective index, or else in the table.
+    #[inline(always)]
+    fn spot(&self, key: &[u64]) -> Spot {
+        match self.selective {
+            Some(index) => self.indexes[index].spot(key, self.slab()),
+            None => {
+                let half = Half::of(key.iter().copied());
+                Spot { half, first: self.table.look(half, |slot| same(self.params(slot), key)) }
+            }
         }
+    }
+
+    /// The instance with a key that belongs there.
+    #[inline(always)]
+    fn find_at(&self, spot: Spot, key: &[u64]) -> Option<u32> {
+        let first = spot.first.ok()?;
+        let Some(index) = self.selective else { return Some(first) };
+        let mut slots = self.indexes[index].slots(Some(first), self.slab());
+        slots.find(|slot| same(self.params(*slot), key))
+    }
+
+    #[inline]
+    fn enter(&mut self, slot: u32, spot: Spot) {
+        let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
+        let mut is_selective = true;
+        for (number, index) in self.indexes.iter_mut().enumerate() {
+            if self.selective == Some(number) {
+                self.has_moved |= index.insert(slot, spot, &mut slab);
+                is_selective = index.is_selective(slot, slab.shared());
+            } else {
+                let spot = index.spot(slab.shared().params(slot), slab.shared());
+                self.has_moved |= index.insert(slot, spot, &mut slab);
+            }
+        }
+        match spot.first {
+            Err(place) if self.selective.is_none() => {
+                self.has_moved |= self.table.insert(spot.half, place, slot);
+            }
+            _ if !is_selective => self.fall_back(),
+            _ => {}
+        }
+    }
+
+    /// Makes room for more slots.
+    #[cold]
+    fn add_slots(&mut self) {
+        const AT_ONCE: usize = 32;
+        self.words.resize(self.words.len() + AT_ONCE * self.stride, 0);
+        self.has_moved = true;
+    }
+
+    /// The index leads to too many slots: another one may do, or else the table.
+    #[cold]
+    fn fall_back(&mut self) {
+        let next = self.selective.map_or(0, |index| index + 1);
+        self.selective = (next < self.indexes.len()).then_some(next);
+        if let Some(index) = self.selective {
+            let is_selective = |slot: u32| self.indexes[index].is_selective(slot, self.slab());
+            if !self.live_slots().all(is_selective) {
+                self.fall_back();
+            }
+            return;
+        }
+        for slot in 0..self.slots {
+            let spot = self.spot(self.params(slot));
+            if let (true, Err(place)) = (self.is_live(slot), spot.first) {
+                self.table.insert(spot.half, place, slot);
+            }
+        }
+        self.has_moved = true;
     }
 
     /// Builds the tables anew once the slots have been read back.
     pub(super) fn index(&mut self) {
-        self.table.clear();
-        for index in &mut self.indexes {
-            index.heads.clear();
-            index.links.clear();
-        }
+        self.table = Table::default();
+        self.selective = (!self.indexes.is_empty()).then_some(0);
+        self.has_moved = true;
         let mut slots: Vec<u32> = self.live_slots().collect();
         slots.sort_unstable_by_key(|slot| self.born(*slot));
-        for slot in slots {
-            let hash = table_hash(self.params(slot).iter().copied());
-            self.enter(slot, hash);
+        for index in &mut self.indexes {
+            index.clear();
+            slots.iter().for_each(|slot| self.words[*slot as usize * self.stride + index.link()] = 0);
         }
+        for slot in slots {
+            let spot = self.spot(self.params(slot));
+            self.enter(slot, spot);
+        }
+    }
+
+    #[inline(always)]
+    fn slab(&self) -> Slab<'_> {
+        Slab { words: &self.words, stride: self.stride, params: self.params }
     }
 
     pub(super) fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
@@ -407,66 +460,87 @@ impl Instances {
 
 /// The slots alone, so that tables can be changed beside them.
 #[derive(Clone, Copy)]
-struct Slab<'a> {
+pub(super) struct Slab<'a> {
     words: &'a [u64],
     stride: usize,
     params: usize,
 }
 
 impl<'a> Slab<'a> {
-    fn params(self, slot: u32) -> &'a [u64] {
+    #[inline(always)]
+    pub(super) fn params(self, slot: u32) -> &'a [u64] {
         let from = slot as usize * self.stride + PARAMS;
         &self.words[from..from + self.params]
     }
+
+    #[inline(always)]
+    pub(super) fn word(self, slot: u32, at: usize) -> u64 {
+        self.words[slot as usize * self.stride + at]
+    }
 }
 
-impl Index {
-    #[inline]
-    fn hash(&self, slot: u32, slab: Slab<'_>) -> u64 {
-        let params = slab.params(slot);
-        if let [place] = self.places.as_slice() {
-            return table_hash(std::iter::once(params[*place]));
-        }
-        table_hash(self.places.iter().map(|place| params[*place]))
+/// The same, to be changed.
+pub(super) struct SlabMut<'a> {
+    words: &'a mut [u64],
+    stride: usize,
+    params: usize,
+}
+
+impl SlabMut<'_> {
+    #[inline(always)]
+    pub(super) fn shared(&self) -> Slab<'_> {
+        Slab { words: self.words, stride: self.stride, params: self.params }
     }
 
-    fn insert(&mut self, slot: u32, slab: Slab<'_>) {
-        if self.links.len() <= slot as usize {
-            self.links.resize(slot as usize + 1, [NONE; 2]);
-        }
-        let hash = self.hash(slot, slab);
-        let (places, own) = (&self.places, slab.params(slot));
-        let equal = |entry: &Entry| {
-            let other = slab.params(entry.number);
-            entry.may_be(hash) && places.iter().all(|place| own[*place] == other[*place])
-        };
-        match self.heads.find_mut(hash, equal) {
-            Some(head) => {
-                let before = std::mem::replace(&mut head.number, slot);
-                self.links[slot as usize] = [NONE, before];
-                self.links[before as usize][0] = slot;
-            }
-            None => {
-                self.links[slot as usize] = [NONE; 2];
-                self.heads.insert_unique(hash, Entry::new(slot, hash), Entry::hash);
-            }
-        }
+    #[inline(always)]
+    pub(super) fn word_mut(&mut self, slot: u32, at: usize) -> &mut u64 {
+        &mut self.words[slot as usize * self.stride + at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Two parameters of few values: chains get long, and neither index stays selective.
+    fn key() -> impl Strategy<Value = [u64; 2]> {
+        prop_oneof![[0..2_u64, 0..40_u64], [0..40_u64, 0..2_u64], [0..40_u64, 0..40_u64]]
     }
 
-    fn remove(&mut self, slot: u32, slab: Slab<'_>) {
-        let [before, after] = self.links[slot as usize];
-        if after != NONE {
-            self.links[after as usize][0] = before;
-        }
-        if before != NONE {
-            self.links[before as usize][1] = after;
-        } else if let Ok(mut entry) =
-            self.heads.find_entry(self.hash(slot, slab), |entry| entry.number == slot)
-        {
-            if after == NONE {
-                entry.remove();
-            } else {
-                entry.get_mut().number = after;
+    proptest! {
+        /// As a list of keys in order of spawn is.
+        #[test]
+        fn instances_are_found_by_all_and_by_some_parameters(
+            changes in prop::collection::vec((key(), 0..4_u8), 0..300),
+            indexes in prop::sample::subsequence(vec![vec![0], vec![1], vec![1, 0]], 0..=3),
+            restored in 0..300_usize,
+        ) {
+            let mut instances = Instances::new(2, 4, &indexes);
+            let mut known: Vec<([u64; 2], u32)> = Vec::new();
+            for (step, (key, change)) in changes.into_iter().enumerate() {
+                let place = known.iter().position(|(other, _)| *other == key);
+                prop_assert_eq!(instances.find(&key), place.map(|place| known[place].1));
+                match place {
+                    Some(place) if change == 0 => instances.close(known.remove(place).1),
+                    Some(_) => prop_assert_eq!(instances.spawn(&key), None),
+                    None => known.push((key, instances.spawn(&key).unwrap())),
+                }
+                if step == restored {
+                    instances.index();
+                }
+                prop_assert_eq!(instances.len(), known.len());
+                for (number, places) in indexes.iter().enumerate() {
+                    let words = |key: &[u64; 2]| -> Vec<u64> { places.iter().map(|at| key[*at]).collect() };
+                    let mut slot = instances.first(number, &words(&key));
+                    // The last spawned comes first.
+                    for (_, expected) in known.iter().rev().filter(|(other, _)| words(other) == words(&key)) {
+                        prop_assert_eq!(slot, Some(*expected));
+                        slot = instances.next(number, *expected);
+                    }
+                    prop_assert_eq!(slot, None);
+                }
             }
         }
     }

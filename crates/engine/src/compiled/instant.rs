@@ -271,16 +271,25 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Everything that a row of the batch leads to.
+    /// Everything that a row of the batch leads to, if there is machine code for that.
+    #[inline]
+    pub(super) fn react_to(&mut self, row: usize, now: u64) -> Option<Result<(), Box<Failed>>> {
+        let present = self.arrived.present[row];
+        if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
+            self.find_kind(present);
+        }
+        let entry = self.kinds[self.now].reaction.as_ref()?.entry();
+        self.start_instant(now);
+        self.state.present = present;
+        Some(self.react(entry, row))
+    }
+
+    /// Everything that a row of the batch leads to, without.
     pub(super) fn event(&mut self, row: usize) -> Result<(), Box<Failed>> {
         let present = self.arrived.present[row];
         self.state.present = present;
         if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
             self.find_kind(present);
-        }
-        if let Some(reaction) = &self.kinds[self.now].reaction {
-            let entry = reaction.entry();
-            return self.react(entry, row);
         }
         let mut kind = std::mem::take(&mut self.kinds[self.now]);
         kind.count = kind.count.saturating_add(1);

@@ -23,21 +23,20 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Spawns the instance whose parameters are in their place, unless it is there.
-    pub(super) fn spawn_key(&mut self, index: usize) {
+    /// Spawns the instance whose parameters are in their place, unless it is there; its slot.
+    pub(super) fn spawn_key(&mut self, index: usize) -> Option<u32> {
         let plan = &self.plan.families[index];
-        let Some(spawn) = &plan.spawn else { return };
+        let spawn = plan.spawn.as_ref()?;
         let State { families, streams, windows, frame, now, instant, .. } = &mut self.state;
         let state = &mut families[index];
         let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
         let (slot, born) = if plan.is_parameterised {
-            let before = state.instances.address();
-            let Some(slot) = state.instances.spawn(key) else { return };
-            self.places.slots_moved |= state.instances.address() != before;
+            let slot = state.instances.spawn(key)?;
+            self.places.slots_moved |= state.instances.has_moved();
             (slot, state.instances.born(slot))
         } else {
             if state.alive {
-                return;
+                return None;
             }
             state.alive = true;
             state.spawns += 1;
@@ -89,6 +88,7 @@ impl Evaluator {
             state.spawned.push(slot);
             self.moved.push(index);
         }
+        Some(slot)
     }
 
     pub(super) fn close(&mut self, index: usize) -> Result<(), Box<Failed>> {

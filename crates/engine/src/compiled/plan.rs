@@ -62,7 +62,7 @@ pub(super) struct FamilyPlan {
     pub(super) members: Vec<usize>,
     pub(super) is_parameterised: bool,
     pub(super) param_width: usize,
-    /// How many words a slot has.
+    /// How many words a slot has, without the links of indexes.
     pub(super) stride: usize,
     pub(super) spawn: Option<SpawnPlan>,
     pub(super) close: Option<ClosePlan>,
@@ -71,6 +71,13 @@ pub(super) struct FamilyPlan {
     pub(super) indexes: Vec<Vec<usize>>,
     /// Whether it reads windows whose clock starts with its instances.
     pub(super) knows_its_spawn: bool,
+}
+
+impl FamilyPlan {
+    /// How many words a slot has.
+    pub(super) fn slot_words(&self) -> usize {
+        self.stride + self.indexes.len()
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -36,6 +36,10 @@ pub(super) fn same(a: &[u64], b: &[u64]) -> bool {
     }
 }
 
+/// Of the hash.
+pub(super) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const FACTOR: u64 = 0xa076_1d64_78bd_642f;
+
 /// A hash that spreads well over both ends of 64 bits.
 #[inline(always)]
 pub(super) fn hash(words: &[u64]) -> u64 {
@@ -44,53 +48,8 @@ pub(super) fn hash(words: &[u64]) -> u64 {
 
 #[inline(always)]
 pub(super) fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
-    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    const FACTOR: u64 = 0xa076_1d64_78bd_642f;
     words.fold(SEED, |hash, word| {
         let product = u128::from(hash ^ word) * u128::from(FACTOR ^ word.rotate_left(32));
         (product as u64) ^ ((product >> 64) as u64) ^ SEED
     })
-}
-
-/// An entry of a table: a number, and enough of the hash of its words that they need not be looked at again.
-#[derive(Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) number: u32,
-    half: u32,
-}
-
-impl Entry {
-    #[inline(always)]
-    pub(super) fn new(number: u32, hash: u64) -> Entry {
-        Entry { number, half: half(hash) }
-    }
-
-    /// The hash that tables know it by.
-    #[inline(always)]
-    pub(super) fn hash(&self) -> u64 {
-        whole(self.half)
-    }
-
-    /// Whether it can be the entry of words with this hash.
-    #[inline(always)]
-    pub(super) fn may_be(&self, hash: u64) -> bool {
-        self.half == half(hash)
-    }
-}
-
-/// The hash by which tables know words.
-#[inline(always)]
-pub(super) fn table_hash(words: impl Iterator<Item = u64>) -> u64 {
-    whole(half(hash_of(words)))
-}
-
-#[inline(always)]
-fn half(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
-
-/// Tables take bits from both ends.
-#[inline(always)]
-fn whole(half: u32) -> u64 {
-    u64::from(half) << 32 | u64::from(half)
 }

@@ -15,10 +15,6 @@ use super::Context;
 
 /// There is no such slot.
 pub(super) const NONE: u64 = u64::MAX;
-/// There are several.
-pub(super) const SEVERAL: u64 = u64::MAX - 1;
-/// Where a route is not an index.
-pub(super) const LOOKUP: u64 = u64::MAX;
 
 /// # Safety
 /// As the module says.
@@ -47,16 +43,32 @@ pub(super) unsafe extern "sysv64" fn step(context: *mut Context, step: *const St
     status(evaluator, done)
 }
 
-/// Spawns the instance of a family whose parameters are in their place.
+/// Spawns the instance of a family whose parameters are in their place; its slot plus one, or 0 if it is there.
 pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    evaluator.spawn_key(family as usize);
+    let slot = evaluator.spawn_key(family as usize);
     if evaluator.places.slots_moved {
         // SAFETY: as the module says.
         unsafe { (*context).renew(evaluator) };
     }
-    0
+    slot.map_or(0, |slot| u64::from(slot) + 1)
+}
+
+/// The same where nothing follows from a new slot that machine code does not do.
+pub(super) unsafe extern "sysv64" fn spawn_only(context: *mut Context, family: u64) -> u64 {
+    // SAFETY: as the module says.
+    let evaluator = unsafe { evaluator(context) };
+    let plan = &evaluator.plan.families[family as usize];
+    let Some(spawn) = &plan.spawn else { return 0 };
+    let instances = &mut evaluator.state.families[family as usize].instances;
+    let slot = instances.spawn(&evaluator.state.frame[spawn.key as usize..][..plan.param_width]);
+    if instances.has_moved() {
+        evaluator.places.slots_moved = true;
+        // SAFETY: as the module says.
+        unsafe { (*context).renew(evaluator) };
+    }
+    slot.map_or(0, |slot| u64::from(slot) + 1)
 }
 
 /// An input has a value, to be remembered beside others or counted in a window.
@@ -75,24 +87,13 @@ pub(super) unsafe extern "sysv64" fn tell_readers(context: *mut Context, input: 
     0
 }
 
-/// The instance of a family that a route leads to, with a key in the frame.
-pub(super) unsafe extern "sysv64" fn find(context: *mut Context, family: u64, route: u64, key: u64) -> u64 {
+/// The instance of a family with a key in the frame.
+pub(super) unsafe extern "sysv64" fn find(context: *mut Context, family: u64, key: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    let (family, key) = (family as usize, key as usize);
-    let instances = &evaluator.state.families[family].instances;
-    let plan = &evaluator.plan.families[family];
-    if route == LOOKUP {
-        let key = &evaluator.state.frame[key..key + plan.param_width];
-        return instances.find(key).map_or(NONE, u64::from);
-    }
-    let index = route as usize;
-    let key = &evaluator.state.frame[key..key + plan.indexes[index].len()];
-    match instances.first(index, key) {
-        None => NONE,
-        Some(slot) if instances.next(index, slot).is_none() => slot.into(),
-        Some(_) => SEVERAL,
-    }
+    let width = evaluator.plan.families[family as usize].param_width;
+    let key = &evaluator.state.frame[key as usize..][..width];
+    evaluator.state.families[family as usize].instances.find(key).map_or(NONE, u64::from)
 }
 
 /// An instance has another value: the tally counts it. A bit for each measure that may be another one; the group is

@@ -244,7 +244,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instance of a stream in the same slot must look again.
-    fn mark_slot(&mut self, reader: usize, at: usize, instance: Instance) {
+    pub(super) fn mark_slot(&mut self, reader: usize, at: usize, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
         let flags = self.writer.load(I64, instance.words, 8 * at);

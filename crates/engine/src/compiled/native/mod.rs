@@ -2,8 +2,8 @@
 //!
 //! An event with certain inputs leads to the same steps each time, on words whose places are known. Once such
 //! events have come often enough, their steps become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
-//! a new value leads to, [`groups`] how tallies hear of it, [`program`] the expressions, and [`memory`] lets all that
-//! be run. What is rare or long is a call back into Rust ([`calls`]).
+//! a new value leads to, [`lookup`] how instances are found, [`groups`] how tallies hear of it, [`program`] the
+//! expressions, and [`memory`] lets all that be run. What is rare or long is a call back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
 //! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is
@@ -18,12 +18,14 @@
 mod calls;
 mod evaluation;
 mod groups;
+mod lookup;
 mod memory;
 mod program;
 mod reaction;
 
 use super::instant::Evaluator;
 use super::state::{FamilyState, StreamState};
+use super::table::Table;
 use super::tally::Tally;
 pub(super) use reaction::Reaction;
 
@@ -42,16 +44,25 @@ pub(super) struct Context {
     inputs: *const usize,
     /// For each family where its slots are, and the numbers of those that somebody tried to spawn again.
     slots: *const [usize; 2],
+    /// For each table, family by family, where its entries are, how a place among them is made of half a hash, and the
+    /// last place.
+    tables: *const [usize; 3],
     /// For each tally where its groups are, the numbers of those that were found last, and the places of instances.
     groups: *const [usize; 3],
     /// The words of the group that was found by a call.
     found: *mut u64,
 }
 
+/// How many bytes of a context say where things of a family are, ...
+const SLOTS: usize = size_of::<[usize; 2]>();
+/// ... and those of a table.
+const TABLE: usize = size_of::<[usize; 3]>();
+
 /// Where things are in memory.
 pub(super) struct Places {
     inputs: Vec<usize>,
     slots: Vec<[usize; 2]>,
+    tables: Vec<[usize; 3]>,
     groups: Vec<[usize; 3]>,
     /// What must be found anew.
     pub(super) inputs_moved: bool,
@@ -61,8 +72,8 @@ pub(super) struct Places {
 
 impl Default for Places {
     fn default() -> Places {
-        let (inputs, slots, groups) = (Vec::new(), Vec::new(), Vec::new());
-        Places { inputs, slots, groups, inputs_moved: true, slots_moved: true, groups_moved: true }
+        let (inputs, slots, tables, groups) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Places { inputs, slots, tables, groups, inputs_moved: true, slots_moved: true, groups_moved: true }
     }
 }
 
@@ -71,6 +82,9 @@ impl Evaluator {
     #[inline]
     fn find_places(&mut self) {
         let Evaluator { places, state, arrived, .. } = self;
+        if !(places.inputs_moved | places.slots_moved | places.groups_moved) {
+            return;
+        }
         if std::mem::take(&mut places.inputs_moved) {
             places.inputs.clear();
             places.inputs.extend(arrived.columns.iter_mut().map(|column| column.address()));
@@ -80,6 +94,9 @@ impl Evaluator {
             let address =
                 |family: &mut FamilyState| [family.instances.address(), family.instances.recent_address()];
             places.slots.extend(state.families.iter_mut().map(address));
+            places.tables.clear();
+            let tables = state.families.iter().flat_map(|family| family.instances.tables());
+            places.tables.extend(tables.map(Table::layout));
         }
         if std::mem::take(&mut places.groups_moved) {
             places.groups.clear();
@@ -100,6 +117,7 @@ impl Context {
             row,
             inputs: evaluator.places.inputs.as_ptr(),
             slots: evaluator.places.slots.as_ptr(),
+            tables: evaluator.places.tables.as_ptr(),
             groups: evaluator.places.groups.as_ptr(),
             found: std::ptr::null_mut(),
             evaluator,
@@ -111,6 +129,7 @@ impl Context {
     fn renew(&mut self, evaluator: &mut Evaluator) {
         evaluator.find_places();
         self.slots = evaluator.places.slots.as_ptr();
+        self.tables = evaluator.places.tables.as_ptr();
         self.groups = evaluator.places.groups.as_ptr();
     }
 }

@@ -6,24 +6,22 @@ use cranelift_codegen::Context as Compilation;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
-use cranelift_codegen::ir::{AbiParam, Block, Function, InstBuilder, Signature, UserFuncName, Value};
+use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature, UserFuncName, Value};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::super::code::Slot;
-use super::super::instances::{BORN, PARAMS, flag};
+use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
-use super::super::plan::{Path, Route};
+use super::super::plan::Path;
 use super::super::state::{Dirty, StreamState};
 use super::evaluation::{dirty, of};
+use super::lookup::Outcome;
 use super::memory::{Code, Entry};
 use super::program::{Instance, NARROW, Run, Writer};
-use super::{Context, calls};
-
-/// How many bytes of a context say where things of a family are.
-const SLOTS: usize = size_of::<[usize; 2]>();
+use super::{Context, SLOTS, calls};
 
 /// What is done at an event with certain inputs, as machine code.
 pub(in super::super) struct Reaction {
@@ -66,15 +64,15 @@ impl Reaction {
 
 impl Evaluator {
     /// Everything that a row of the batch leads to, by the reaction for its inputs.
+    #[inline]
     pub(in super::super) fn react(&mut self, entry: Entry, row: usize) -> Result<(), Box<Failed>> {
         let mut context = Context::new(self, row);
         // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is there:
         // the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses before the
         // code returns.
-        let failed = unsafe { entry(&raw mut context) != 0 };
-        match self.failed.take() {
-            Some(reason) if failed => Err(reason),
-            _ => Ok(()),
+        match unsafe { entry(&raw mut context) } {
+            0 => Ok(()),
+            _ => self.failed.take().map_or(Ok(()), Err),
         }
     }
 }
@@ -89,7 +87,8 @@ fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: Func
     let mut writer = Writer::new(builder, of, present, [context; 3], failed);
     writer.frame = writer.load(I64, context, offset_of!(Context, frame));
     writer.streams = writer.load(I64, context, offset_of!(Context, streams));
-    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new() };
+    let spawned = vec![None; evaluator.plan.families.len()];
+    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), spawned };
     scribe.accept(present);
     steps.iter().for_each(|step| scribe.step(step));
     let Scribe { mut writer, fresh, .. } = scribe;
@@ -110,6 +109,9 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) writer: Writer<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
     pub(super) fresh: Vec<Slot>,
+    /// For each family the slot, plus one, of the instance that the event has spawned, or found to be there; 0 if
+    /// that is not known.
+    pub(super) spawned: Vec<Option<Value>>,
 }
 
 impl<'e> Scribe<'e, '_> {
@@ -167,57 +169,6 @@ impl<'e> Scribe<'e, '_> {
             },
             Step::Close(..) => self.call_step(step),
         }
-    }
-
-    /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
-    fn spawn(&mut self, family: usize) {
-        let plan = &self.evaluator.plan.families[family];
-        let Some(spawn) = &plan.spawn else { return };
-        let [look, call, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        match spawn.program {
-            Some(program) => {
-                let stream = self.evaluator.first_member(family);
-                self.writer.program(Run { stream, program, instance: None }, look, done);
-            }
-            None => {
-                self.writer.builder.ins().jump(look, &[]);
-            }
-        }
-        self.writer.builder.switch_to_block(look);
-        if plan.is_parameterised && plan.close.is_none() {
-            let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
-            let key: Vec<Value> = key.collect();
-            self.find_recent(family, &key, done, call);
-        } else {
-            self.writer.builder.ins().jump(call, &[]);
-        }
-        self.writer.builder.switch_to_block(call);
-        self.writer.call(calls::spawn as *const u8, &[family as u64]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
-    }
-
-    /// Goes to `found` if the instance with a key is among those that somebody tried to spawn again.
-    fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) {
-        let look = self.writer.builder.create_block();
-        let places = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
-        let recent = self.writer.load(I64, places, SLOTS * family + 8);
-        let at = self.writer.recent(key);
-        let at = self.writer.builder.ins().iadd(recent, at);
-        let slot = self.writer.load(I32, at, 0);
-        self.writer.builder.ins().brif(slot, look, &[], missing, &[]);
-        self.writer.builder.switch_to_block(look);
-        let slot = self.writer.builder.ins().uextend(I64, slot);
-        let slot = self.writer.builder.ins().iadd_imm(slot, -1);
-        let instance = self.instance(family, slot);
-        let mut is_it = self.writer.load(I64, instance.words, 8 * BORN);
-        is_it = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_it, 0);
-        for (place, word) in key.iter().enumerate() {
-            let own = self.writer.load(I64, instance.words, 8 * (PARAMS + place));
-            let is_same = self.writer.builder.ins().icmp(IntCC::Equal, own, *word);
-            is_it = self.writer.builder.ins().band(is_it, is_same);
-        }
-        self.writer.builder.ins().brif(is_it, found, &[], missing, &[]);
     }
 
     /// How a stream is evaluated, if that can be written.
@@ -316,19 +267,10 @@ impl<'e> Scribe<'e, '_> {
             self.writer.program(Run { stream, program, instance: None }, next, next);
             self.writer.builder.switch_to_block(next);
         }
-        let route = match path.route {
-            Route::Lookup => calls::LOOKUP,
-            Route::Index(number) => number as u64,
-        };
-        let slot = self.writer.call(calls::find as *const u8, &[lane.family as u64, route, path.key.into()]);
-        let [some, several, one, done] = [(); 4].map(|()| self.writer.builder.create_block());
+        let [several, one, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
-        let is_none = self.writer.builder.ins().icmp_imm(IntCC::Equal, slot, calls::NONE.cast_signed());
-        self.writer.builder.ins().brif(is_none, done, &[], some, &[]);
-        self.writer.builder.switch_to_block(some);
-        let are_several =
-            self.writer.builder.ins().icmp_imm(IntCC::Equal, slot, calls::SEVERAL.cast_signed());
-        self.writer.builder.ins().brif(are_several, several, &[], one, &[]);
+        let slot = self.writer.builder.append_block_param(one, I64);
+        self.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
         self.writer.builder.switch_to_block(several);
         self.call_step(step);
         self.writer.builder.ins().jump(done, &[]);
@@ -342,7 +284,7 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
         let first = self.writer.load(I64, slots, SLOTS * family);
-        let stride = self.evaluator.plan.families[family].stride;
+        let stride = self.evaluator.plan.families[family].slot_words();
         let at = self.writer.builder.ins().imul_imm(slot, 8 * stride as i64);
         let words = self.writer.builder.ins().iadd(first, at);
         Instance { slot, words }

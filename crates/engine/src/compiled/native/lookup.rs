@@ -1,0 +1,237 @@
+//! How instances are found by their parameters, and spawned.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
+
+use super::super::code::Slot;
+use super::super::instances::{BORN, PARAMS};
+use super::super::instant::Evaluator;
+use super::super::plan::{Pacing, Route};
+use super::super::words::{FACTOR, SEED};
+use super::program::{Instance, Run};
+use super::reaction::Scribe;
+use super::{Context, SLOTS, TABLE, calls};
+
+/// Where it goes on, with the number of a slot if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) one: Block,
+    pub(super) none: Block,
+    pub(super) several: Block,
+}
+
+impl Scribe<'_, '_> {
+    /// Finds the instances of a family that a route leads to, with a key in the frame.
+    pub(super) fn find(&mut self, family: usize, route: Route, key: Slot, to: Outcome) {
+        let plan = &self.evaluator.plan.families[family];
+        let instances = &self.evaluator.state.families[family].instances;
+        let (places, link, number) = match route {
+            Route::Index(index) => (plan.indexes[index].clone(), Some(instances.link(index)), index + 1),
+            // An index may stand for the table.
+            Route::Lookup if !plan.indexes.is_empty() => {
+                let slot = self.writer.call(calls::find as *const u8, &[family as u64, key.into()]);
+                let is_none =
+                    self.writer.builder.ins().icmp_imm(IntCC::Equal, slot, calls::NONE.cast_signed());
+                self.writer.builder.ins().brif(is_none, to.none, &[], to.one, &[slot.into()]);
+                return;
+            }
+            Route::Lookup => ((0..plan.param_width).collect(), None, 0),
+        };
+        let key = (key..).zip(&places).map(|(at, place)| (*place, self.writer.word(at)));
+        let key: Vec<(usize, Value)> = key.collect();
+        if let Some(slot) = self.spawned[family] {
+            // Most often it is who has just been spawned.
+            let [check, look] = [(); 2].map(|()| self.writer.builder.create_block());
+            self.writer.builder.ins().brif(slot, check, &[], look, &[]);
+            self.writer.builder.switch_to_block(check);
+            let slot = self.writer.builder.ins().iadd_imm(slot, -1);
+            let instance = self.instance(family, slot);
+            let mut is_it = self.is_it(instance, &key);
+            if let Some(link) = link {
+                let links = self.writer.load(I64, instance.words, 8 * link);
+                let is_alone = self.writer.builder.ins().icmp_imm(IntCC::Equal, links, 0);
+                is_it = self.writer.builder.ins().band(is_it, is_alone);
+            }
+            self.writer.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]);
+            self.writer.builder.switch_to_block(look);
+        }
+        let families = &self.evaluator.plan.families[..family];
+        let table = families.iter().map(|family| family.indexes.len() + 1).sum::<usize>() + number;
+        self.probe((family, table), &key, link, to);
+    }
+
+    /// Looks from place to place in a table, as [`Table::find`](super::super::table::Table::find) does.
+    fn probe(
+        &mut self,
+        (family, table): (usize, usize),
+        key: &[(usize, Value)],
+        link: Option<usize>,
+        to: Outcome,
+    ) {
+        let [look, compare, check, next, found] = [(); 5].map(|()| self.writer.builder.create_block());
+        let half = self.half_hash(key);
+        let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
+        let [entries, shift, mask] =
+            [0, 1, 2].map(|at| self.writer.load(I64, tables, TABLE * table + 8 * at));
+        let place = self.writer.builder.append_block_param(look, I64);
+        let home = self.writer.builder.ins().ushr(half, shift);
+        self.writer.builder.ins().jump(look, &[home.into()]);
+
+        self.writer.builder.switch_to_block(look);
+        let at = self.writer.builder.ins().ishl_imm(place, 3);
+        let at = self.writer.builder.ins().iadd(entries, at);
+        let entry = self.writer.load(I64, at, 0);
+        self.writer.builder.ins().brif(entry, compare, &[], to.none, &[]);
+
+        self.writer.builder.switch_to_block(compare);
+        let other = self.writer.builder.ins().ushr_imm(entry, 32);
+        let is_like = self.writer.builder.ins().icmp(IntCC::Equal, other, half);
+        self.writer.builder.ins().brif(is_like, check, &[], next, &[]);
+
+        self.writer.builder.switch_to_block(check);
+        let number = self.writer.builder.ins().ireduce(I32, entry);
+        let number = self.writer.builder.ins().uextend(I64, number);
+        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        let instance = self.instance(family, slot);
+        let is_it = self.is_it(instance, key);
+        self.writer.builder.ins().brif(is_it, found, &[], next, &[]);
+
+        self.writer.builder.switch_to_block(next);
+        let after = self.writer.builder.ins().iadd_imm(place, 1);
+        let after = self.writer.builder.ins().band(after, mask);
+        self.writer.builder.ins().jump(look, &[after.into()]);
+
+        self.writer.builder.switch_to_block(found);
+        match link {
+            None => self.writer.builder.ins().jump(to.one, &[slot.into()]),
+            Some(link) => {
+                let links = self.writer.load(I64, instance.words, 8 * link);
+                let after = self.writer.builder.ins().ushr_imm(links, 32);
+                self.writer.builder.ins().brif(after, to.several, &[], to.one, &[slot.into()])
+            }
+        };
+    }
+
+    /// Whether an instance has these words at the places of its parameters.
+    fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
+        let mut is_it = None;
+        for (place, word) in key {
+            let own = self.writer.load(I64, instance.words, 8 * (PARAMS + place));
+            let is_same = self.writer.builder.ins().icmp(IntCC::Equal, own, *word);
+            is_it = Some(match is_it {
+                None => is_same,
+                Some(others) => self.writer.builder.ins().band(others, is_same),
+            });
+        }
+        is_it.unwrap_or_else(|| self.writer.byte(1))
+    }
+
+    /// See [`Half::of`](super::super::table::Half::of).
+    fn half_hash(&mut self, key: &[(usize, Value)]) -> Value {
+        let mut hash = self.writer.number(SEED);
+        for (_, word) in key {
+            let turned = self.writer.builder.ins().rotl_imm(*word, 32);
+            let factor = self.writer.number(FACTOR);
+            let one = self.writer.builder.ins().bxor(hash, *word);
+            let other = self.writer.builder.ins().bxor(factor, turned);
+            let low = self.writer.builder.ins().imul(one, other);
+            let high = self.writer.builder.ins().umulhi(one, other);
+            let both = self.writer.builder.ins().bxor(low, high);
+            let seed = self.writer.number(SEED);
+            hash = self.writer.builder.ins().bxor(both, seed);
+        }
+        self.writer.builder.ins().ushr_imm(hash, 32)
+    }
+
+    /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
+    pub(super) fn spawn(&mut self, family: usize) {
+        let plan = &self.evaluator.plan.families[family];
+        let Some(spawn) = &plan.spawn else { return };
+        let [look, call, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let nobody = BlockArg::from(self.writer.number(0));
+        let ends = self.writer.builder.create_block();
+        match spawn.program {
+            Some(program) => {
+                let stream = self.evaluator.first_member(family);
+                self.writer.program(Run { stream, program, instance: None }, look, ends);
+            }
+            None => {
+                self.writer.builder.ins().jump(look, &[]);
+            }
+        }
+        self.writer.builder.switch_to_block(ends);
+        self.writer.builder.ins().jump(done, &[nobody]);
+        let slot = self.writer.builder.append_block_param(done, I64);
+        self.writer.builder.switch_to_block(look);
+        if plan.is_parameterised && plan.close.is_none() {
+            let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
+            let key: Vec<Value> = key.collect();
+            self.find_recent(family, &key, done, call);
+        } else {
+            self.writer.builder.ins().jump(call, &[]);
+        }
+        self.writer.builder.switch_to_block(call);
+        if self.evaluator.spawns_simply(family) {
+            let born = self.writer.builder.create_block();
+            let slot = self.writer.call(calls::spawn_only as *const u8, &[family as u64]);
+            self.writer.builder.ins().brif(slot, born, &[], done, &[slot.into()]);
+            self.writer.builder.switch_to_block(born);
+            let number = self.writer.builder.ins().iadd_imm(slot, -1);
+            let instance = self.instance(family, number);
+            for member in &plan.members {
+                let stream = &self.evaluator.plan.streams[*member];
+                if stream.eval.remembers || stream.eval.guard.is_some() {
+                    self.mark_slot(*member, stream.member.state(), instance);
+                }
+            }
+            self.writer.builder.ins().jump(done, &[slot.into()]);
+        } else {
+            let slot = self.writer.call(calls::spawn as *const u8, &[family as u64]);
+            self.writer.builder.ins().jump(done, &[slot.into()]);
+        }
+        self.writer.builder.switch_to_block(done);
+        self.spawned[family] = plan.is_parameterised.then_some(slot);
+    }
+
+    /// Goes to `found` with the slot, plus one, of the instance with a key if it is among those that somebody tried to
+    /// spawn again.
+    fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) {
+        let look = self.writer.builder.create_block();
+        let places = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
+        let recent = self.writer.load(I64, places, SLOTS * family + 8);
+        let at = self.writer.recent(key);
+        let at = self.writer.builder.ins().iadd(recent, at);
+        let number = self.writer.load(I32, at, 0);
+        self.writer.builder.ins().brif(number, look, &[], missing, &[]);
+        self.writer.builder.switch_to_block(look);
+        let number = self.writer.builder.ins().uextend(I64, number);
+        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        let instance = self.instance(family, slot);
+        let born = self.writer.load(I64, instance.words, 8 * BORN);
+        let is_there = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, born, 0);
+        let key: Vec<(usize, Value)> = key.iter().copied().enumerate().collect();
+        let is_it = self.is_it(instance, &key);
+        let is_it = self.writer.builder.ins().band(is_it, is_there);
+        self.writer.builder.ins().brif(is_it, found, &[number.into()], missing, &[]);
+    }
+}
+
+impl Evaluator {
+    /// Whether all that a spawn does, beside a new slot, is to mark who must be evaluated.
+    fn spawns_simply(&self, family: usize) -> bool {
+        let plan = &self.plan.families[family];
+        plan.is_parameterised
+            && plan.close.is_none()
+            && !plan.knows_its_spawn
+            && plan.members.iter().all(|member| {
+                let stream = &self.plan.streams[*member];
+                !self.tells[*member]
+                    && stream.eval.counter.is_none()
+                    && stream.windows.is_empty()
+                    && !matches!(stream.eval.pacing, Pacing::Local(_))
+            })
+    }
+}
