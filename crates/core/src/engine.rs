@@ -9,6 +9,16 @@ pub trait Engine {
     /// The names of the streams that verdicts speak of; a verdict names one by its index here.
     fn streams(&self) -> &[String];
 
+    /// Does what takes time and depends on no event, such as writing machine code. Called at most once, before the
+    /// first `feed` or `advance`, with what they will be given; verdicts are the same without it.
+    ///
+    /// # Errors
+    /// The run ends with this error before its first event.
+    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
+        let _ = out;
+        Ok(())
+    }
+
     /// Evaluates the rows of a batch one after another, each after everything that was due
     /// before its time. In work that may take long it asks `out` now and then whether verdicts
     /// are [still wanted](Verdicts::check).

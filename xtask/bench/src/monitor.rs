@@ -45,21 +45,23 @@ pub struct Monitored {
 
 impl Monitored {
     pub fn compiled(spec: &Specification, start: Time) -> Result<Monitored, EngineError> {
-        Ok(Monitored::new(Box::new(CompiledEngine::new(spec, start)?)))
+        Monitored::new(Box::new(CompiledEngine::new(spec, start)?))
     }
 
     pub fn reference(spec: &Specification, start: Time) -> Result<Monitored, EngineError> {
-        Ok(Monitored::new(Box::new(ReferenceEngine::new(spec, start)?)))
+        Monitored::new(Box::new(ReferenceEngine::new(spec, start)?))
     }
 
-    fn new(engine: Box<dyn Engine>) -> Monitored {
+    /// Ready for the first event.
+    fn new(mut engine: Box<dyn Engine>) -> Result<Monitored, EngineError> {
         let written = Rc::new(RefCell::new(Vec::new()));
         let sink = Rc::clone(&written);
-        let verdicts = Verdicts::new(engine.streams(), Selection::Triggers, 8192, move |batch| {
+        let mut verdicts = Verdicts::new(engine.streams(), Selection::Triggers, 8192, move |batch| {
             sink.borrow_mut().push(batch);
             Ok(())
         });
-        Monitored { engine, verdicts, written, triggers: Triggers::default() }
+        engine.prepare(&mut verdicts)?;
+        Ok(Monitored { engine, verdicts, written, triggers: Triggers::default() })
     }
 }
 

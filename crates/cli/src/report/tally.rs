@@ -59,6 +59,10 @@ impl Engine for Tallied {
         self.inner.streams()
     }
 
+    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.inner.prepare(out)
+    }
+
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         self.tally.without_group.fetch_add(self.without_group(events), Ordering::Relaxed);
         self.inner.feed(events, out)

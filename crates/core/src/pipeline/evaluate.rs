@@ -90,14 +90,15 @@ impl Evaluation {
     fn start(&mut self, start: Time) -> Result<Running, RunError> {
         let refused: BuildEngine = Box::new(|_| Err(EngineError::Build("it was built already".to_owned())));
         let build = std::mem::replace(&mut self.build, refused);
-        let engine = build(start).map_err(RunError::Engine)?;
+        let mut engine = build(start).map_err(RunError::Engine)?;
         let running_out = Rc::new(Cell::new(false));
         let sinks = Sinks {
             outlets: self.outlets.clone(),
             shared: Arc::clone(&self.shared),
             running_out: Rc::clone(&running_out),
         };
-        let verdicts = Verdicts::new(engine.streams(), self.selection, self.max_verdicts, sinks);
+        let mut verdicts = Verdicts::new(engine.streams(), self.selection, self.max_verdicts, sinks);
+        engine.prepare(&mut verdicts).map_err(RunError::Engine)?;
         Ok(Running { engine, verdicts, reached: start, running_out })
     }
 

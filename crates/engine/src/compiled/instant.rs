@@ -98,11 +98,11 @@ pub(super) struct Evaluator {
 pub(super) struct EventKind {
     inputs: u128,
     /// What is done at them.
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// How many there have been, until they came often.
     count: u32,
     /// The same steps as machine code.
-    reaction: Option<Reaction>,
+    pub(super) reaction: Option<Reaction>,
 }
 
 /// Something that is done at an instant, and to which instances.
@@ -311,7 +311,7 @@ impl Evaluator {
     }
 
     /// Sees to it that the kind at hand is that of an event with these inputs.
-    fn find_kind(&mut self, present: u128) {
+    pub(super) fn find_kind(&mut self, present: u128) {
         const MANY: usize = 4096;
         const FEW: usize = 8;
         let Evaluator { kinds_by_inputs, kinds, .. } = self;

@@ -33,6 +33,7 @@ mod kept;
 mod lane;
 mod layout;
 mod life;
+mod likely;
 mod machine;
 #[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
 mod native;
@@ -199,6 +200,12 @@ impl CompiledEngine {
 impl Engine for CompiledEngine {
     fn streams(&self) -> &[String] {
         &self.names
+    }
+
+    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.select(out).map_err(EngineError::Build)?;
+        self.evaluator.prepare();
+        Ok(())
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {

@@ -172,6 +172,10 @@ impl Engine for JudgedEngine {
         &self.streams
     }
 
+    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
+        self.hear(out, |engine, verdicts| engine.prepare(verdicts))
+    }
+
     fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         let events = self.with_clock(events)?;
         self.hear(out, |engine, verdicts| engine.feed(&events, verdicts))
