@@ -1,6 +1,7 @@
 //! Typed columns → words, a batch at a time.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
@@ -28,9 +29,11 @@ impl Arrived {
         self.present.resize(rows, everywhere.fold(0, |bits, (input, _)| bits | 1 << input));
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
             column.decode(array, strings);
-            if array.nulls().is_some() {
-                let bits = self.present.iter_mut().zip(&column.is_there);
-                bits.for_each(|(bits, is_there)| *bits |= u128::from(*is_there) << input);
+            if let Some(nulls) = array.nulls() {
+                let chunks = nulls.inner().bit_chunks();
+                for (present, there) in self.present.chunks_mut(64).zip(chunks.iter_padded()) {
+                    mark(present, there, input);
+                }
             }
             if let Some((row, reason)) = column.wrong.take()
                 && self.wrong.as_ref().is_none_or(|(first, _, _)| row < *first)
@@ -54,13 +57,25 @@ impl Arrived {
     }
 }
 
+/// Sets the bit of an input in rows that have a value.
+fn mark(rows: &mut [u128], mut there: u64, input: usize) {
+    const HALF: usize = 64;
+    for row in rows {
+        let bit = (there & 1) << (input % HALF);
+        *row |= if input < HALF { u128::from(bit) } else { u128::from(bit) << HALF };
+        there >>= 1;
+    }
+}
+
 /// The values of an input in a batch of events.
 #[derive(Default)]
 pub(super) struct Column {
-    /// For each row whether there is a value, ...
-    is_there: Vec<bool>,
-    /// ... and its words, as many as a value has.
-    words: Vec<u64>,
+    /// Rows without a value, if there are any.
+    nulls: Option<NullBuffer>,
+    /// For each row the words of its value: those of the batch, if they are words already, ...
+    of_batch: Option<ScalarBuffer<u64>>,
+    /// ... or else these.
+    own: Vec<u64>,
     width: usize,
     /// The first row that cannot be read, and why.
     wrong: Option<(usize, String)>,
@@ -69,13 +84,25 @@ pub(super) struct Column {
 impl Column {
     /// Takes in the values of a batch.
     fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
-        match array.nulls() {
-            Some(nulls) => self.is_there.extend(nulls.iter()),
-            None => self.is_there.resize(array.len(), true),
-        }
+        self.nulls = array.nulls().cloned();
         self.width = width(array.data_type());
-        self.words.resize(array.len() * self.width, 0);
-        self.decode_at(0, array, strings);
+        self.of_batch = words_of(array);
+        if self.of_batch.is_some() {
+            self.find_nan(array);
+        } else {
+            self.own.resize(array.len() * self.width, 0);
+            self.decode_at(0, array, strings);
+        }
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        self.of_batch.as_deref().unwrap_or(&self.own)
+    }
+
+    #[inline(always)]
+    fn is_there(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
     /// Takes in the words of a value, or of a part of it, from the word `at` on.
@@ -96,10 +123,7 @@ impl Column {
             DataType::Float64 => {
                 let values = array.as_primitive::<Float64Type>().values();
                 self.put(at, values.iter().map(|value| value.to_bits()));
-                let is_wrong = |row: &usize| self.is_there[*row] && values[*row].is_nan();
-                if let Some(row) = (0..values.len()).find(is_wrong) {
-                    self.is_wrong(row, "NaN is not a number".to_owned());
-                }
+                self.find_nan(array);
             }
             DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
@@ -118,13 +142,23 @@ impl Column {
                 }
             }
             // Batches whose columns are of other types are refused before.
-            _ => self.is_there.fill(false),
+            _ => {}
+        }
+    }
+
+    /// Floats that are not numbers are no values.
+    fn find_nan(&mut self, array: &ArrayRef) {
+        let Some(floats) = array.as_primitive_opt::<Float64Type>() else { return };
+        let is_wrong = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
+        if let Some((row, _)) = floats.values().iter().enumerate().find(is_wrong) {
+            self.is_wrong(row, "NaN is not a number".to_owned());
         }
     }
 
     fn clear(&mut self) {
-        self.is_there.clear();
-        self.words.clear();
+        self.nulls = None;
+        self.of_batch = None;
+        self.own.clear();
         self.wrong = None;
     }
 
@@ -132,28 +166,28 @@ impl Column {
     #[inline]
     pub(super) fn read(&self, row: usize) -> &[u64] {
         match self.width {
-            1 => std::slice::from_ref(&self.words[row]),
-            width => &self.words[row * width..][..width],
+            1 => std::slice::from_ref(&self.words()[row]),
+            width => &self.words()[row * width..][..width],
         }
     }
 
     /// Where the words of the first row are in memory.
-    pub(super) fn address(&mut self) -> usize {
-        self.words.as_mut_ptr().expose_provenance()
+    pub(super) fn address(&self) -> usize {
+        self.words().as_ptr().expose_provenance()
     }
 
     /// Every value there is.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u64]> {
-        let rows = self.is_there.iter().enumerate().filter(|(_, is_there)| **is_there);
-        rows.map(|(row, _)| self.read(row))
+        let rows = self.words().len() / self.width.max(1);
+        (0..rows).filter(|row| self.is_there(*row)).map(|row| self.read(row))
     }
 
     #[inline]
     fn put(&mut self, at: usize, words: impl Iterator<Item = u64>) {
         if self.width == 1 {
-            self.words.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+            self.own.iter_mut().zip(words).for_each(|(place, word)| *place = word);
         } else {
-            let places = self.words.chunks_exact_mut(self.width.max(1));
+            let places = self.own.chunks_exact_mut(self.width.max(1));
             places.zip(words).for_each(|(places, word)| places[at] = word);
         }
     }
@@ -169,10 +203,9 @@ impl Column {
     }
 
     fn texts<'a>(&mut self, at: usize, value: impl Fn(usize) -> &'a [u8], strings: &mut Strings) {
-        for (row, is_there) in self.is_there.iter().enumerate() {
-            if *is_there {
-                self.words[row * self.width + at] = strings.intern(value(row));
-            }
+        let rows = self.own.len() / self.width.max(1);
+        for row in (0..rows).filter(|row| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row))) {
+            self.own[row * self.width + at] = strings.intern(value(row));
         }
     }
 
@@ -184,9 +217,9 @@ impl Column {
             match value {
                 Ok(value) => {
                     let place = row * self.width + at;
-                    self.words[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
+                    self.own[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
                 }
-                Err(reason) if self.is_there[row] => self.is_wrong(row, reason),
+                Err(reason) if self.is_there(row) => self.is_wrong(row, reason),
                 Err(_) => {}
             }
         }
@@ -198,6 +231,17 @@ impl Column {
             self.wrong = Some((row, reason));
         }
     }
+}
+
+/// The values of a column, if each is a word as it is.
+fn words_of(array: &ArrayRef) -> Option<ScalarBuffer<u64>> {
+    let words = match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().inner(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().inner(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().values().inner(),
+        _ => return None,
+    };
+    Some(ScalarBuffer::from(words.clone()))
 }
 
 /// How many words a value takes: as many as [`layout::width`](super::layout::width) says of its type.

@@ -89,11 +89,11 @@ impl Index {
     }
 
     /// Enters a slot without links; whether the table has moved.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, slot: u32, spot: Spot, slab: &mut SlabMut<'_>) -> bool {
         let head = match spot.first {
-            Ok(head) => head,
             Err(place) => return self.heads.insert(spot.half, place, slot),
+            Ok(head) => head,
         };
         self.heads.replace(spot.half, head, slot);
         *slab.word_mut(slot, self.link) = (u64::from(head) + 1) << 32;

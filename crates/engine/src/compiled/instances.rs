@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::index::{Index, Spot};
+use super::recent::Recent;
 use super::table::{Half, Table};
-use super::tally::{RECENT, recent};
 use super::words::{copy, same};
 
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
@@ -45,9 +45,9 @@ pub(super) struct Instances {
     /// Whether slots or tables have moved in memory since somebody asked.
     #[serde(skip)]
     has_moved: bool,
-    /// Slots, plus one, that somebody tried to spawn again, by [`recent`](super::tally::recent).
+    /// Slots, plus one, that somebody tried to spawn again, by their parameters.
     #[serde(skip)]
-    recent: [u32; RECENT],
+    recent: Recent,
 }
 
 /// A stream of a family: where in a slot its words are, and how many values it remembers.
@@ -114,7 +114,7 @@ impl Instances {
             selective: (!indexes.is_empty()).then_some(0),
             table: Table::default(),
             has_moved: true,
-            recent: [0; RECENT],
+            recent: Recent::default(),
         }
     }
 
@@ -152,7 +152,7 @@ impl Instances {
 
     /// Where the numbers of recent slots are in memory.
     pub(super) fn recent_address(&mut self) -> usize {
-        self.recent.as_mut_ptr().expose_provenance()
+        self.recent.address()
     }
 
     /// How many slots there are, free ones included.
@@ -198,7 +198,7 @@ impl Instances {
     pub(super) fn spawn(&mut self, key: &[u64]) -> Option<u32> {
         let spot = self.spot(key);
         if let Some(slot) = self.find_at(spot, key) {
-            self.recent[recent(key)] = slot + 1;
+            self.recent.remember(key, slot + 1);
             return None;
         }
         let slot = match self.free.pop() {
@@ -256,8 +256,19 @@ impl Instances {
         slots.find(|slot| same(self.params(*slot), key))
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, slot: u32, spot: Spot) {
+        match (self.selective, self.indexes.as_mut_slice()) {
+            // Most often nobody else has the same words.
+            (Some(_), [index]) if spot.first.is_err() => {
+                let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
+                self.has_moved |= index.insert(slot, spot, &mut slab);
+            }
+            _ => self.enter_everywhere(slot, spot),
+        }
+    }
+
+    fn enter_everywhere(&mut self, slot: u32, spot: Spot) {
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         let mut is_selective = true;
         for (number, index) in self.indexes.iter_mut().enumerate() {

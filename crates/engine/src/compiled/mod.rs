@@ -39,6 +39,7 @@ mod machine;
 mod native;
 mod notify;
 mod plan;
+mod recent;
 mod scalar;
 mod show;
 mod slow;

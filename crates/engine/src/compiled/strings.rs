@@ -6,6 +6,8 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::{Deserialize, Serialize};
 
+use super::recent::Recent;
+
 /// The strings that are in use.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Strings {
@@ -20,10 +22,8 @@ pub(super) struct Strings {
     hasher: DefaultHashBuilder,
     /// Numbers that were given lately, by what is easily seen of their strings.
     #[serde(skip)]
-    recent: [u32; RECENT],
+    recent: Recent,
 }
-
-const RECENT: usize = 32;
 
 /// The strings alone: the table beside them is another one in every process.
 impl fmt::Debug for Strings {
@@ -42,12 +42,12 @@ impl Strings {
             [first, .., last] => usize::from(*first) + 3 * usize::from(*last) + bytes.len(),
             [only] => usize::from(*only),
         };
-        let recent = self.recent[look % RECENT];
+        let recent = self.recent.at(look);
         if self.stored.get(recent as usize).is_some_and(|stored| stored.as_deref() == Some(bytes)) {
             return u64::from(recent);
         }
         let number = self.look_up(bytes);
-        self.recent[look % RECENT] = number;
+        self.recent.set(look, number);
         u64::from(number)
     }
 

@@ -78,7 +78,7 @@ impl Table {
     }
 
     /// Enters a number at the place where it belongs; whether the table has moved.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, half: Half, Place(place): Place, number: u32) -> bool {
         self.used += 1;
         if self.used > self.room() {

@@ -8,6 +8,7 @@ use super::extreme::{NOBODY, Order};
 use super::fault::Fault;
 use super::kept::Kept;
 use super::layout::Leaf;
+use super::recent::Recent;
 use super::scalar::{Scalar, number};
 use super::words::{copy, hash, same};
 
@@ -84,9 +85,6 @@ pub(super) const MANY: usize = 1;
 pub(super) const RANKS: usize = 2;
 pub(super) const FEW_RANKS: usize = 8;
 
-/// How many groups are remembered by a few bits of their keys.
-pub(super) const RECENT: usize = 16;
-
 /// The groups of a tally.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Tally {
@@ -106,9 +104,9 @@ pub(super) struct Tally {
     places: Vec<u32>,
     #[serde(skip)]
     table: HashTable<u32>,
-    /// Groups that somebody has looked for, by [`recent`].
+    /// Groups that somebody has looked for, by their keys.
     #[serde(skip)]
-    recent: [u32; RECENT],
+    recent: Recent,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -116,11 +114,6 @@ struct Beside {
     kept: Vec<Kept>,
     free_places: Vec<u32>,
     next_place: u32,
-}
-
-/// By what a key is remembered.
-pub(super) fn recent(key: &[u64]) -> usize {
-    key.iter().fold(0_u64, |sum, word| sum.wrapping_mul(3).wrapping_add(*word)) as usize % RECENT
 }
 
 impl Tally {
@@ -145,7 +138,7 @@ impl Tally {
             free: Vec::new(),
             places: Vec::new(),
             table: HashTable::new(),
-            recent: [0; RECENT],
+            recent: Recent::default(),
         }
     }
 
@@ -166,7 +159,7 @@ impl Tally {
 
     /// Where the numbers of recent groups are in memory.
     pub(super) fn recent_address(&mut self) -> usize {
-        self.recent.as_mut_ptr().expose_provenance()
+        self.recent.address()
     }
 
     /// Where the places of instances in their groups are in memory, until there are more.
@@ -176,7 +169,8 @@ impl Tally {
 
     /// Lets a group be found by its key without looking.
     pub(super) fn remember(&mut self, group: usize) {
-        self.recent[recent(self.key(group))] = group as u32;
+        let key = &self.words[group * self.stride + KEY..][..self.key_width];
+        self.recent.remember(key, group as u32);
     }
 
     fn groups(&self) -> usize {

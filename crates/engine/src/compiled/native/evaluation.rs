@@ -193,6 +193,14 @@ impl<'e> Scribe<'e, '_> {
 
     /// Who reads a measure of a group must look again, if it has changed.
     fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
+        if let Some(is_other) = is_other
+            && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
+        {
+            // Whether an extreme has changed is anybody's guess: better no branch.
+            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
+            watchers.iter().for_each(|watch| self.mark_all_if(is_other, watch));
+            return;
+        }
         let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
         match is_other {
             Some(is_other) => self.writer.builder.ins().brif(is_other, mark, &[], done, &[]),
@@ -217,6 +225,14 @@ impl<'e> Scribe<'e, '_> {
         }
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
+    }
+
+    fn mark_all_if(&mut self, is_other: Value, watch: &Watch) {
+        let Watch::All(reader) = watch else { return };
+        let at = dirty(*reader) + offset_of!(Dirty, all);
+        let before = self.writer.load(I8, self.writer.streams, at);
+        let now = self.writer.builder.ins().bor(before, is_other);
+        self.writer.store(now, self.writer.streams, at);
     }
 
     /// The instance that reads a group must look again. Its slot is kept with the group, at a place, or else found by

@@ -10,7 +10,8 @@ use super::super::code::Slot;
 use super::super::extreme::Order;
 use super::super::lane::Feed;
 use super::super::layout::Leaf;
-use super::super::tally::{FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, RECENT, Tally, USED};
+use super::super::recent::{FACTOR, RECENT};
+use super::super::tally::{FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, Tally, USED};
 use super::program::{Instance, Writer};
 use super::{Context, calls};
 
@@ -199,12 +200,12 @@ impl<'p> Writer<'p, '_> {
         self.builder.ins().jump(found, &[words.into()]);
     }
 
-    /// Where among recent numbers that of a key is: see [`recent`](super::super::tally::recent).
+    /// Where among recent numbers that of a key is: see [`Recent`](super::super::recent::Recent).
     pub(super) fn recent(&mut self, key: &[Value]) -> Value {
         let mut sum = self.number(0);
         for word in key {
-            let triple = self.builder.ins().imul_imm(sum, 3);
-            sum = self.builder.ins().iadd(triple, *word);
+            let sum_of_others = self.builder.ins().imul_imm(sum, FACTOR.cast_signed());
+            sum = self.builder.ins().iadd(sum_of_others, *word);
         }
         let at = self.builder.ins().band_imm(sum, RECENT as i64 - 1);
         self.builder.ins().imul_imm(at, 4)

@@ -23,6 +23,7 @@ mod memory;
 mod program;
 mod reaction;
 
+use super::columns::Column;
 use super::instant::Evaluator;
 use super::state::{FamilyState, StreamState};
 use super::table::Table;
@@ -87,7 +88,7 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.inputs_moved) {
             places.inputs.clear();
-            places.inputs.extend(arrived.columns.iter_mut().map(|column| column.address()));
+            places.inputs.extend(arrived.columns.iter().map(Column::address));
         }
         if std::mem::take(&mut places.slots_moved) {
             places.slots.clear();
