@@ -49,6 +49,13 @@ impl Arrived {
         self.wrong = None;
     }
 
+    /// The word of an input in a row, if there is such a row and it has one.
+    #[inline(always)]
+    pub(super) fn word(&self, input: usize, row: usize) -> Option<u64> {
+        let is_there = self.present.get(row).is_some_and(|present| present >> input & 1 != 0);
+        is_there.then(|| self.columns[input].words()[row])
+    }
+
     /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
     #[inline]
     pub(super) fn wrong_at(&self, row: usize) -> Option<(usize, &str)> {

@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ahead::fetch;
 use super::index::{Index, Spot};
+use super::plan::Route;
 use super::recent::Recent;
 use super::table::{Half, Table};
 use super::words::{copy, same};
@@ -191,6 +193,35 @@ impl Instances {
 
     pub(super) fn next(&self, index: usize, slot: u32) -> Option<u32> {
         self.indexes[index].next(slot, self.slab())
+    }
+
+    /// Whether there are so many that they are not at hand.
+    #[inline(always)]
+    pub(super) fn are_many(&self) -> bool {
+        const MANY: usize = 1 << 14;
+        self.live > MANY
+    }
+
+    /// Has what leads to the instances with a word fetched from memory.
+    #[inline]
+    pub(super) fn fetch_entry(&self, route: Route, word: u64) {
+        self.table_of(route).fetch(Half::of(std::iter::once(word)));
+    }
+
+    /// Has the first of them fetched itself, once that is there.
+    #[inline]
+    pub(super) fn fetch_slot(&self, route: Route, word: u64) {
+        if let Some(slot) = self.table_of(route).guess(Half::of(std::iter::once(word))) {
+            fetch(&self.words[slot as usize * self.stride]);
+        }
+    }
+
+    #[inline(always)]
+    fn table_of(&self, route: Route) -> &Table {
+        match route {
+            Route::Lookup => &self.table,
+            Route::Index(index) => self.indexes[index].table(),
+        }
     }
 
     /// A new instance; `None` if there is one with these parameters.

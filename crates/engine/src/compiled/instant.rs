@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::ahead::{Ahead, ahead};
 use super::code::{Activation, Slot};
 use super::columns::Arrived;
 use super::counter::keep_count;
@@ -69,6 +70,8 @@ pub(super) struct Evaluator {
     pub(super) now: usize,
     /// After how many events of a kind it gets machine code.
     pub(super) often: u32,
+    /// Where inputs will be looked for.
+    ahead: Vec<Ahead>,
     /// Where machine code finds things, ...
     pub(super) places: Places,
     /// ... and why it failed.
@@ -163,6 +166,7 @@ impl Evaluator {
             kinds_by_inputs: HashMap::new(),
             now: 0,
             often: OFTEN,
+            ahead: ahead(&plan),
             places: Places::default(),
             failed: None,
             fresh: Vec::new(),
@@ -279,6 +283,9 @@ impl Evaluator {
             self.find_kind(present);
         }
         let entry = self.kinds[self.now].reaction.as_ref()?.entry();
+        for ahead in &self.ahead {
+            ahead.fetch(&self.arrived, &self.state.families, row);
+        }
         self.start_instant(now);
         self.state.present = present;
         Some(self.react(entry, row))

@@ -14,6 +14,7 @@
 //! - Between instants only inputs and streams without instances have a meaning in the frame.
 //! - After an error the state is in the middle of an instant: nothing but `restore` may follow.
 
+mod ahead;
 mod clock;
 mod code;
 mod columns;

@@ -3,6 +3,7 @@
 //! A table of our own, because machine code looks into it: a number and half a hash are one word, an entry is at the
 //! first free place from the one on that its hash says, and growing needs nothing but the table itself.
 
+use super::ahead::fetch;
 use super::words::hash_of;
 
 /// Half the hash of words.
@@ -75,6 +76,19 @@ impl Table {
             }
             place = (place + 1) & (entries.len() - 1);
         }
+    }
+
+    /// Has the place fetched from memory where something would be looked for first.
+    #[inline(always)]
+    pub(super) fn fetch(&self, half: Half) {
+        fetch(&self.entries[self.home(half)]);
+    }
+
+    /// The number at the place where something would be looked for first, if it is likely to be the one.
+    #[inline(always)]
+    pub(super) fn guess(&self, half: Half) -> Option<u32> {
+        let entry = self.entries[self.home(half)];
+        (entry != 0 && half_of(entry) == half).then(|| number_of(entry))
     }
 
     /// Enters a number at the place where it belongs; whether the table has moved.
