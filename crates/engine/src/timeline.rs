@@ -29,6 +29,13 @@ impl Timeline {
         Ok(before)
     }
 
+    /// Whether a row with a time is not too late, and comes before what is due at some time since the start of the clock.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, time: i64, due: u64) -> bool {
+        let since_start = time.wrapping_sub(self.start.0).cast_unsigned();
+        time > self.start.0 && time > self.evaluated.0 && since_start <= due
+    }
+
     /// Everything up to and at a time has been evaluated.
     pub(crate) fn reach(&mut self, time: Time) {
         self.evaluated = self.evaluated.max(time);

@@ -90,7 +90,14 @@ pub(crate) fn json_float(out: &mut String, value: f64) {
 }
 
 pub(crate) fn json_text(out: &mut String, text: &str) {
-    let _ = write!(out, "{}", serde_json::Value::from(text));
+    // Most texts stand for themselves.
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        let _ = write!(out, "{}", serde_json::Value::from(text));
+    }
 }
 
 /// Calls `then` with the value as verdicts carry it.
@@ -105,5 +112,21 @@ pub(crate) fn with_verdict_value<T>(value: &Value, then: impl FnOnce(fairstream_
         Value::Tuple(values) => then(Out::Json(&instance(values))),
         Value::None => then(Out::Json("null")),
         Value::Bytes(_) | Value::Decimal(_) => then(Out::Text(&value.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn texts_are_as_json_has_them(text in "[\\x00-\\x7f\u{e4}\u{2028}\"\\\\]{0,12}") {
+            let mut written = String::new();
+            json_text(&mut written, &text);
+            prop_assert_eq!(written, serde_json::Value::from(text).to_string());
+        }
     }
 }

@@ -38,13 +38,15 @@ pub(super) fn ahead(plan: &Plan) -> Vec<Ahead> {
 }
 
 impl Ahead {
+    /// Whether there are so many instances that what leads to them is not at hand.
+    pub(super) fn is_worth_it(&self, families: &[FamilyState]) -> bool {
+        families[self.family].instances.are_many()
+    }
+
     /// Fetches what rows after this one will need.
     #[inline]
     pub(super) fn fetch(&self, arrived: &Arrived, families: &[FamilyState], row: usize) {
         let instances = &families[self.family].instances;
-        if !instances.are_many() {
-            return;
-        }
         if let Some(word) = arrived.word(self.input, row + FAR) {
             instances.fetch_entry(self.route, word);
         }

@@ -56,6 +56,11 @@ impl Arrived {
         is_there.then(|| self.columns[input].words()[row])
     }
 
+    /// The first row with which something is wrong.
+    pub(super) fn first_wrong(&self) -> Option<usize> {
+        self.wrong.as_ref().map(|(row, _, _)| *row)
+    }
+
     /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
     #[inline]
     pub(super) fn wrong_at(&self, row: usize) -> Option<(usize, &str)> {

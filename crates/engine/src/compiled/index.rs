@@ -34,6 +34,10 @@ impl Index {
         &self.heads
     }
 
+    pub(super) fn table_mut(&mut self) -> &mut Table {
+        &mut self.heads
+    }
+
     pub(super) fn link(&self) -> usize {
         self.link
     }

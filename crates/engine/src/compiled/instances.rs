@@ -34,10 +34,8 @@ pub(super) struct Instances {
     params: usize,
     stride: usize,
     words: Vec<u64>,
-    slots: u32,
     free: Vec<u32>,
-    spawned: u64,
-    live: usize,
+    census: Census,
     indexes: Vec<Index>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
     #[serde(skip)]
@@ -50,6 +48,21 @@ pub(super) struct Instances {
     /// Slots, plus one, that somebody tried to spawn again, by their parameters.
     #[serde(skip)]
     recent: Recent,
+}
+
+/// How many there are. Machine code counts, too.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[repr(C)]
+pub(super) struct Census {
+    /// How often one was spawned.
+    pub(super) spawned: u64,
+    pub(super) live: u64,
+    /// How many slots there are, free ones included, ...
+    pub(super) slots: u64,
+    /// ... and how many there is room for.
+    pub(super) room: u64,
+    /// Not 0 if all that leads to a slot is one entry in one table: that of the only index, or of all parameters.
+    pub(super) is_plain: u64,
 }
 
 /// A stream of a family: where in a slot its words are, and how many values it remembers.
@@ -108,10 +121,8 @@ impl Instances {
             params,
             stride: stride + indexes.len(),
             words: Vec::new(),
-            slots: 0,
             free: Vec::new(),
-            spawned: 0,
-            live: 0,
+            census: Census { is_plain: u64::from(indexes.len() <= 1), ..Census::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
             table: Table::default(),
@@ -121,7 +132,7 @@ impl Instances {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.live
+        self.census.live as usize
     }
 
     /// What a slot takes, with its entries in the table or the indexes.
@@ -137,8 +148,13 @@ impl Instances {
     }
 
     /// The table of all parameters, and those of the indexes after it.
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
-        std::iter::once(&self.table).chain(self.indexes.iter().map(Index::table))
+    pub(super) fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
+        std::iter::once(&mut self.table).chain(self.indexes.iter_mut().map(Index::table_mut))
+    }
+
+    /// Where in memory it says how many there are.
+    pub(super) fn census_address(&mut self) -> usize {
+        (&raw mut self.census).expose_provenance()
     }
 
     /// Where in a slot the link of an index is; its upper half is 0 if no slot follows.
@@ -159,7 +175,7 @@ impl Instances {
 
     /// How many slots there are, free ones included.
     pub(super) fn slots(&self) -> u32 {
-        self.slots
+        self.census.slots as u32
     }
 
     #[inline]
@@ -174,12 +190,12 @@ impl Instances {
     #[inline(always)]
     pub(super) fn find_word(&self, word: u64) -> Option<u32> {
         let (words, stride) = (self.words.as_slice(), self.stride);
-        if self.slots <= FEW {
+        if self.slots() <= FEW {
             let is_it = |slot: &u32| {
                 let from = *slot as usize * stride;
                 words[from + PARAMS] == word && words[from + BORN] != 0
             };
-            return (0..self.slots).find(is_it);
+            return (0..self.slots()).find(is_it);
         }
         let half = Half::of(std::iter::once(word));
         self.table.find(half, |slot| words[slot as usize * stride + PARAMS] == word)
@@ -198,8 +214,8 @@ impl Instances {
     /// Whether there are so many that they are not at hand.
     #[inline(always)]
     pub(super) fn are_many(&self) -> bool {
-        const MANY: usize = 1 << 14;
-        self.live > MANY
+        const MANY: u64 = 1 << 16;
+        self.census.live > MANY
     }
 
     /// Has what leads to the instances with a word fetched from memory.
@@ -238,18 +254,18 @@ impl Instances {
                 slot
             }
             None => {
-                let slot = self.slots;
-                self.slots += 1;
-                if self.words.len() < self.slots as usize * self.stride {
+                let slot = self.slots();
+                self.census.slots += 1;
+                if self.census.slots > self.census.room {
                     self.add_slots();
                 }
                 slot
             }
         };
-        self.spawned += 1;
-        self.live += 1;
+        self.census.spawned += 1;
+        self.census.live += 1;
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
-        words[BORN] = self.spawned;
+        words[BORN] = self.census.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
         self.enter(slot, spot);
         Some(slot)
@@ -263,7 +279,7 @@ impl Instances {
         self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
         self.words[slot as usize * self.stride + BORN] = 0;
         self.free.push(slot);
-        self.live -= 1;
+        self.census.live -= 1;
     }
 
     /// Where a key belongs in the selective index, or else in the table.
@@ -325,6 +341,7 @@ impl Instances {
     fn add_slots(&mut self) {
         const AT_ONCE: usize = 32;
         self.words.resize(self.words.len() + AT_ONCE * self.stride, 0);
+        self.census.room += AT_ONCE as u64;
         self.has_moved = true;
     }
 
@@ -340,7 +357,8 @@ impl Instances {
             }
             return;
         }
-        for slot in 0..self.slots {
+        self.census.is_plain = u64::from(self.indexes.is_empty());
+        for slot in 0..self.slots() {
             let spot = self.spot(self.params(slot));
             if let (true, Err(place)) = (self.is_live(slot), spot.first) {
                 self.table.insert(spot.half, place, slot);
@@ -353,6 +371,7 @@ impl Instances {
     pub(super) fn index(&mut self) {
         self.table = Table::default();
         self.selective = (!self.indexes.is_empty()).then_some(0);
+        self.census.is_plain = u64::from(self.indexes.len() <= 1);
         self.has_moved = true;
         let mut slots: Vec<u32> = self.live_slots().collect();
         slots.sort_unstable_by_key(|slot| self.born(*slot));

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::instances::flag;
 use super::lane::Lane;
 use super::machine::Failure;
-use super::native::{OFTEN, Places, Reaction};
+use super::native::{Entry, OFTEN, Places, Reaction};
 use super::notify::{Changed, notify};
 use super::plan::{Pacing, Plan, StreamPlan, Task};
 use super::state::{State, WHOLE};
@@ -71,7 +71,7 @@ pub(super) struct Evaluator {
     /// After how many events of a kind it gets machine code.
     pub(super) often: u32,
     /// Where inputs will be looked for.
-    ahead: Vec<Ahead>,
+    pub(super) ahead: Vec<Ahead>,
     /// Where machine code finds things, ...
     pub(super) places: Places,
     /// ... and why it failed.
@@ -275,23 +275,15 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Everything that a row of the batch leads to, if there is machine code for that.
-    #[inline]
-    pub(super) fn react_to(&mut self, row: usize, now: u64) -> Option<Result<(), Box<Failed>>> {
-        let present = self.arrived.present[row];
+    /// Machine code for events with these inputs, if there is any.
+    pub(super) fn entry(&mut self, present: u128) -> Option<Entry> {
         if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
             self.find_kind(present);
         }
-        let entry = self.kinds[self.now].reaction.as_ref()?.entry();
-        for ahead in &self.ahead {
-            ahead.fetch(&self.arrived, &self.state.families, row);
-        }
-        self.start_instant(now);
-        self.state.present = present;
-        Some(self.react(entry, row))
+        self.kinds[self.now].reaction.as_ref().map(Reaction::entry)
     }
 
-    /// Everything that a row of the batch leads to, without.
+    /// Everything that a row of the batch leads to, without machine code.
     pub(super) fn event(&mut self, row: usize) -> Result<(), Box<Failed>> {
         let present = self.arrived.present[row];
         self.state.present = present;

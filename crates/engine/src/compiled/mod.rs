@@ -124,39 +124,54 @@ impl CompiledEngine {
         Ok(())
     }
 
-    fn event(&mut self, index: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        let bad = |column: Option<String>, reason: String| EngineError::Event { index, column, reason };
-        if !self.is_next(time) {
-            let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
-            self.run_clock(before, Some(index), out)?;
-        }
-        if let Some((input, reason)) = self.evaluator.arrived.wrong_at(index) {
-            return Err(bad(Some(self.wanted[input].name.clone()), reason.to_owned()));
-        }
-        self.timeline.reach(Time(time.0.saturating_sub(1)));
-        let now = self.timeline.since_start(time);
-        let done = match self.evaluator.react_to(index, now) {
-            Some(done) => done,
-            None => {
-                self.evaluator.start_instant(now);
-                self.evaluator.event(index)
+    /// Evaluates the rows of a batch, each after what is due before it.
+    fn rows(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+        let mut row = 0;
+        while row < events.len() {
+            let begun = row;
+            self.react(&mut row, events)?;
+            if row == begun {
+                self.run_clock_before(row, events.time(row), out)?;
+                self.react(&mut row, events)?;
             }
-        };
-        done.map_err(|failed| bad(None, self.reason(&failed)))?;
+            if row == begun {
+                self.evaluator.start_instant(self.timeline.since_start(events.time(row)));
+                self.evaluator.event(row).map_err(|failed| self.bad_row(row, &failed))?;
+                row += 1;
+            }
+            self.end_row(row - 1, events.time(row - 1), out)?;
+        }
+        Ok(())
+    }
+
+    /// Evaluates rows by machine code, as far as that can be.
+    fn react(&mut self, row: &mut usize, events: &EventBatch) -> Result<(), EngineError> {
+        let done = self.evaluator.react(row, &events.times, &mut self.timeline);
+        done.map_err(|failed| self.bad_row(*row, &failed))
+    }
+
+    /// Evaluates what is due before a row, and sees to it that the row can be evaluated.
+    fn run_clock_before(&mut self, row: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+        let bad = |column: Option<String>, reason: String| EngineError::Event { index: row, column, reason };
+        let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
+        self.run_clock(before, Some(row), out)?;
+        match self.evaluator.arrived.wrong_at(row) {
+            Some((input, reason)) => Err(bad(Some(self.wanted[input].name.clone()), reason.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells of a row, if there is something to tell.
+    fn end_row(&mut self, index: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
         if self.evaluator.is_quiet() {
             return Ok(());
         }
         self.evaluator.write(time, out)?;
-        self.evaluator.end_instant().map_err(|failed| bad(None, self.reason(&failed)))
+        self.evaluator.end_instant().map_err(|failed| self.bad_row(index, &failed))
     }
 
-    /// Whether a row with this time can be evaluated at once: it is not too late, and nothing is due before it.
-    #[inline(always)]
-    fn is_next(&self, time: Time) -> bool {
-        let Timeline { start, evaluated } = self.timeline;
-        time > start
-            && time > evaluated
-            && time.0.wrapping_sub(start.0).cast_unsigned() <= self.evaluator.quiet_until
+    fn bad_row(&self, index: usize, failed: &Failed) -> EngineError {
+        EngineError::Event { index, column: None, reason: self.reason(failed) }
     }
 
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
@@ -217,7 +232,7 @@ impl Engine for CompiledEngine {
         let Evaluator { arrived, state, .. } = &mut self.evaluator;
         arrived.decode(events.rows.columns(), events.len(), &mut state.strings);
         self.evaluator.places.inputs_moved = true;
-        let done = (0..events.len()).try_for_each(|index| self.event(index, events.time(index), out));
+        let done = self.rows(events, out);
         self.evaluator.arrived.clear();
         done?;
         self.evaluator.tidy();

@@ -28,22 +28,40 @@ pub(super) struct Table {
     entries: Vec<u64>,
     /// How many of the 32 bits of a half hash are not part of its place.
     shift: u32,
-    used: usize,
+    fill: Fill,
+}
+
+/// How full a table is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Fill {
+    pub(super) used: usize,
+    /// How many entries it can have before looking for one takes long.
+    pub(super) room: usize,
+}
+
+impl Fill {
+    fn new(used: usize, places: usize) -> Fill {
+        Fill { used, room: places / 8 * 5 }
+    }
 }
 
 const SMALLEST: u32 = 3;
 
 impl Default for Table {
     fn default() -> Table {
-        Table { entries: vec![0; 1 << SMALLEST], shift: 32 - SMALLEST, used: 0 }
+        let places = 1 << SMALLEST;
+        Table { entries: vec![0; places], shift: 32 - SMALLEST, fill: Fill::new(0, places) }
     }
 }
 
 impl Table {
-    /// For machine code, until something is inserted: where its entries are in memory, by how many bits a half hash is
-    /// shifted for a place among them, and the last place.
-    pub(super) fn layout(&self) -> [usize; 3] {
-        [self.entries.as_ptr().expose_provenance(), self.shift as usize, self.entries.len() - 1]
+    /// For machine code, until it grows: where its entries are in memory, by how many bits a half hash is shifted for a
+    /// place among them, the last place, and where it says how full it is.
+    pub(super) fn layout(&mut self) -> [usize; 4] {
+        let entries = self.entries.as_mut_ptr().expose_provenance();
+        let fill = (&raw mut self.fill).expose_provenance();
+        [entries, self.shift as usize, self.entries.len() - 1, fill]
     }
 
     #[inline(always)]
@@ -94,20 +112,14 @@ impl Table {
     /// Enters a number at the place where it belongs; whether the table has moved.
     #[inline(always)]
     pub(super) fn insert(&mut self, half: Half, Place(place): Place, number: u32) -> bool {
-        self.used += 1;
-        if self.used > self.room() {
+        self.fill.used += 1;
+        if self.fill.used > self.fill.room {
             self.grow();
             self.put(half, number);
             return true;
         }
         self.entries[place] = entry(half, number);
         false
-    }
-
-    /// How many entries it can have before looking for one takes long.
-    #[inline(always)]
-    fn room(&self) -> usize {
-        self.entries.len() / 8 * 5
     }
 
     #[inline(always)]
@@ -121,6 +133,7 @@ impl Table {
         let larger = vec![0; self.entries.len() * 2];
         let entries = std::mem::replace(&mut self.entries, larger);
         self.shift -= 1;
+        self.fill = Fill::new(self.fill.used, self.entries.len());
         for entry in entries.into_iter().filter(|entry| *entry != 0) {
             self.put(half_of(entry), number_of(entry));
         }
@@ -135,7 +148,7 @@ impl Table {
 
     pub(super) fn remove(&mut self, half: Half, number: u32) {
         let Some(mut free) = self.place(half, number) else { return };
-        self.used -= 1;
+        self.fill.used -= 1;
         // Who is behind the free place and would have liked it, or one before it, moves up.
         let mut place = self.after(free);
         while self.entries[place] != 0 {
@@ -231,7 +244,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                prop_assert_eq!(table.used, known.len());
+                prop_assert_eq!(table.fill.used, known.len());
                 for number in 0..40 {
                     let half = known.get(&number);
                     let found = table.find(Half(half.copied().unwrap_or(7)), |other| other == number);

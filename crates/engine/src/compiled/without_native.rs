@@ -3,8 +3,11 @@
 use std::convert::Infallible;
 
 use super::instant::{Evaluator, Failed, Step};
+use crate::timeline::Timeline;
 
 pub(super) const OFTEN: u32 = u32::MAX;
+
+pub(super) type Entry = Infallible;
 
 pub(super) struct Reaction(Infallible);
 
@@ -13,7 +16,7 @@ impl Reaction {
         None
     }
 
-    pub(super) fn entry(&self) -> Infallible {
+    pub(super) fn entry(&self) -> Entry {
         self.0
     }
 }
@@ -27,7 +30,8 @@ pub(super) struct Places {
 }
 
 impl Evaluator {
-    pub(super) fn react(&mut self, entry: Infallible, _: usize) -> Result<(), Box<Failed>> {
-        match entry {}
+    /// Evaluates no row.
+    pub(super) fn react(&mut self, _: &mut usize, _: &[i64], _: &mut Timeline) -> Result<(), Box<Failed>> {
+        Ok(())
     }
 }

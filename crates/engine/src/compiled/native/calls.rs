@@ -55,22 +55,6 @@ pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -
     slot.map_or(0, |slot| u64::from(slot) + 1)
 }
 
-/// The same where nothing follows from a new slot that machine code does not do.
-pub(super) unsafe extern "sysv64" fn spawn_only(context: *mut Context, family: u64) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let plan = &evaluator.plan.families[family as usize];
-    let Some(spawn) = &plan.spawn else { return 0 };
-    let instances = &mut evaluator.state.families[family as usize].instances;
-    let slot = instances.spawn(&evaluator.state.frame[spawn.key as usize..][..plan.param_width]);
-    if instances.has_moved() {
-        evaluator.places.slots_moved = true;
-        // SAFETY: as the module says.
-        unsafe { (*context).renew(evaluator) };
-    }
-    slot.map_or(0, |slot| u64::from(slot) + 1)
-}
-
 /// An input has a value, to be remembered beside others or counted in a window.
 pub(super) unsafe extern "sysv64" fn accept(context: *mut Context, input: u64) -> u64 {
     // SAFETY: as the module says.

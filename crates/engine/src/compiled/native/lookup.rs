@@ -7,9 +7,10 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::super::code::Slot;
-use super::super::instances::{BORN, PARAMS};
+use super::super::instances::{BORN, Census, PARAMS};
 use super::super::instant::Evaluator;
 use super::super::plan::{Pacing, Route};
+use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
 use super::program::{Instance, Run};
 use super::reaction::Scribe;
@@ -21,6 +22,13 @@ pub(super) struct Outcome {
     pub(super) one: Block,
     pub(super) none: Block,
     pub(super) several: Block,
+}
+
+/// Where the entry of an instance belongs that is not there.
+struct Vacancy {
+    half: Value,
+    /// In memory.
+    at: Value,
 }
 
 impl Scribe<'_, '_> {
@@ -58,19 +66,23 @@ impl Scribe<'_, '_> {
             self.writer.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]);
             self.writer.builder.switch_to_block(look);
         }
-        let families = &self.evaluator.plan.families[..family];
-        let table = families.iter().map(|family| family.indexes.len() + 1).sum::<usize>() + number;
-        self.probe((family, table), &key, link, to);
+        self.probe((family, self.table(family) + number), &key, link, to);
     }
 
-    /// Looks from place to place in a table, as [`Table::find`](super::super::table::Table::find) does.
+    /// The number of the first table of a family: that of all parameters.
+    fn table(&self, family: usize) -> usize {
+        self.evaluator.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
+    }
+
+    /// Looks from place to place in a table, as [`Table::look`](super::super::table::Table::look) does. Where the entry
+    /// would be is of use only if there is none.
     fn probe(
         &mut self,
         (family, table): (usize, usize),
         key: &[(usize, Value)],
         link: Option<usize>,
         to: Outcome,
-    ) {
+    ) -> Vacancy {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.writer.builder.create_block());
         let half = self.half_hash(key);
         let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
@@ -113,6 +125,7 @@ impl Scribe<'_, '_> {
                 self.writer.builder.ins().brif(after, to.several, &[], to.one, &[slot.into()])
             }
         };
+        Vacancy { half, at }
     }
 
     /// Whether an instance has these words at the places of its parameters.
@@ -166,34 +179,96 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(done, &[nobody]);
         let slot = self.writer.builder.append_block_param(done, I64);
         self.writer.builder.switch_to_block(look);
+        let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
+        let key: Vec<Value> = key.collect();
         if plan.is_parameterised && plan.close.is_none() {
-            let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
-            let key: Vec<Value> = key.collect();
-            self.find_recent(family, &key, done, call);
+            let missing = self.writer.builder.create_block();
+            self.find_recent(family, &key, done, missing);
+            self.writer.builder.switch_to_block(missing);
+        }
+        if self.evaluator.spawns_simply(family) {
+            self.spawn_here(family, &key, done, call);
         } else {
             self.writer.builder.ins().jump(call, &[]);
         }
         self.writer.builder.switch_to_block(call);
-        if self.evaluator.spawns_simply(family) {
-            let born = self.writer.builder.create_block();
-            let slot = self.writer.call(calls::spawn_only as *const u8, &[family as u64]);
-            self.writer.builder.ins().brif(slot, born, &[], done, &[slot.into()]);
-            self.writer.builder.switch_to_block(born);
-            let number = self.writer.builder.ins().iadd_imm(slot, -1);
-            let instance = self.instance(family, number);
-            for member in &plan.members {
-                let stream = &self.evaluator.plan.streams[*member];
-                if stream.eval.remembers || stream.eval.guard.is_some() {
-                    self.mark_slot(*member, stream.member.state(), instance);
-                }
-            }
-            self.writer.builder.ins().jump(done, &[slot.into()]);
-        } else {
-            let slot = self.writer.call(calls::spawn as *const u8, &[family as u64]);
-            self.writer.builder.ins().jump(done, &[slot.into()]);
-        }
+        let called = self.writer.call(calls::spawn as *const u8, &[family as u64]);
+        self.writer.builder.ins().jump(done, &[called.into()]);
         self.writer.builder.switch_to_block(done);
         self.spawned[family] = plan.is_parameterised.then_some(slot);
+    }
+
+    /// Spawns an instance without a call, if there is room for it and it has an entry to itself. Goes to `done` with its
+    /// slot, plus one.
+    fn spawn_here(&mut self, family: usize, key: &[Value], done: Block, otherwise: Block) {
+        let plan = &self.evaluator.plan.families[family];
+        let (places, number) = match plan.indexes.as_slice() {
+            [] => ((0..plan.param_width).collect(), 0),
+            [places] => (places.clone(), 1),
+            _ => {
+                self.writer.builder.ins().jump(otherwise, &[]);
+                return;
+            }
+        };
+        let [one, none, create] = [(); 3].map(|()| self.writer.builder.create_block());
+        let found = self.writer.builder.append_block_param(one, I64);
+        let words: Vec<(usize, Value)> = places.iter().map(|place| (*place, key[*place])).collect();
+        let table = self.table(family) + number;
+        let spot = self.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
+        self.writer.builder.switch_to_block(one);
+        if number == 0 {
+            let number = self.writer.builder.ins().iadd_imm(found, 1);
+            self.writer.builder.ins().jump(done, &[number.into()]);
+        } else {
+            // Others have the same words.
+            self.writer.builder.ins().jump(otherwise, &[]);
+        }
+
+        self.writer.builder.switch_to_block(none);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
+        let census = self.writer.load(I64, slots, SLOTS * family + 16);
+        let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
+        let fill = self.writer.load(I64, tables, TABLE * table + 24);
+        let [slot, room] =
+            [offset_of!(Census, slots), offset_of!(Census, room)].map(|at| self.writer.load(I64, census, at));
+        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
+        let [used, most] =
+            [offset_of!(Fill, used), offset_of!(Fill, room)].map(|at| self.writer.load(I64, fill, at));
+        let has_slot = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
+        let has_place = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, used, most);
+        let has_both = self.writer.builder.ins().band(has_slot, has_place);
+        let is_plain = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
+        let can = self.writer.builder.ins().band(has_both, is_plain);
+        self.writer.builder.ins().brif(can, create, &[], otherwise, &[]);
+
+        self.writer.builder.switch_to_block(create);
+        self.increment(fill, offset_of!(Fill, used));
+        self.increment(census, offset_of!(Census, live));
+        let number = self.increment(census, offset_of!(Census, slots));
+        let born = self.increment(census, offset_of!(Census, spawned));
+        let half = self.writer.builder.ins().ishl_imm(spot.half, 32);
+        let entry = self.writer.builder.ins().bor(half, number);
+        self.writer.store(entry, spot.at, 0);
+        let instance = self.instance(family, slot);
+        self.writer.store(born, instance.words, 8 * BORN);
+        for (at, word) in key.iter().enumerate() {
+            self.writer.store(*word, instance.words, 8 * (PARAMS + at));
+        }
+        for member in &plan.members {
+            let stream = &self.evaluator.plan.streams[*member];
+            if stream.eval.remembers || stream.eval.guard.is_some() {
+                self.mark_slot(*member, stream.member.state(), instance);
+            }
+        }
+        self.writer.builder.ins().jump(done, &[number.into()]);
+    }
+
+    /// Adds one to a word in memory.
+    fn increment(&mut self, from: Value, at: usize) -> Value {
+        let before = self.writer.load(I64, from, at);
+        let now = self.writer.builder.ins().iadd_imm(before, 1);
+        self.writer.store(now, from, at);
+        now
     }
 
     /// Goes to `found` with the slot, plus one, of the instance with a key if it is among those that somebody tried to

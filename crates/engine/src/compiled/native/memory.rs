@@ -7,7 +7,7 @@ use memmap2::{Mmap, MmapMut};
 use super::Context;
 
 /// Whether a reaction failed; if so, the evaluator knows why.
-pub(super) type Entry = unsafe extern "sysv64" fn(*mut Context) -> u64;
+pub(in super::super) type Entry = unsafe extern "sysv64" fn(*mut Context) -> u64;
 
 pub(super) struct Code {
     memory: Mmap,

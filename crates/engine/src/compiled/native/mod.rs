@@ -28,6 +28,7 @@ use super::instant::Evaluator;
 use super::state::{FamilyState, StreamState};
 use super::table::Table;
 use super::tally::Tally;
+pub(super) use memory::Entry;
 pub(super) use reaction::Reaction;
 
 /// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
@@ -43,11 +44,11 @@ pub(super) struct Context {
     row: usize,
     /// For each input where its words are.
     inputs: *const usize,
-    /// For each family where its slots are, and the numbers of those that somebody tried to spawn again.
-    slots: *const [usize; 2],
-    /// For each table, family by family, where its entries are, how a place among them is made of half a hash, and the
-    /// last place.
-    tables: *const [usize; 3],
+    /// For each family where its slots are, the numbers of those that somebody tried to spawn again, and how many there
+    /// are.
+    slots: *const [usize; 3],
+    /// For each table, family by family, its [layout](Table::layout).
+    tables: *const [usize; 4],
     /// For each tally where its groups are, the numbers of those that were found last, and the places of instances.
     groups: *const [usize; 3],
     /// The words of the group that was found by a call.
@@ -55,15 +56,15 @@ pub(super) struct Context {
 }
 
 /// How many bytes of a context say where things of a family are, ...
-const SLOTS: usize = size_of::<[usize; 2]>();
+const SLOTS: usize = size_of::<[usize; 3]>();
 /// ... and those of a table.
-const TABLE: usize = size_of::<[usize; 3]>();
+const TABLE: usize = size_of::<[usize; 4]>();
 
 /// Where things are in memory.
 pub(super) struct Places {
     inputs: Vec<usize>,
-    slots: Vec<[usize; 2]>,
-    tables: Vec<[usize; 3]>,
+    slots: Vec<[usize; 3]>,
+    tables: Vec<[usize; 4]>,
     groups: Vec<[usize; 3]>,
     /// What must be found anew.
     pub(super) inputs_moved: bool,
@@ -92,11 +93,13 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.slots_moved) {
             places.slots.clear();
-            let address =
-                |family: &mut FamilyState| [family.instances.address(), family.instances.recent_address()];
+            let address = |family: &mut FamilyState| {
+                let instances = &mut family.instances;
+                [instances.address(), instances.recent_address(), instances.census_address()]
+            };
             places.slots.extend(state.families.iter_mut().map(address));
             places.tables.clear();
-            let tables = state.families.iter().flat_map(|family| family.instances.tables());
+            let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
             places.tables.extend(tables.map(Table::layout));
         }
         if std::mem::take(&mut places.groups_moved) {
@@ -109,13 +112,12 @@ impl Evaluator {
 }
 
 impl Context {
-    /// For a row of the batch.
-    fn new(evaluator: &mut Evaluator, row: usize) -> Context {
+    fn new(evaluator: &mut Evaluator) -> Context {
         evaluator.find_places();
         Context {
             frame: evaluator.state.frame.as_mut_ptr(),
             streams: evaluator.state.streams.as_mut_ptr(),
-            row,
+            row: 0,
             inputs: evaluator.places.inputs.as_ptr(),
             slots: evaluator.places.slots.as_ptr(),
             tables: evaluator.places.tables.as_ptr(),
@@ -123,6 +125,16 @@ impl Context {
             found: std::ptr::null_mut(),
             evaluator,
         }
+    }
+
+    /// For a row of the batch.
+    #[inline]
+    fn turn_to(&mut self, row: usize, evaluator: &mut Evaluator) {
+        self.renew(evaluator);
+        self.row = row;
+        self.frame = evaluator.state.frame.as_mut_ptr();
+        self.streams = evaluator.state.streams.as_mut_ptr();
+        self.evaluator = evaluator;
     }
 
     /// After a call that may have moved things.

@@ -11,6 +11,8 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
+use fairstream_core::Time;
+
 use super::super::code::Slot;
 use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
@@ -22,6 +24,7 @@ use super::lookup::Outcome;
 use super::memory::{Code, Entry};
 use super::program::{Instance, NARROW, Run, Writer};
 use super::{Context, SLOTS, calls};
+use crate::timeline::Timeline;
 
 /// What is done at an event with certain inputs, as machine code.
 pub(in super::super) struct Reaction {
@@ -63,17 +66,53 @@ impl Reaction {
 }
 
 impl Evaluator {
-    /// Everything that a row of the batch leads to, by the reaction for its inputs.
-    #[inline]
-    pub(in super::super) fn react(&mut self, entry: Entry, row: usize) -> Result<(), Box<Failed>> {
-        let mut context = Context::new(self, row);
-        // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is there:
-        // the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses before the
-        // code returns.
-        match unsafe { entry(&raw mut context) } {
-            0 => Ok(()),
-            _ => self.failed.take().map_or(Ok(()), Err),
+    /// Evaluates rows of the batch one after another, as long as machine code can, nothing is due before them, and
+    /// nothing must be told of them. `row` is the first, and then the first that is left: the one that failed, or the
+    /// one after that of which something must be told.
+    pub(in super::super) fn react(
+        &mut self,
+        row: &mut usize,
+        times: &[i64],
+        timeline: &mut Timeline,
+    ) -> Result<(), Box<Failed>> {
+        let end = self.arrived.first_wrong().unwrap_or(times.len());
+        if *row >= end || self.entry(self.arrived.present[*row]).is_none() {
+            return Ok(());
         }
+        let mut context = Context::new(self);
+        let mut known: Option<(u128, Entry)> = None;
+        let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
+        while *row < end && timeline.is_next(times[*row], self.quiet_until) {
+            let present = self.arrived.present[*row];
+            let entry = match known {
+                Some((inputs, entry)) if inputs == present => entry,
+                _ => {
+                    let Some(entry) = self.entry(present) else { break };
+                    known = Some((present, entry));
+                    entry
+                }
+            };
+            if looks_ahead {
+                self.ahead.iter().for_each(|ahead| ahead.fetch(&self.arrived, &self.state.families, *row));
+            }
+            self.start_instant(timeline.since_start(Time(times[*row])));
+            self.state.present = present;
+            timeline.evaluated = Time(times[*row] - 1);
+            context.turn_to(*row, self);
+            // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
+            // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
+            // before the code returns.
+            if unsafe { entry(&raw mut context) } != 0
+                && let Some(failed) = self.failed.take()
+            {
+                return Err(failed);
+            }
+            *row += 1;
+            if !self.is_quiet() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
