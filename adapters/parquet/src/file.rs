@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
-use bytes::Bytes;
 use fairstream_core::{Cause, Span, Time, WantedColumn, catch_panic};
 use fairstream_files::Chunk;
 use parquet::arrow::ProjectionMask;
@@ -15,12 +14,13 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::{Compression, Type};
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::reader::Length;
 
 use crate::binding::Binding;
 use crate::lake::LakeFile;
 use crate::moments::{Moments, NEVER};
 use crate::path::ColumnPath;
+use crate::shared::SharedFile;
 
 /// What is known of a file before its rows are read.
 #[derive(Clone, Debug)]
@@ -81,12 +81,12 @@ impl OpenFile {
     /// # Errors
     /// It cannot be read, or is none.
     pub(crate) fn open(file: &LakeFile) -> Result<OpenFile, Cause> {
-        let handle = SharedFile(Arc::new(File::open(&file.path).map_err(too_many)?));
+        let handle = SharedFile::new(File::open(&file.path).map_err(too_many)?);
         if handle.len() == 0 {
             return Err("it is empty, not a Parquet file".into());
         }
         let metadata = guarded(|| ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new()))
-            .map_err(|cause| in_words(&handle.0, cause))?;
+            .map_err(|cause| in_words(handle.file(), cause))?;
         Ok(OpenFile { handle, metadata })
     }
 
@@ -318,28 +318,6 @@ impl FileReader {
         let reader = guarded(|| self.file.reader(index, self.mask.clone(), batch_size, skipped))?;
         self.reading = Some((index, group, reader));
         Ok(true)
-    }
-}
-
-/// A file that is open once, however many columns are read from it.
-#[derive(Clone)]
-struct SharedFile(Arc<File>);
-
-impl Length for SharedFile {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-}
-
-impl ChunkReader for SharedFile {
-    type T = <File as ChunkReader>::T;
-
-    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        self.0.get_read(start)
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        self.0.get_bytes(start, length)
     }
 }
 

@@ -11,6 +11,7 @@ mod lake;
 mod moments;
 mod path;
 mod place;
+mod shared;
 mod sink;
 mod source;
 mod spill;
