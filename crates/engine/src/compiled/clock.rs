@@ -1,32 +1,40 @@
 //! Time between events: what is due, and what can be skipped because nothing would come of it.
 
 use super::instant::{Evaluator, Failed, Reach, Step};
+use super::native::Reaction;
 use super::plan::{Pacing, Task};
 use super::state::{Due, LocalClock};
+
+/// What comes at one time, and at many: the clocks that tick then, and the chimes of which instances are due.
+#[derive(Default)]
+pub(super) struct HourKind {
+    hour: Vec<Stroke>,
+    /// What is done at it, layer by layer.
+    steps: Vec<Step>,
+    /// How many there have been, until they came often.
+    count: u32,
+    /// The same steps as machine code.
+    reaction: Option<Reaction>,
+}
+
+/// A clock that strikes, by its number in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    Clock(usize),
+    Chime(usize),
+}
 
 impl Evaluator {
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
     /// is none, notes until when there will be none unless something happens.
     pub(super) fn next_due(&mut self, done: u64, until: u64) -> Option<u64> {
         let (mut next, mut later) = (u64::MAX, u64::MAX);
-        for (period, tasks) in &self.plan.clocks {
-            // Most events come before the next tick, and need not ask what it would do.
-            let tick = (done / period + 1).saturating_mul(*period);
-            if tick > until {
-                later = later.min(tick);
-            } else if !tasks.iter().all(|task| self.is_idle(*task)) {
-                next = next.min(tick);
-            } else {
-                later = later.min((until / period + 1).saturating_mul(*period));
-            }
-        }
         let mut sooner =
             |time: u64| if time <= until { next = next.min(time) } else { later = later.min(time) };
-        for index in &self.local.0 {
-            let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
-            let family = &self.state.families[plan.family];
-            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
-            state.evaluate_clock.next_live(is_live).into_iter().for_each(&mut sooner);
+        for (clock, chime) in self.state.chimes.iter_mut().zip(&self.plan.chimes) {
+            let family = &self.state.families[chime.family];
+            let is_whole = !self.plan.families[chime.family].is_parameterised;
+            clock.next_live(|due| family.is_live(due, is_whole)).into_iter().for_each(&mut sooner);
         }
         for index in &self.counters {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
@@ -38,13 +46,30 @@ impl Evaluator {
                 tick.into_iter().for_each(&mut sooner);
             }
         }
-        for index in &self.local.1 {
+        for index in &self.local_closes {
             let (plan, state) = (&self.plan.families[*index], &mut self.state.families[*index]);
             let mut clock = std::mem::take(&mut state.close_clock);
             let time = clock.next_live(|due| state.is_live(due, !plan.is_parameterised));
             state.close_clock = clock;
             time.into_iter().for_each(&mut sooner);
         }
+        // What a tick would do is asked only if it comes first: there may be many deadlines before it.
+        let mut ticks = std::mem::take(&mut self.ticks);
+        for ((period, tasks), tick) in self.plan.clocks.iter().zip(&mut ticks) {
+            if *tick <= done || *tick - period > done {
+                *tick = (done / period + 1).saturating_mul(*period);
+            }
+            if *tick > until {
+                later = later.min(*tick);
+            } else if *tick < next {
+                if !tasks.iter().all(|task| self.is_idle(*task)) {
+                    next = *tick;
+                } else {
+                    later = later.min((until / period + 1).saturating_mul(*period));
+                }
+            }
+        }
+        self.ticks = ticks;
         if next == u64::MAX {
             self.quiet_until = later;
             return None;
@@ -52,51 +77,127 @@ impl Evaluator {
         Some(next)
     }
 
-    /// Evaluates what is due at a time: layer by layer, closes last.
+    /// Evaluates what is due at a time that is the [next](Self::next_due): layer by layer, closes last.
     pub(super) fn deadline(&mut self, time: u64) -> Result<(), Box<Failed>> {
         self.start_instant(time);
-        let mut due = std::mem::take(&mut self.due);
-        for index in &self.local.0 {
-            let plan = &self.plan.streams[*index];
-            let Pacing::Local(period) = plan.eval.pacing else { continue };
-            let family = &self.state.families[plan.family];
-            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
-            let clock = &mut self.state.streams[*index].evaluate_clock;
-            while let Some(slot) = clock.take_live(time, period, is_live) {
-                due.push((plan.eval_layer, Step::Evaluate(*index, Reach::One(slot))));
+        self.hour.clear();
+        for (number, ((period, _), tick)) in self.plan.clocks.iter().zip(&self.ticks).enumerate() {
+            // A clock for which there was nothing to do may be behind.
+            if *tick == time || (*tick < time && time.is_multiple_of(*period)) {
+                self.hour.push(Stroke::Clock(number));
             }
         }
-        for index in &self.local.1 {
-            let plan = &self.plan.families[*index];
-            let Some(Pacing::Local(period)) = plan.close.as_ref().map(|close| &close.pacing) else {
+        for (number, chime) in self.plan.chimes.iter().enumerate() {
+            let family = &self.state.families[chime.family];
+            let is_whole = !self.plan.families[chime.family].is_parameterised;
+            let (clock, struck) = (&mut self.state.chimes[number], &mut self.struck[number]);
+            struck.clear();
+            let is_live = |due: &Due| family.is_live(due, is_whole);
+            while let Some(slot) = clock.take_live(time, chime.period, is_live) {
+                struck.push(slot);
+            }
+            if !struck.is_empty() {
+                self.hour.push(Stroke::Chime(number));
+            }
+        }
+        self.strike()?;
+        self.close_what_is_due(time)
+    }
+
+    /// Does what belongs to this hour.
+    fn strike(&mut self) -> Result<(), Box<Failed>> {
+        if self.hour.is_empty() {
+            return Ok(());
+        }
+        let number = self.find_hour();
+        let mut kind = std::mem::take(&mut self.hours[number]);
+        kind.count = kind.count.saturating_add(1);
+        if kind.count == self.often {
+            kind.reaction = Reaction::new(self, 0, &kind.steps);
+        }
+        let done = match &kind.reaction {
+            Some(reaction) => self.react_to_hour(reaction),
+            None => kind.steps.iter().try_for_each(|step| self.step(step)),
+        };
+        self.hours[number] = kind;
+        done
+    }
+
+    /// The number of the kind of this hour.
+    fn find_hour(&mut self) -> usize {
+        const MANY: usize = 64;
+        if let Some(found) = self.hours.iter().position(|kind| kind.hour == self.hour) {
+            return found;
+        }
+        if self.hours.len() >= MANY {
+            self.hours.clear();
+        }
+        self.hours.push(HourKind {
+            steps: self.steps_at(&self.hour),
+            hour: self.hour.clone(),
+            ..HourKind::default()
+        });
+        self.hours.len() - 1
+    }
+
+    /// What is done at an hour: at one layer ticks come before the clocks of instances, which come stream by stream.
+    fn steps_at(&self, hour: &[Stroke]) -> Vec<Step> {
+        let mut steps: Vec<(usize, Option<usize>, Step)> = Vec::new();
+        for stroke in hour {
+            match *stroke {
+                Stroke::Clock(number) => {
+                    let tasks = self.plan.clocks[number].1.iter();
+                    steps.extend(tasks.map(|task| (self.layer(*task), None, self.step_of(*task, 0))));
+                }
+                Stroke::Chime(number) => {
+                    let streams = self.plan.chimes[number].streams.iter();
+                    steps.extend(streams.map(|stream| {
+                        let layer = self.plan.streams[*stream].eval_layer;
+                        (layer, Some(*stream), Step::Evaluate(*stream, Reach::Struck(number)))
+                    }));
+                }
+            }
+        }
+        steps.sort_by_key(|(layer, stream, _)| (*layer, *stream));
+        steps.into_iter().map(|(_, _, step)| step).collect()
+    }
+
+    /// Writes machine code for the hours that are sure to come: each clock by itself, and each instance by itself.
+    pub(super) fn prepare_hours(&mut self) {
+        let clocks = (0..self.plan.clocks.len()).map(|number| vec![Stroke::Clock(number)]);
+        let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
+        let chimes = (!chimes.is_empty()).then_some(chimes);
+        for hour in clocks.chain(chimes).collect::<Vec<_>>() {
+            self.hour = hour;
+            let number = self.find_hour();
+            self.hours[number].reaction = Reaction::new(self, 0, &self.hours[number].steps);
+        }
+    }
+
+    /// Machine code was written for who was told before.
+    pub(super) fn forget_hours(&mut self) {
+        self.hours.clear();
+    }
+
+    /// Closes that have a clock for each instance come last.
+    fn close_what_is_due(&mut self, time: u64) -> Result<(), Box<Failed>> {
+        for at in 0..self.local_closes.len() {
+            let index = self.local_closes[at];
+            let plan = &self.plan.families[index];
+            let Some(Pacing::Local(period)) = plan.close.as_ref().map(|close| close.pacing.clone()) else {
                 continue;
             };
-            let state = &mut self.state.families[*index];
+            let is_whole = !plan.is_parameterised;
+            let state = &mut self.state.families[index];
             let mut clock = std::mem::take(&mut state.close_clock);
-            while let Some(slot) =
-                clock.take_live(time, *period, |due| state.is_live(due, !plan.is_parameterised))
-            {
-                due.push((usize::MAX, Step::Close(*index, Reach::One(slot))));
+            let mut due = Vec::new();
+            while let Some(slot) = clock.take_live(time, period, |due| state.is_live(due, is_whole)) {
+                due.push(slot);
             }
             state.close_clock = clock;
+            due.iter().try_for_each(|slot| self.close_one(index, *slot))?;
         }
-        let ticks = std::mem::take(&mut self.ticks);
-        let now = self.plan.clocks.iter().zip(&ticks).filter(|((period, _), _)| time.is_multiple_of(*period));
-        let mut now = now.map(|(_, steps)| steps);
-        let done = match (now.next(), now.next()) {
-            (Some(only), None) if due.is_empty() => only.iter().try_for_each(|(_, step)| self.step(step)),
-            (first, second) => {
-                // At one layer ticks come before the clocks of instances.
-                let steps = first.into_iter().chain(second).chain(now).flatten().cloned();
-                due.splice(0..0, steps);
-                due.sort_by_key(|(layer, _)| *layer);
-                due.iter().try_for_each(|(_, step)| self.step(step))
-            }
-        };
-        self.ticks = ticks;
-        due.clear();
-        self.due = due;
-        done
+        Ok(())
     }
 
     pub(super) fn layer(&self, task: Task) -> usize {
@@ -110,6 +211,7 @@ impl Evaluator {
 
 impl LocalClock {
     /// When the first instance that is still there is due.
+    #[inline]
     fn next_live(&mut self, is_live: impl Fn(&Due) -> bool) -> Option<u64> {
         while let Some(due) = self.first().filter(|due| !is_live(due)) {
             self.take(due.at);
@@ -118,6 +220,7 @@ impl LocalClock {
     }
 
     /// An instance that is due at a time; it is due again a period later.
+    #[inline]
     fn take_live(&mut self, time: u64, period: u64, is_live: impl Fn(&Due) -> bool) -> Option<u32> {
         while let Some(due) = self.take(time) {
             if is_live(&due) {

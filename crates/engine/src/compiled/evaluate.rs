@@ -52,10 +52,11 @@ impl Evaluator {
         }
         let instances = &mut self.state.families[family].instances;
         if only_changed {
-            let slots = state.evaluate.take(instances, plan.member, flag::EVALUATE);
-            slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot))?;
-            self.state.streams[index].evaluate.give_back(slots);
-            return Ok(());
+            let mut slots = std::mem::take(&mut self.listed);
+            state.evaluate.take(instances, plan.member, flag::EVALUATE, &mut slots);
+            let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
+            self.listed = slots;
+            return done;
         }
         for slot in 0..instances.slots() {
             if self.state.families[family].instances.is_live(slot) {
@@ -63,6 +64,14 @@ impl Evaluator {
             }
         }
         Ok(())
+    }
+
+    /// Those whose clock says so.
+    pub(super) fn evaluate_struck(&mut self, index: usize, chime: usize) -> Result<(), Box<Failed>> {
+        let slots = std::mem::take(&mut self.struck[chime]);
+        let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
+        self.struck[chime] = slots;
+        done
     }
 
     /// Whoever holds a value is told of each time, also where it was not evaluated again.

@@ -34,7 +34,6 @@ pub(super) struct Instances {
     params: usize,
     stride: usize,
     words: Vec<u64>,
-    free: Vec<u32>,
     census: Census,
     indexes: Vec<Index>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
@@ -61,6 +60,8 @@ pub(super) struct Census {
     pub(super) slots: u64,
     /// ... and how many there is room for.
     pub(super) room: u64,
+    /// The slot, plus one, that was freed last; in the place of its parameters is the one before it. 0 if there is none.
+    pub(super) free: u64,
     /// Not 0 if all that leads to a slot is one entry in one table: that of the only index, or of all parameters.
     pub(super) is_plain: u64,
 }
@@ -121,7 +122,6 @@ impl Instances {
             params,
             stride: stride + indexes.len(),
             words: Vec::new(),
-            free: Vec::new(),
             census: Census { is_plain: u64::from(indexes.len() <= 1), ..Census::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
@@ -248,17 +248,18 @@ impl Instances {
             self.recent.remember(key, slot + 1);
             return None;
         }
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.words[slot as usize * self.stride..][..self.stride].fill(0);
-                slot
-            }
-            None => {
+        let slot = match self.census.free {
+            0 => {
                 let slot = self.slots();
                 self.census.slots += 1;
                 if self.census.slots > self.census.room {
                     self.add_slots();
                 }
+                slot
+            }
+            number => {
+                let slot = number as u32 - 1;
+                self.census.free = self.words[slot as usize * self.stride + PARAMS];
                 slot
             }
         };
@@ -277,8 +278,10 @@ impl Instances {
         }
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
-        self.words[slot as usize * self.stride + BORN] = 0;
-        self.free.push(slot);
+        let words = &mut self.words[slot as usize * self.stride..][..self.stride];
+        words.fill(0);
+        words[PARAMS] = self.census.free;
+        self.census.free = u64::from(slot) + 1;
         self.census.live -= 1;
     }
 

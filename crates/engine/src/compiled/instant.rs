@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::ahead::{Ahead, ahead};
+use super::clock::{HourKind, Stroke};
 use super::code::{Activation, Slot};
 use super::columns::Arrived;
 use super::counter::keep_count;
@@ -76,19 +77,25 @@ pub(super) struct Evaluator {
     pub(super) places: Places,
     /// ... and why it failed.
     pub(super) failed: Option<Box<Failed>>,
-    /// For each clock that starts with the monitor its steps, layer by layer.
-    pub(super) ticks: Vec<Vec<(usize, Step)>>,
-    /// Streams whose evaluation, and families whose close, has a clock for each instance.
-    pub(super) local: (Vec<usize>, Vec<usize>),
+    /// When clocks that start with the monitor tick next, as far as somebody asked.
+    pub(super) ticks: Vec<u64>,
+    /// What strikes at this time, ...
+    pub(super) hour: Vec<Stroke>,
+    /// ... the kinds of such times, ...
+    pub(super) hours: Vec<HourKind>,
+    /// ... and for each chime the instances that are due.
+    pub(super) struck: Vec<Vec<u32>>,
+    /// Families whose close has a clock for each instance.
+    pub(super) local_closes: Vec<usize>,
     /// Streams that may tell their value from the clock.
     pub(super) counters: Vec<usize>,
-    /// What is due at this instant, with its layer.
-    pub(super) due: Vec<(usize, Step)>,
     /// Nothing is due before this time since the start of the clock.
     pub(super) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
     pub(super) fresh: Vec<Slot>,
     pub(super) candidates: Vec<u32>,
+    /// Slots that were marked.
+    pub(super) listed: Vec<u32>,
     pub(super) key: Vec<u64>,
     pub(super) old: Vec<u64>,
     /// How often a program was run for an instance.
@@ -123,8 +130,8 @@ pub(super) enum Reach {
     Changed,
     /// Those that the paths of these clauses lead to.
     Paths(Vec<usize>),
-    /// The one whose clock says so.
-    One(u32),
+    /// Those that a chime is due for.
+    Struck(usize),
 }
 
 fn places_of(flags: impl Iterator<Item = bool>) -> Vec<usize> {
@@ -145,14 +152,15 @@ pub(super) fn is_plain(stream: &StreamPlan, tells: bool, repeats: bool) -> bool 
 impl Evaluator {
     pub(super) fn new(plan: Plan) -> Evaluator {
         let is_local = |pacing: &Pacing| matches!(pacing, Pacing::Local(_));
-        let streams = plan.streams.iter().map(|stream| is_local(&stream.eval.pacing));
         let closes = plan.families.iter().map(|family| family.close.as_ref());
         let closes = closes.map(|close| close.is_some_and(|close| is_local(&close.pacing)));
-        let mut evaluator = Evaluator {
-            ticks: Vec::new(),
-            local: (places_of(streams), places_of(closes)),
+        Evaluator {
+            ticks: vec![0; plan.clocks.len()],
+            hour: Vec::new(),
+            hours: Vec::new(),
+            struck: vec![Vec::new(); plan.chimes.len()],
+            local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
-            due: Vec::new(),
             quiet_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
@@ -171,19 +179,13 @@ impl Evaluator {
             failed: None,
             fresh: Vec::new(),
             candidates: Vec::new(),
+            listed: Vec::new(),
             key: Vec::new(),
             old: Vec::new(),
             #[cfg(test)]
             evaluations: 0,
             plan,
-        };
-        for (_, tasks) in &evaluator.plan.clocks {
-            let step = |task: &Task| (evaluator.layer(*task), evaluator.step_of(*task, 0));
-            let mut steps: Vec<(usize, Step)> = tasks.iter().map(step).collect();
-            steps.sort_by_key(|(layer, _)| *layer);
-            evaluator.ticks.push(steps);
         }
-        evaluator
     }
 
     /// Says whose verdicts are wanted from now on, and of whom also values that were kept.
@@ -337,6 +339,7 @@ impl Evaluator {
         for kind in &mut self.kinds {
             (kind.reaction, kind.count) = (None, 0);
         }
+        self.forget_hours();
     }
 
     #[cfg(test)]
@@ -394,13 +397,12 @@ impl Evaluator {
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Box<Failed>> {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, Reach::One(slot)) => self.evaluate_one(*stream, *slot),
+            Step::Evaluate(stream, Reach::Struck(chime)) => self.evaluate_struck(*stream, *chime),
             Step::Evaluate(stream, Reach::Paths(clauses)) => self.evaluate_candidates(*stream, clauses),
             Step::Evaluate(stream, Reach::All) => self.evaluate(*stream),
             Step::Evaluate(stream, Reach::Changed) => self.evaluate_changed(*stream),
-            Step::Close(family, Reach::One(slot)) => self.close_one(*family, *slot),
             Step::Close(family, Reach::Paths(_)) => self.close_candidates(*family),
-            Step::Close(family, Reach::All | Reach::Changed) => self.close(*family),
+            Step::Close(family, _) => self.close(*family),
         }
     }
 
@@ -447,7 +449,8 @@ impl Evaluator {
             self.state.streams[index].valued.clear();
         }
         let mut moved = std::mem::take(&mut self.moved);
-        for index in moved.drain(..) {
+        // Who reads others is gone before they are, most often, and need not look again.
+        for index in moved.drain(..).rev() {
             let mut closing = std::mem::take(&mut self.state.families[index].closing);
             for slot in &closing {
                 self.end(index, *slot)?;

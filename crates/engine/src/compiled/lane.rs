@@ -26,6 +26,8 @@ pub(super) struct Lane {
     pub(super) has_more: bool,
     pub(super) tallies: Vec<Feed>,
     pub(super) watchers: Vec<Watch>,
+    /// Those that remain when an instance ends: whoever is in the same slot ends with it.
+    left: Vec<Watch>,
 }
 
 /// Where the latest value is.
@@ -99,7 +101,28 @@ impl Lane {
             has_more: !is_plain(stream, tells, repeats),
             tallies: stream.tallies.iter().map(feed).collect(),
             watchers: watches(plan, &stream.watchers, &[]),
+            left: {
+                let others = stream.watchers.iter().filter(|watcher| watcher.who != Who::Slot);
+                watches(plan, &others.cloned().collect::<Vec<_>>(), &[])
+            },
         })
+    }
+
+    /// An instance ends: its value no longer counts. Whether a tally may have lost a group.
+    pub(super) fn end(&self, plan: &Plan, state: &mut State, slot: u32) -> bool {
+        let Home::Slot { state: at, value } = self.home else { return false };
+        let words = state.families[self.family].instances.words(slot);
+        if words[at] >> 32 == 0 {
+            return false;
+        }
+        let old = Some(words[value]);
+        for feed in &self.tallies {
+            let (group, changed) = feed.count(plan, state, self.family, slot, old, None);
+            feed.tell(plan, state, group, changed);
+            state.tallies[feed.tally].tidy(group);
+        }
+        mark_all(plan, state, &self.left, Changed::Instance { family: self.family, slot });
+        !self.tallies.is_empty()
     }
 }
 
@@ -193,7 +216,12 @@ impl Evaluator {
 impl Feed {
     /// An instance has another value.
     fn change(&self, plan: &Plan, state: &mut State, family: usize, slot: u32, old: Option<u64>, new: u64) {
-        let (group, mut changed) = self.count(plan, state, family, slot, old, new);
+        let (group, changed) = self.count(plan, state, family, slot, old, Some(new));
+        self.tell(plan, state, group, changed);
+    }
+
+    /// Some measures of a group may be others.
+    fn tell(&self, plan: &Plan, state: &mut State, group: usize, mut changed: u64) {
         while changed != 0 {
             let watchers = &self.watchers[changed.trailing_zeros() as usize];
             changed &= changed - 1;
@@ -210,12 +238,12 @@ impl Feed {
         family: usize,
         slot: u32,
         old: Option<u64>,
-        new: u64,
+        new: Option<u64>,
     ) -> (usize, u64) {
         let group = self.group(plan, state, family, slot);
-        let old = old.as_ref().map(std::slice::from_ref);
+        let [old, new] = [&old, &new].map(|word| word.as_ref().map(std::slice::from_ref));
         let measures = &plan.tallies[self.tally].measures;
-        (group, state.tallies[self.tally].change(group, slot, old, Some(&[new]), measures))
+        (group, state.tallies[self.tally].change(group, slot, old, new, measures))
     }
 
     /// The group of an instance.

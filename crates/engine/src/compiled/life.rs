@@ -6,7 +6,7 @@ use super::instances::flag;
 use super::instant::{Evaluator, Failed};
 use super::machine::run;
 use super::notify::{Changed, notify};
-use super::plan::Pacing;
+use super::plan::{ClosePlan, Pacing};
 use super::state::{Due, State, WHOLE};
 
 impl Evaluator {
@@ -49,46 +49,50 @@ impl Evaluator {
             }
             state.since[slot as usize] = [*now, *instant];
         }
-        let mut quiet_until = self.quiet_until;
-        let mut due = |period: u64| {
-            let at = now.saturating_add(period);
-            quiet_until = quiet_until.min(at);
-            Due { at, slot, born }
-        };
-        if let Some(close) = &plan.close {
-            if let Pacing::Local(period) = close.pacing {
-                state.close_clock.add(due(period));
-            }
-            if close.remembers && plan.is_parameterised {
-                state.mark_close(slot);
-            }
+        if plan.close.as_ref().is_some_and(|close| close.remembers) && plan.is_parameterised {
+            state.mark_close(slot);
         }
         let mut tells = false;
         for member in &plan.members {
             let stream = &self.plan.streams[*member];
             tells |= self.tells[*member];
-            if let Pacing::Local(period) = stream.eval.pacing {
-                streams[*member].evaluate_clock.add(due(period));
-            }
             if !plan.is_parameterised {
                 streams[*member].evaluate.all = true;
             } else {
                 if streams[*member].counts {
                     begin_count(stream, &mut streams[*member], &mut state.instances, slot, *now, *instant);
                     // When its readers must look again is told in ticks: it is asked for.
-                    due(0);
+                    self.quiet_until = self.quiet_until.min(*now);
                 } else if stream.eval.remembers || stream.eval.guard.is_some() {
                     streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
                 stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
             }
         }
-        self.quiet_until = quiet_until;
         if tells {
             state.spawned.push(slot);
             self.moved.push(index);
         }
+        self.wind_up(index, slot, born);
         Some(slot)
+    }
+
+    /// Starts the clocks of an instance that has just been born.
+    pub(super) fn wind_up(&mut self, index: usize, slot: u32, born: u64) {
+        let plan = &self.plan.families[index];
+        let State { families, chimes, now, .. } = &mut self.state;
+        let quiet_until = &mut self.quiet_until;
+        let mut due = |period: u64| {
+            let at = now.saturating_add(period);
+            *quiet_until = at.min(*quiet_until);
+            Due { at, slot, born }
+        };
+        for chime in &plan.chimes {
+            chimes[*chime].add(due(self.plan.chimes[*chime].period));
+        }
+        if let Some(ClosePlan { pacing: Pacing::Local(period), .. }) = &plan.close {
+            families[index].close_clock.add(due(*period));
+        }
     }
 
     pub(super) fn close(&mut self, index: usize) -> Result<(), Box<Failed>> {
@@ -103,12 +107,11 @@ impl Evaluator {
         }
         state.close.all |= !remembers;
         let member = state.instances.first_member();
-        let slots = state.close.take(&mut state.instances, member, flag::CLOSE);
-        for slot in &slots {
-            self.close_one(index, *slot)?;
-        }
-        self.state.families[index].close.give_back(slots);
-        Ok(())
+        let mut slots = std::mem::take(&mut self.listed);
+        state.close.take(&mut state.instances, member, flag::CLOSE, &mut slots);
+        let done = slots.iter().try_for_each(|slot| self.close_one(index, *slot));
+        self.listed = slots;
+        done
     }
 
     pub(super) fn close_candidates(&mut self, index: usize) -> Result<(), Box<Failed>> {
@@ -135,31 +138,42 @@ impl Evaluator {
         let closes =
             run(&self.plan, &mut self.state, close.program).map_err(|failure| Failed::new(first, failure))?;
         if closes {
-            self.state.families[index].closing.push(slot);
-            self.moved.push(index);
+            self.is_closing(index, slot);
         }
         Ok(())
     }
 
+    /// An instance closes at the end of this instant.
+    pub(super) fn is_closing(&mut self, index: usize, slot: u32) {
+        let closing = &mut self.state.families[index].closing;
+        if closing.is_empty() {
+            self.moved.push(index);
+        }
+        closing.push(slot);
+    }
+
     pub(super) fn end(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
-        let members = std::mem::take(&mut self.plan.families[index].members);
-        let ended = members.iter().try_for_each(|member| self.end_member(*member, slot));
-        self.plan.families[index].members = members;
-        ended?;
+        for at in 0..self.plan.families[index].members.len() {
+            self.end_member(self.plan.families[index].members[at], slot)?;
+        }
         let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
         if plan.is_parameterised {
             family.instances.close(slot);
         } else {
             family.alive = false;
         }
-        let mut clock = std::mem::take(&mut family.close_clock);
-        clock.end(|due| family.is_live(due, !plan.is_parameterised));
-        family.close_clock = clock;
+        if !family.close_clock.is_empty() {
+            let mut clock = std::mem::take(&mut family.close_clock);
+            clock.end(|due| family.is_live(due, !plan.is_parameterised));
+            family.close_clock = clock;
+        }
         let family = &self.state.families[index];
         let is_live = |due: &Due| family.is_live(due, !plan.is_parameterised);
+        for chime in &plan.chimes {
+            self.state.chimes[*chime].end(is_live);
+        }
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
-            state.evaluate_clock.end(is_live);
             state.wakes.iter_mut().for_each(|wake| wake.end(is_live));
         }
         Ok(())
@@ -175,7 +189,13 @@ impl Evaluator {
             return Ok(());
         }
         let instances = &self.state.families[plan.family].instances;
-        self.state.streams[index].holders.remove(&(instances.born(slot), slot));
+        if !self.state.streams[index].holders.is_empty() {
+            self.state.streams[index].holders.remove(&(instances.born(slot), slot));
+        }
+        if let Some(lane) = &self.lanes[index] {
+            self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);
+            return Ok(());
+        }
         if self.state.streams[index].counts {
             self.notify_instance(index, slot);
         } else if let Some(latest) = instances.latest(slot, plan.member) {

@@ -20,6 +20,7 @@ impl Evaluator {
             kind.reaction = Reaction::new(self, inputs, &kind.steps);
             self.kinds[self.now] = kind;
         }
+        self.prepare_hours();
     }
 }
 

@@ -31,6 +31,17 @@ pub(super) struct Plan {
     pub(super) at_event: Vec<Task>,
     /// Clocks that start with the monitor: a period and what may be done then.
     pub(super) clocks: Vec<(u64, Vec<Task>)>,
+    /// Clocks that start with instances.
+    pub(super) chimes: Vec<Chime>,
+}
+
+/// Streams of a family that are evaluated by clocks of their instances with the same period: what is due for one is
+/// due for all.
+#[derive(Clone, Debug)]
+pub(super) struct Chime {
+    pub(super) family: usize,
+    pub(super) period: u64,
+    pub(super) streams: Vec<usize>,
 }
 
 /// Where a stream without instances, or an input, has its latest value in the frame.
@@ -71,6 +82,8 @@ pub(super) struct FamilyPlan {
     pub(super) indexes: Vec<Vec<usize>>,
     /// Whether it reads windows whose clock starts with its instances.
     pub(super) knows_its_spawn: bool,
+    /// The clocks that start with its instances, by their numbers in the plan.
+    pub(super) chimes: Vec<usize>,
 }
 
 impl FamilyPlan {

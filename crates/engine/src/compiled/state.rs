@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) streams: Vec<StreamState>,
     pub(super) tallies: Vec<Tally>,
     pub(super) windows: Vec<Windows>,
+    /// When instances are due, chime by chime.
+    pub(super) chimes: Vec<LocalClock>,
     /// Nanoseconds since the start of the clock.
     pub(super) now: u64,
     /// Counts events and deadlines; the first is 1.
@@ -59,7 +61,6 @@ pub(super) struct FamilyState {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StreamState {
     pub(super) evaluate: Dirty,
-    pub(super) evaluate_clock: LocalClock,
     /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
     /// each time.
     #[serde(skip)]
@@ -95,12 +96,19 @@ impl Dirty {
         Dirty { all: true, ..Dirty::default() }
     }
 
-    /// The live slots that are marked, or all of them; none is marked any more.
+    /// Lists the live slots that are marked, or all of them; none is marked any more.
     ///
     /// A slot that was used again since is listed twice, but not in what this gives. All flags are
     /// cleared before the first evaluation, which may set them again for the next time.
-    pub(super) fn take(&mut self, instances: &mut Instances, member: Member, flag: u64) -> Vec<u32> {
-        let mut slots = std::mem::take(&mut self.others);
+    pub(super) fn take(
+        &mut self,
+        instances: &mut Instances,
+        member: Member,
+        flag: u64,
+        slots: &mut Vec<u32>,
+    ) {
+        slots.clear();
+        std::mem::swap(slots, &mut self.others);
         let is_listed = std::mem::take(&mut self.count) > 0;
         if std::mem::take(&mut self.all) {
             slots.clear();
@@ -112,7 +120,6 @@ impl Dirty {
             slots.extend(is_listed.then_some(self.first));
             slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
         }
-        slots
     }
 
     /// The slot that is listed, if it is the only one; its flag is still set.
@@ -123,14 +130,6 @@ impl Dirty {
             self.count = 0;
             self.first
         })
-    }
-
-    /// Lets the room of a list be used again, unless something has been marked meanwhile.
-    pub(super) fn give_back(&mut self, mut slots: Vec<u32>) {
-        if self.others.is_empty() {
-            slots.clear();
-            self.others = slots;
-        }
     }
 
     #[inline]
@@ -158,7 +157,7 @@ impl Dirty {
     }
 }
 
-/// The clocks of a stream's instances, which all have the same period: the next that is due is the
+/// The clocks of a family's instances, which all have the same period: the next that is due is the
 /// one that has waited longest.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct LocalClock {
@@ -179,11 +178,17 @@ impl LocalClock {
         self.due.push_back(due);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    #[inline]
     pub(super) fn first(&self) -> Option<Due> {
         self.due.front().copied()
     }
 
     /// What is due at a time.
+    #[inline]
     pub(super) fn take(&mut self, at: u64) -> Option<Due> {
         let is_due = self.due.front().is_some_and(|due| due.at <= at);
         if is_due { self.due.pop_front() } else { None }
@@ -192,7 +197,7 @@ impl LocalClock {
     /// An instance ended. Forgets those that have, once they are many.
     pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
         const FEW: usize = 64;
-        if self.due.is_empty() {
+        if self.is_empty() {
             return;
         }
         self.stale += 1;
@@ -220,7 +225,6 @@ impl State {
         });
         let streams = plan.streams.iter().map(|_| StreamState {
             evaluate: Dirty::all(),
-            evaluate_clock: LocalClock::default(),
             holders: BTreeSet::new(),
             counts: false,
             ticked: 0,
@@ -240,6 +244,7 @@ impl State {
                 .map(|tally| Tally::new(tally.places.len(), &tally.measures, tally.readers(plan).len()))
                 .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
+            chimes: vec![LocalClock::default(); plan.chimes.len()],
             now: 0,
             instant: 0,
             present: 0,
@@ -316,6 +321,7 @@ impl Past {
 
 impl FamilyState {
     /// Whether the instance is still there that something was due for.
+    #[inline]
     pub(super) fn is_live(&self, due: &Due, whole: bool) -> bool {
         if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
     }

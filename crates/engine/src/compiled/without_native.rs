@@ -30,6 +30,11 @@ pub(super) struct Places {
 }
 
 impl Evaluator {
+    /// Never asked for.
+    pub(super) fn react_to_hour(&mut self, reaction: &Reaction) -> Result<(), Box<Failed>> {
+        match reaction.0 {}
+    }
+
     /// Evaluates no row.
     pub(super) fn react(&mut self, _: &mut usize, _: &[i64], _: &mut Timeline) -> Result<(), Box<Failed>> {
         Ok(())

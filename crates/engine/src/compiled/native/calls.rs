@@ -4,12 +4,13 @@
 //! nobody else uses it meanwhile. Numbers of streams, families and slots are those of its plan and state.
 
 use super::super::fault::Fault;
+use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Step};
 use super::super::lane::{Feed, Watch, mark_all};
 use super::super::machine::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use super::super::notify::{Changed, notify, with_words};
 use super::super::plan::Plan;
-use super::super::state::State;
+use super::super::state::{FamilyState, State};
 use super::super::tally::{KEY, Tally};
 use super::Context;
 
@@ -94,7 +95,7 @@ pub(super) unsafe extern "sysv64" fn count(
     // SAFETY: as the module says.
     unsafe {
         tell_tally(context, which, |feed, plan, state, family| {
-            feed.count(plan, state, family, slot as u32, old, new)
+            feed.count(plan, state, family, slot as u32, old, Some(new))
         })
     }
 }
@@ -187,6 +188,56 @@ pub(super) unsafe extern "sysv64" fn mark(context: *mut Context, stream: u64, sl
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
     let instances = &state.families[plan.streams[stream as usize].family].instances;
     state.streams[stream as usize].evaluate.push(slot as u32, instances);
+    0
+}
+
+/// The close condition of an instance must be looked at, and not only its own, or all.
+pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    let family = &mut unsafe { evaluator(context) }.state.families[family as usize];
+    family.close.push(slot as u32, &family.instances);
+    0
+}
+
+/// Lists the instances of a stream that must be evaluated again; how many they are.
+pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream: u64) -> u64 {
+    // SAFETY: as the module says.
+    let Evaluator { plan, state, listed, .. } = unsafe { evaluator(context) };
+    let of = &plan.streams[stream as usize];
+    let instances = &mut state.families[of.family].instances;
+    state.streams[stream as usize].evaluate.take(instances, of.member, flag::EVALUATE, listed);
+    // SAFETY: as the module says.
+    unsafe { (*context).listed = listed.as_ptr() };
+    listed.len() as u64
+}
+
+/// Lists the instances of a family whose close condition must be looked at; how many they are.
+pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family: u64) -> u64 {
+    // SAFETY: as the module says.
+    let Evaluator { state, listed, .. } = unsafe { evaluator(context) };
+    let FamilyState { instances, close, .. } = &mut state.families[family as usize];
+    close.take(instances, instances.first_member(), flag::CLOSE, listed);
+    // SAFETY: as the module says.
+    unsafe { (*context).listed = listed.as_ptr() };
+    listed.len() as u64
+}
+
+/// An instance closes at the end of this instant.
+pub(super) unsafe extern "sysv64" fn close(context: *mut Context, family: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.is_closing(family as usize, slot as u32);
+    0
+}
+
+/// Starts the clocks of an instance.
+pub(super) unsafe extern "sysv64" fn wind_up(
+    context: *mut Context,
+    family: u64,
+    slot: u64,
+    born: u64,
+) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.wind_up(family as usize, slot as u32, born);
     0
 }
 

@@ -9,20 +9,19 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::super::code::Slot;
 use super::super::instances::{PARAMS, flag};
 use super::super::lane::{Home, Lane, Watch};
-use super::super::state::{Dirty, StreamState};
-use super::calls;
+use super::super::plan::{Reader, Route, Watcher, Who};
+use super::super::state::{Dirty, FamilyState, StreamState};
 use super::groups::{Change, Changed};
+use super::lookup::Outcome;
 use super::program::{Instance, Run};
 use super::reaction::Scribe;
+use super::{Context, calls};
 
 impl<'e> Scribe<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
     pub(super) fn evaluate(&mut self, stream: usize, lane: &'e Lane, instance: Option<Instance>) {
         if let Some(instance) = instance {
-            for at in 0..lane.params {
-                let word = self.writer.load(I64, instance.words, 8 * (PARAMS + at));
-                self.writer.put(lane.own + at as Slot, word);
-            }
+            self.load_parameters(lane.own, lane.params, instance);
         }
         let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
@@ -50,6 +49,14 @@ impl<'e> Scribe<'e, '_> {
         }
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
+    }
+
+    /// Puts the parameters of an instance to their place in the frame.
+    pub(super) fn load_parameters(&mut self, own: Slot, width: usize, instance: Instance) {
+        for at in 0..width {
+            let word = self.writer.load(I64, instance.words, 8 * (PARAMS + at));
+            self.writer.put(own + at as Slot, word);
+        }
     }
 
     /// A stream without instances has a value.
@@ -181,14 +188,50 @@ impl<'e> Scribe<'e, '_> {
                 let yes = self.writer.byte(1);
                 self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
             }
-            (Watch::Slot { stream: reader, at }, Some(instance)) => self.mark_slot(*reader, *at, instance),
+            (Watch::Slot { stream: reader, at }, Some(instance)) => {
+                self.mark_slot(Reader::Stream(*reader), *at, instance);
+            }
             (Watch::Slot { .. }, None) => {}
+            (Watch::Other(Watcher { reader: Reader::Family(family), who }), Some(instance)) => {
+                self.mark_close(stream, watch, (*family, who), instance);
+            }
             (Watch::Instance { .. } | Watch::Other(_), instance) => {
-                let watch = self.writer.number(&raw const *watch as u64);
-                let arguments = [watch, self.writer.number(stream as u64), self.slot(instance)];
-                self.writer.call_with(calls::tell_watcher as *const u8, &arguments);
+                let slot = self.slot(instance);
+                self.tell_watcher(stream, watch, slot);
             }
         }
+    }
+
+    fn tell_watcher(&mut self, stream: usize, watch: &Watch, slot: Value) {
+        let watch = self.writer.number(&raw const *watch as u64);
+        let arguments = [watch, self.writer.number(stream as u64), slot];
+        self.writer.call_with(calls::tell_watcher as *const u8, &arguments);
+    }
+
+    /// The close condition of instances of a family must be looked at, because an instance of a stream has changed.
+    fn mark_close(&mut self, stream: usize, watch: &Watch, (family, who): (usize, &Who), instance: Instance) {
+        let plan = &self.evaluator.plan.families[family];
+        let at = PARAMS + plan.param_width;
+        let (route, places) = match who {
+            Who::Slot => return self.mark_slot(Reader::Family(family), at, instance),
+            Who::Index(index, places) => (Route::Index(*index), places),
+            Who::Instance(places) if plan.indexes.is_empty() => (Route::Lookup, places),
+            Who::All | Who::Instance(_) => return self.tell_watcher(stream, watch, instance.slot),
+        };
+        let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
+        let key: Vec<Value> = places.iter().map(word).collect();
+        let [one, several, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(several);
+        let slot = self.writer.builder.append_block_param(one, I64);
+        self.writer.find_by(family, route, &key, Outcome { one, none: done, several });
+        self.writer.builder.switch_to_block(several);
+        self.tell_watcher(stream, watch, instance.slot);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(one);
+        let reader = self.writer.instance(family, slot);
+        self.mark_slot(Reader::Family(family), at, reader);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
@@ -253,37 +296,47 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.builder.switch_to_block(known);
         let slot = self.writer.builder.ins().iadd_imm(next, -1);
-        let instance = self.instance(family, slot);
-        self.mark_slot(stream, at, instance);
+        let instance = self.writer.instance(family, slot);
+        self.mark_slot(Reader::Stream(stream), at, instance);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
     }
 
-    /// The instance of a stream in the same slot must look again.
-    pub(super) fn mark_slot(&mut self, reader: usize, at: usize, instance: Instance) {
+    /// The instance of a stream or family in a slot must look again; its flags are at a place there.
+    pub(super) fn mark_slot(&mut self, reader: Reader, at: usize, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
+        let (flag, push, number) = match reader {
+            Reader::Stream(stream) => (flag::EVALUATE, calls::mark as *const u8, stream),
+            Reader::Family(family) => (flag::CLOSE, calls::mark_close as *const u8, family),
+        };
         let flags = self.writer.load(I64, instance.words, 8 * at);
-        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
+        let is_marked = self.writer.builder.ins().band_imm(flags, flag.cast_signed());
         self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
         self.writer.builder.switch_to_block(mark);
-        let flags = self.writer.builder.ins().bor_imm(flags, flag::EVALUATE.cast_signed());
+        let flags = self.writer.builder.ins().bor_imm(flags, flag.cast_signed());
         self.writer.store(flags, instance.words, 8 * at);
-        let dirty = dirty(reader);
-        let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
+        let (from, dirty) = match reader {
+            Reader::Stream(stream) => (self.writer.streams, dirty(stream)),
+            Reader::Family(family) => {
+                let families = self.writer.load(I64, self.writer.context, offset_of!(Context, families));
+                (families, dirty_family(family))
+            }
+        };
+        let count = self.writer.load(I32, from, dirty + offset_of!(Dirty, count));
+        let all = self.writer.load(I8, from, dirty + offset_of!(Dirty, all));
         let wide = self.writer.builder.ins().uextend(I32, all);
         let any = self.writer.builder.ins().bor(count, wide);
         self.writer.builder.ins().brif(any, other, &[], first, &[]);
         self.writer.builder.switch_to_block(first);
         let one = self.writer.half(1);
-        self.writer.store(one, self.writer.streams, dirty + offset_of!(Dirty, count));
+        self.writer.store(one, from, dirty + offset_of!(Dirty, count));
         let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
-        self.writer.store(slot, self.writer.streams, dirty + offset_of!(Dirty, first));
+        self.writer.store(slot, from, dirty + offset_of!(Dirty, first));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(other);
-        let number = self.writer.number(reader as u64);
-        self.writer.call_with(calls::mark as *const u8, &[number, instance.slot]);
+        let number = self.writer.number(number as u64);
+        self.writer.call_with(push, &[number, instance.slot]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
     }
@@ -297,4 +350,9 @@ pub(super) fn of(stream: usize) -> usize {
 /// Where it says which instances must be evaluated again.
 pub(super) fn dirty(stream: usize) -> usize {
     of(stream) + offset_of!(StreamState, evaluate)
+}
+
+/// Where it says which instances of a family may have to close.
+pub(super) fn dirty_family(family: usize) -> usize {
+    family * size_of::<FamilyState>() + offset_of!(FamilyState, close)
 }

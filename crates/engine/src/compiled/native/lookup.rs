@@ -9,10 +9,10 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use super::super::code::Slot;
 use super::super::instances::{BORN, Census, PARAMS};
 use super::super::instant::Evaluator;
-use super::super::plan::{Pacing, Route};
+use super::super::plan::{ClosePlan, Pacing, Reader, Route};
 use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
-use super::program::{Instance, Run};
+use super::program::{Instance, Run, Writer};
 use super::reaction::Scribe;
 use super::{Context, SLOTS, TABLE, calls};
 
@@ -31,47 +31,58 @@ struct Vacancy {
     at: Value,
 }
 
-impl Scribe<'_, '_> {
+impl Writer<'_, '_> {
     /// Finds the instances of a family that a route leads to, with a key in the frame.
     pub(super) fn find(&mut self, family: usize, route: Route, key: Slot, to: Outcome) {
-        let plan = &self.evaluator.plan.families[family];
-        let instances = &self.evaluator.state.families[family].instances;
-        let (places, link, number) = match route {
-            Route::Index(index) => (plan.indexes[index].clone(), Some(instances.link(index)), index + 1),
+        let plan = &self.plan.families[family];
+        let width = match route {
+            Route::Index(index) => plan.indexes[index].len(),
             // An index may stand for the table.
             Route::Lookup if !plan.indexes.is_empty() => {
-                let slot = self.writer.call(calls::find as *const u8, &[family as u64, key.into()]);
-                let is_none =
-                    self.writer.builder.ins().icmp_imm(IntCC::Equal, slot, calls::NONE.cast_signed());
-                self.writer.builder.ins().brif(is_none, to.none, &[], to.one, &[slot.into()]);
+                let slot = self.call(calls::find as *const u8, &[family as u64, key.into()]);
+                let is_none = self.builder.ins().icmp_imm(IntCC::Equal, slot, calls::NONE.cast_signed());
+                self.builder.ins().brif(is_none, to.none, &[], to.one, &[slot.into()]);
                 return;
+            }
+            Route::Lookup => plan.param_width,
+        };
+        let key: Vec<Value> = (key..).take(width).map(|at| self.word(at)).collect();
+        self.find_by(family, route, &key, to);
+    }
+
+    /// The same with words at hand; of all parameters only where there is no index.
+    pub(super) fn find_by(&mut self, family: usize, route: Route, key: &[Value], to: Outcome) {
+        let plan = &self.plan.families[family];
+        let (places, link, number) = match route {
+            Route::Index(index) => {
+                let link = self.families[family].instances.link(index);
+                (plan.indexes[index].clone(), Some(link), index + 1)
             }
             Route::Lookup => ((0..plan.param_width).collect(), None, 0),
         };
-        let key = (key..).zip(&places).map(|(at, place)| (*place, self.writer.word(at)));
-        let key: Vec<(usize, Value)> = key.collect();
+        let key: Vec<(usize, Value)> = places.into_iter().zip(key.iter().copied()).collect();
         if let Some(slot) = self.spawned[family] {
             // Most often it is who has just been spawned.
-            let [check, look] = [(); 2].map(|()| self.writer.builder.create_block());
-            self.writer.builder.ins().brif(slot, check, &[], look, &[]);
-            self.writer.builder.switch_to_block(check);
-            let slot = self.writer.builder.ins().iadd_imm(slot, -1);
+            let [check, look] = [(); 2].map(|()| self.builder.create_block());
+            self.builder.ins().brif(slot, check, &[], look, &[]);
+            self.builder.switch_to_block(check);
+            let slot = self.builder.ins().iadd_imm(slot, -1);
             let instance = self.instance(family, slot);
             let mut is_it = self.is_it(instance, &key);
             if let Some(link) = link {
-                let links = self.writer.load(I64, instance.words, 8 * link);
-                let is_alone = self.writer.builder.ins().icmp_imm(IntCC::Equal, links, 0);
-                is_it = self.writer.builder.ins().band(is_it, is_alone);
+                let links = self.load(I64, instance.words, 8 * link);
+                let is_alone = self.builder.ins().icmp_imm(IntCC::Equal, links, 0);
+                is_it = self.builder.ins().band(is_it, is_alone);
             }
-            self.writer.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]);
-            self.writer.builder.switch_to_block(look);
+            self.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]);
+            self.builder.switch_to_block(look);
         }
         self.probe((family, self.table(family) + number), &key, link, to);
     }
 
     /// The number of the first table of a family: that of all parameters.
     fn table(&self, family: usize) -> usize {
-        self.evaluator.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
+        self.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
     }
 
     /// Looks from place to place in a table, as [`Table::look`](super::super::table::Table::look) does. Where the entry
@@ -83,46 +94,45 @@ impl Scribe<'_, '_> {
         link: Option<usize>,
         to: Outcome,
     ) -> Vacancy {
-        let [look, compare, check, next, found] = [(); 5].map(|()| self.writer.builder.create_block());
+        let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let half = self.half_hash(key);
-        let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
-        let [entries, shift, mask] =
-            [0, 1, 2].map(|at| self.writer.load(I64, tables, TABLE * table + 8 * at));
-        let place = self.writer.builder.append_block_param(look, I64);
-        let home = self.writer.builder.ins().ushr(half, shift);
-        self.writer.builder.ins().jump(look, &[home.into()]);
+        let tables = self.load(I64, self.context, offset_of!(Context, tables));
+        let [entries, shift, mask] = [0, 1, 2].map(|at| self.load(I64, tables, TABLE * table + 8 * at));
+        let place = self.builder.append_block_param(look, I64);
+        let home = self.builder.ins().ushr(half, shift);
+        self.builder.ins().jump(look, &[home.into()]);
 
-        self.writer.builder.switch_to_block(look);
-        let at = self.writer.builder.ins().ishl_imm(place, 3);
-        let at = self.writer.builder.ins().iadd(entries, at);
-        let entry = self.writer.load(I64, at, 0);
-        self.writer.builder.ins().brif(entry, compare, &[], to.none, &[]);
+        self.builder.switch_to_block(look);
+        let at = self.builder.ins().ishl_imm(place, 3);
+        let at = self.builder.ins().iadd(entries, at);
+        let entry = self.load(I64, at, 0);
+        self.builder.ins().brif(entry, compare, &[], to.none, &[]);
 
-        self.writer.builder.switch_to_block(compare);
-        let other = self.writer.builder.ins().ushr_imm(entry, 32);
-        let is_like = self.writer.builder.ins().icmp(IntCC::Equal, other, half);
-        self.writer.builder.ins().brif(is_like, check, &[], next, &[]);
+        self.builder.switch_to_block(compare);
+        let other = self.builder.ins().ushr_imm(entry, 32);
+        let is_like = self.builder.ins().icmp(IntCC::Equal, other, half);
+        self.builder.ins().brif(is_like, check, &[], next, &[]);
 
-        self.writer.builder.switch_to_block(check);
-        let number = self.writer.builder.ins().ireduce(I32, entry);
-        let number = self.writer.builder.ins().uextend(I64, number);
-        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        self.builder.switch_to_block(check);
+        let number = self.builder.ins().ireduce(I32, entry);
+        let number = self.builder.ins().uextend(I64, number);
+        let slot = self.builder.ins().iadd_imm(number, -1);
         let instance = self.instance(family, slot);
         let is_it = self.is_it(instance, key);
-        self.writer.builder.ins().brif(is_it, found, &[], next, &[]);
+        self.builder.ins().brif(is_it, found, &[], next, &[]);
 
-        self.writer.builder.switch_to_block(next);
-        let after = self.writer.builder.ins().iadd_imm(place, 1);
-        let after = self.writer.builder.ins().band(after, mask);
-        self.writer.builder.ins().jump(look, &[after.into()]);
+        self.builder.switch_to_block(next);
+        let after = self.builder.ins().iadd_imm(place, 1);
+        let after = self.builder.ins().band(after, mask);
+        self.builder.ins().jump(look, &[after.into()]);
 
-        self.writer.builder.switch_to_block(found);
+        self.builder.switch_to_block(found);
         match link {
-            None => self.writer.builder.ins().jump(to.one, &[slot.into()]),
+            None => self.builder.ins().jump(to.one, &[slot.into()]),
             Some(link) => {
-                let links = self.writer.load(I64, instance.words, 8 * link);
-                let after = self.writer.builder.ins().ushr_imm(links, 32);
-                self.writer.builder.ins().brif(after, to.several, &[], to.one, &[slot.into()])
+                let links = self.load(I64, instance.words, 8 * link);
+                let after = self.builder.ins().ushr_imm(links, 32);
+                self.builder.ins().brif(after, to.several, &[], to.one, &[slot.into()])
             }
         };
         Vacancy { half, at }
@@ -132,33 +142,44 @@ impl Scribe<'_, '_> {
     fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
         let mut is_it = None;
         for (place, word) in key {
-            let own = self.writer.load(I64, instance.words, 8 * (PARAMS + place));
-            let is_same = self.writer.builder.ins().icmp(IntCC::Equal, own, *word);
+            let own = self.load(I64, instance.words, 8 * (PARAMS + place));
+            let is_same = self.builder.ins().icmp(IntCC::Equal, own, *word);
             is_it = Some(match is_it {
                 None => is_same,
-                Some(others) => self.writer.builder.ins().band(others, is_same),
+                Some(others) => self.builder.ins().band(others, is_same),
             });
         }
-        is_it.unwrap_or_else(|| self.writer.byte(1))
+        is_it.unwrap_or_else(|| self.byte(1))
     }
 
     /// See [`Half::of`](super::super::table::Half::of).
     fn half_hash(&mut self, key: &[(usize, Value)]) -> Value {
-        let mut hash = self.writer.number(SEED);
+        let mut hash = self.number(SEED);
         for (_, word) in key {
-            let turned = self.writer.builder.ins().rotl_imm(*word, 32);
-            let factor = self.writer.number(FACTOR);
-            let one = self.writer.builder.ins().bxor(hash, *word);
-            let other = self.writer.builder.ins().bxor(factor, turned);
-            let low = self.writer.builder.ins().imul(one, other);
-            let high = self.writer.builder.ins().umulhi(one, other);
-            let both = self.writer.builder.ins().bxor(low, high);
-            let seed = self.writer.number(SEED);
-            hash = self.writer.builder.ins().bxor(both, seed);
+            let turned = self.builder.ins().rotl_imm(*word, 32);
+            let factor = self.number(FACTOR);
+            let one = self.builder.ins().bxor(hash, *word);
+            let other = self.builder.ins().bxor(factor, turned);
+            let low = self.builder.ins().imul(one, other);
+            let high = self.builder.ins().umulhi(one, other);
+            let both = self.builder.ins().bxor(low, high);
+            let seed = self.number(SEED);
+            hash = self.builder.ins().bxor(both, seed);
         }
-        self.writer.builder.ins().ushr_imm(hash, 32)
+        self.builder.ins().ushr_imm(hash, 32)
     }
 
+    pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
+        let slots = self.load(I64, self.context, offset_of!(Context, slots));
+        let first = self.load(I64, slots, SLOTS * family);
+        let stride = self.plan.families[family].slot_words();
+        let at = self.builder.ins().imul_imm(slot, 8 * stride as i64);
+        let words = self.builder.ins().iadd(first, at);
+        Instance { slot, words }
+    }
+}
+
+impl Scribe<'_, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
     pub(super) fn spawn(&mut self, family: usize) {
         let plan = &self.evaluator.plan.families[family];
@@ -195,7 +216,7 @@ impl Scribe<'_, '_> {
         let called = self.writer.call(calls::spawn as *const u8, &[family as u64]);
         self.writer.builder.ins().jump(done, &[called.into()]);
         self.writer.builder.switch_to_block(done);
-        self.spawned[family] = plan.is_parameterised.then_some(slot);
+        self.writer.spawned[family] = plan.is_parameterised.then_some(slot);
     }
 
     /// Spawns an instance without a call, if there is room for it and it has an entry to itself. Goes to `done` with its
@@ -210,11 +231,12 @@ impl Scribe<'_, '_> {
                 return;
             }
         };
-        let [one, none, create] = [(); 3].map(|()| self.writer.builder.create_block());
+        let [one, none, create, fresh, used, made] = [(); 6].map(|()| self.writer.builder.create_block());
         let found = self.writer.builder.append_block_param(one, I64);
         let words: Vec<(usize, Value)> = places.iter().map(|place| (*place, key[*place])).collect();
-        let table = self.table(family) + number;
-        let spot = self.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
+        let table = self.writer.table(family) + number;
+        let spot =
+            self.writer.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
         self.writer.builder.switch_to_block(one);
         if number == 0 {
             let number = self.writer.builder.ins().iadd_imm(found, 1);
@@ -229,13 +251,16 @@ impl Scribe<'_, '_> {
         let census = self.writer.load(I64, slots, SLOTS * family + 16);
         let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
         let fill = self.writer.load(I64, tables, TABLE * table + 24);
-        let [slot, room] =
-            [offset_of!(Census, slots), offset_of!(Census, room)].map(|at| self.writer.load(I64, census, at));
+        let [slot, room, free] =
+            [offset_of!(Census, slots), offset_of!(Census, room), offset_of!(Census, free)]
+                .map(|at| self.writer.load(I64, census, at));
         let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
-        let [used, most] =
+        let [entries, most] =
             [offset_of!(Fill, used), offset_of!(Fill, room)].map(|at| self.writer.load(I64, fill, at));
-        let has_slot = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
-        let has_place = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, used, most);
+        let has_room = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
+        let has_free = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, free, 0);
+        let has_slot = self.writer.builder.ins().bor(has_room, has_free);
+        let has_place = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, entries, most);
         let has_both = self.writer.builder.ins().band(has_slot, has_place);
         let is_plain = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
         let can = self.writer.builder.ins().band(has_both, is_plain);
@@ -244,12 +269,25 @@ impl Scribe<'_, '_> {
         self.writer.builder.switch_to_block(create);
         self.increment(fill, offset_of!(Fill, used));
         self.increment(census, offset_of!(Census, live));
-        let number = self.increment(census, offset_of!(Census, slots));
         let born = self.increment(census, offset_of!(Census, spawned));
+        let slot = self.writer.builder.append_block_param(made, I64);
+        self.writer.builder.ins().brif(free, used, &[], fresh, &[]);
+        self.writer.builder.switch_to_block(used);
+        let number = self.writer.builder.ins().iadd_imm(free, -1);
+        let instance = self.writer.instance(family, number);
+        let before = self.writer.load(I64, instance.words, 8 * PARAMS);
+        self.writer.store(before, census, offset_of!(Census, free));
+        self.writer.builder.ins().jump(made, &[number.into()]);
+        self.writer.builder.switch_to_block(fresh);
+        let number = self.increment(census, offset_of!(Census, slots));
+        let number = self.writer.builder.ins().iadd_imm(number, -1);
+        self.writer.builder.ins().jump(made, &[number.into()]);
+        self.writer.builder.switch_to_block(made);
+        let number = self.writer.builder.ins().iadd_imm(slot, 1);
         let half = self.writer.builder.ins().ishl_imm(spot.half, 32);
         let entry = self.writer.builder.ins().bor(half, number);
         self.writer.store(entry, spot.at, 0);
-        let instance = self.instance(family, slot);
+        let instance = self.writer.instance(family, slot);
         self.writer.store(born, instance.words, 8 * BORN);
         for (at, word) in key.iter().enumerate() {
             self.writer.store(*word, instance.words, 8 * (PARAMS + at));
@@ -257,8 +295,15 @@ impl Scribe<'_, '_> {
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
             if stream.eval.remembers || stream.eval.guard.is_some() {
-                self.mark_slot(*member, stream.member.state(), instance);
+                self.mark_slot(Reader::Stream(*member), stream.member.state(), instance);
             }
+        }
+        if plan.close.as_ref().is_some_and(|close| close.remembers) {
+            self.mark_slot(Reader::Family(family), PARAMS + plan.param_width, instance);
+        }
+        if !plan.chimes.is_empty() {
+            let which = self.writer.number(family as u64);
+            self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
         }
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
@@ -284,29 +329,26 @@ impl Scribe<'_, '_> {
         self.writer.builder.switch_to_block(look);
         let number = self.writer.builder.ins().uextend(I64, number);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
-        let instance = self.instance(family, slot);
+        let instance = self.writer.instance(family, slot);
         let born = self.writer.load(I64, instance.words, 8 * BORN);
         let is_there = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, born, 0);
         let key: Vec<(usize, Value)> = key.iter().copied().enumerate().collect();
-        let is_it = self.is_it(instance, &key);
+        let is_it = self.writer.is_it(instance, &key);
         let is_it = self.writer.builder.ins().band(is_it, is_there);
         self.writer.builder.ins().brif(is_it, found, &[number.into()], missing, &[]);
     }
 }
 
 impl Evaluator {
-    /// Whether all that a spawn does, beside a new slot, is to mark who must be evaluated.
+    /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks.
     fn spawns_simply(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];
         plan.is_parameterised
-            && plan.close.is_none()
+            && !matches!(&plan.close, Some(ClosePlan { pacing: Pacing::Local(_), .. }))
             && !plan.knows_its_spawn
             && plan.members.iter().all(|member| {
                 let stream = &self.plan.streams[*member];
-                !self.tells[*member]
-                    && stream.eval.counter.is_none()
-                    && stream.windows.is_empty()
-                    && !matches!(stream.eval.pacing, Pacing::Local(_))
+                !self.tells[*member] && stream.eval.counter.is_none() && stream.windows.is_empty()
             })
     }
 }

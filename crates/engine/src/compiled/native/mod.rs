@@ -40,6 +40,7 @@ pub(super) struct Context {
     evaluator: *mut Evaluator,
     frame: *mut u64,
     streams: *mut StreamState,
+    families: *mut FamilyState,
     /// The row of the batch.
     row: usize,
     /// For each input where its words are.
@@ -51,6 +52,10 @@ pub(super) struct Context {
     tables: *const [usize; 4],
     /// For each tally where its groups are, the numbers of those that were found last, and the places of instances.
     groups: *const [usize; 3],
+    /// For each chime the slots of the instances that are due, and how many there are.
+    struck: *const [usize; 2],
+    /// The slots that were listed by a call.
+    listed: *const u32,
     /// The words of the group that was found by a call.
     found: *mut u64,
 }
@@ -66,6 +71,7 @@ pub(super) struct Places {
     slots: Vec<[usize; 3]>,
     tables: Vec<[usize; 4]>,
     groups: Vec<[usize; 3]>,
+    struck: Vec<[usize; 2]>,
     /// What must be found anew.
     pub(super) inputs_moved: bool,
     pub(super) slots_moved: bool,
@@ -74,8 +80,16 @@ pub(super) struct Places {
 
 impl Default for Places {
     fn default() -> Places {
-        let (inputs, slots, tables, groups) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Places { inputs, slots, tables, groups, inputs_moved: true, slots_moved: true, groups_moved: true }
+        Places {
+            inputs: Vec::new(),
+            slots: Vec::new(),
+            tables: Vec::new(),
+            groups: Vec::new(),
+            struck: Vec::new(),
+            inputs_moved: true,
+            slots_moved: true,
+            groups_moved: true,
+        }
     }
 }
 
@@ -117,11 +131,14 @@ impl Context {
         Context {
             frame: evaluator.state.frame.as_mut_ptr(),
             streams: evaluator.state.streams.as_mut_ptr(),
+            families: evaluator.state.families.as_mut_ptr(),
             row: 0,
             inputs: evaluator.places.inputs.as_ptr(),
             slots: evaluator.places.slots.as_ptr(),
             tables: evaluator.places.tables.as_ptr(),
             groups: evaluator.places.groups.as_ptr(),
+            struck: evaluator.places.struck.as_ptr(),
+            listed: std::ptr::null(),
             found: std::ptr::null_mut(),
             evaluator,
         }
@@ -134,6 +151,7 @@ impl Context {
         self.row = row;
         self.frame = evaluator.state.frame.as_mut_ptr();
         self.streams = evaluator.state.streams.as_mut_ptr();
+        self.families = evaluator.state.families.as_mut_ptr();
         self.evaluator = evaluator;
     }
 

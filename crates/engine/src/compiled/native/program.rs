@@ -9,11 +9,12 @@ use cranelift_frontend::FunctionBuilder;
 use super::super::code::{Op, Slot};
 use super::super::fault::Fault;
 use super::super::instances::Member;
-use super::super::plan::Plan;
-use super::super::state::WHOLE;
+use super::super::plan::{Plan, Route};
+use super::super::state::{FamilyState, State, WHOLE};
 use super::super::tally::Tally;
 use super::calls;
 use super::groups::is_at_hand;
+use super::lookup::Outcome;
 
 /// Where a value of so many words is copied word by word.
 pub(super) const NARROW: usize = 8;
@@ -24,6 +25,11 @@ pub(super) struct Writer<'p, 'f> {
     pub(super) plan: &'p Plan,
     /// Tallies, as far as they say where things are.
     pub(super) tallies: &'p [Tally],
+    /// Families, likewise.
+    pub(super) families: &'p [FamilyState],
+    /// For each family the slot, plus one, of the instance that the event has spawned, or found to be there; 0 if
+    /// that is not known.
+    pub(super) spawned: Vec<Option<Value>>,
     /// The inputs of the event.
     pub(super) present: u128,
     pub(super) context: Value,
@@ -54,12 +60,24 @@ pub(super) struct Run {
 impl<'p, 'f> Writer<'p, 'f> {
     pub(super) fn new(
         builder: FunctionBuilder<'f>,
-        (plan, tallies): (&'p Plan, &'p [Tally]),
+        (plan, state): (&'p Plan, &'p State),
         present: u128,
         [context, frame, streams]: [Value; 3],
         failed: Block,
     ) -> Writer<'p, 'f> {
-        Writer { builder, plan, tallies, present, context, frame, streams, failed, signatures: [None; 7] }
+        Writer {
+            builder,
+            plan,
+            tallies: &state.tallies,
+            families: &state.families,
+            spawned: vec![None; plan.families.len()],
+            present,
+            context,
+            frame,
+            streams,
+            failed,
+            signatures: [None; 7],
+        }
     }
 
     /// Writes a program, which goes on at `yields` or at `ends`.
@@ -248,9 +266,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 let float = self.builder.ins().fadd(float, zero);
                 self.put(to, float);
             }
-            Op::Hold { stream, key, to } => {
-                self.call(calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
-            }
+            Op::Hold { stream, key, to } => self.hold(stream, key, to),
             Op::Sync { stream, key, to } => {
                 let arguments = [stream.into(), key.into(), to.into()];
                 let fault = self.call(calls::need_instance as *const u8, &arguments);
@@ -289,6 +305,27 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.check(failed);
             }
         }
+    }
+
+    /// A flag, and the value of the instance with a key if there is one.
+    fn hold(&mut self, stream: u32, key: Slot, to: Slot) {
+        let plan = &self.plan.streams[stream as usize];
+        if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
+            self.call(calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
+            return;
+        }
+        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
+        let slot = self.builder.append_block_param(one, I64);
+        self.find(plan.family, Route::Lookup, key, Outcome { one, none, several: none });
+        self.builder.switch_to_block(one);
+        let instance = Some(self.instance(plan.family, slot));
+        self.own(Run { stream: stream as usize, program: 0, instance }, stream, 0, to);
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(none);
+        let no = self.number(0);
+        self.put(to, no);
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(done);
     }
 
     /// A flag, and an earlier value of the instance at hand if there is one.

@@ -17,13 +17,13 @@ use super::super::code::Slot;
 use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
-use super::super::plan::Path;
+use super::super::plan::{ClosePlan, Path};
 use super::super::state::{Dirty, StreamState};
-use super::evaluation::{dirty, of};
+use super::evaluation::{dirty, dirty_family, of};
 use super::lookup::Outcome;
 use super::memory::{Code, Entry};
-use super::program::{Instance, NARROW, Run, Writer};
-use super::{Context, SLOTS, calls};
+use super::program::{NARROW, Run, Writer};
+use super::{Context, calls};
 use crate::timeline::Timeline;
 
 /// What is done at an event with certain inputs, as machine code.
@@ -116,18 +116,34 @@ impl Evaluator {
     }
 }
 
+impl Evaluator {
+    /// Does what is due at this time.
+    pub(in super::super) fn react_to_hour(&mut self, reaction: &Reaction) -> Result<(), Box<Failed>> {
+        self.places.struck.clear();
+        let place = |slots: &Vec<u32>| [slots.as_ptr().expose_provenance(), slots.len()];
+        self.places.struck.extend(self.struck.iter().map(place));
+        let mut context = Context::new(self);
+        // SAFETY: as for a row; the reaction is there as long as this runs, and lists of who is due do not change
+        // meanwhile.
+        let failed = unsafe { (reaction.entry())(&raw mut context) };
+        match self.failed.take() {
+            Some(reason) if failed != 0 => Err(reason),
+            _ => Ok(()),
+        }
+    }
+}
+
 fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: FunctionBuilder<'_>) {
     let (start, failed) = (builder.create_block(), builder.create_block());
     builder.append_block_params_for_function_params(start);
     builder.set_cold_block(failed);
     builder.switch_to_block(start);
     let context = builder.block_params(start)[0];
-    let of = (&evaluator.plan, evaluator.state.tallies.as_slice());
+    let of = (&evaluator.plan, &evaluator.state);
     let mut writer = Writer::new(builder, of, present, [context; 3], failed);
     writer.frame = writer.load(I64, context, offset_of!(Context, frame));
     writer.streams = writer.load(I64, context, offset_of!(Context, streams));
-    let spawned = vec![None; evaluator.plan.families.len()];
-    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), spawned };
+    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new() };
     scribe.accept(present);
     steps.iter().for_each(|step| scribe.step(step));
     let Scribe { mut writer, fresh, .. } = scribe;
@@ -148,9 +164,6 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) writer: Writer<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
     pub(super) fresh: Vec<Slot>,
-    /// For each family the slot, plus one, of the instance that the event has spawned, or found to be there; 0 if
-    /// that is not known.
-    pub(super) spawned: Vec<Option<Value>>,
 }
 
 impl<'e> Scribe<'e, '_> {
@@ -199,15 +212,26 @@ impl<'e> Scribe<'e, '_> {
                 (Some(lane), Reach::Changed) if matches!(lane.home, Home::Cell { .. }) => {
                     self.changed_cell(*stream, lane);
                 }
-                (Some(lane), Reach::Changed) => self.changed_instance(*stream, lane, step),
+                (Some(lane), Reach::Changed) => self.changed_instances(*stream, lane),
                 (Some(lane), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
                     Some(path) => self.candidate(*stream, lane, path, step),
                     None => self.call_step(step),
                 },
+                (Some(lane), Reach::Struck(chime)) => self.struck(*stream, lane, *chime),
                 _ => self.call_step(step),
             },
-            Step::Close(..) => self.call_step(step),
+            Step::Close(family, reach) => match (self.closes_simply(*family), reach) {
+                (Some(close), Reach::All) => self.close(*family, close),
+                _ => self.call_step(step),
+            },
         }
+    }
+
+    /// How a family closes, if that can be written.
+    fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
+        let plan = &self.evaluator.plan.families[family];
+        let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
+        plan.close.as_ref().filter(|close| is_simple && close.remembers)
     }
 
     /// How a stream is evaluated, if that can be written.
@@ -254,12 +278,12 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    /// The instance for which something has changed that it reads, if there is one. Several are left to Rust.
-    fn changed_instance(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
-        let [some, several, one, marked, evaluate, done, end] =
-            [(); 7].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(several);
+    /// The instances for which something has changed that it reads. Most often there is one at most.
+    fn changed_instances(&mut self, stream: usize, lane: &'e Lane) {
+        let [some, several, one, marked, evaluate, done] =
+            [(); 6].map(|()| self.writer.builder.create_block());
         let Home::Slot { state, .. } = lane.home else { return };
+        let [slots, number] = [(); 2].map(|()| self.writer.builder.append_block_param(evaluate, I64));
         let dirty = dirty(stream);
         let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
         let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
@@ -272,14 +296,17 @@ impl<'e> Scribe<'e, '_> {
         let is_only = self.writer.builder.ins().band(is_one, not_all);
         self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
         self.writer.builder.switch_to_block(several);
-        self.call_step(step);
-        self.writer.builder.ins().jump(end, &[]);
+        let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
+        let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
         self.writer.builder.switch_to_block(one);
         let none = self.writer.half(0);
         self.writer.store(none, self.writer.streams, dirty + offset_of!(Dirty, count));
-        let slot = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, first));
+        let first = (dirty + offset_of!(Dirty, first)) as i64;
+        let first = self.writer.builder.ins().iadd_imm(self.writer.streams, first);
+        let slot = self.writer.load(I32, first, 0);
         let slot = self.writer.builder.ins().uextend(I64, slot);
-        let instance = self.instance(lane.family, slot);
+        let instance = self.writer.instance(lane.family, slot);
         let born = self.writer.load(I64, instance.words, 0);
         self.writer.builder.ins().brif(born, marked, &[], done, &[]);
         self.writer.builder.switch_to_block(marked);
@@ -287,16 +314,79 @@ impl<'e> Scribe<'e, '_> {
         let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
         let others = self.writer.builder.ins().band_imm(flags, !flag::EVALUATE.cast_signed());
         self.writer.store(others, instance.words, 8 * state);
-        self.writer.builder.ins().brif(is_marked, evaluate, &[], done, &[]);
+        let one = self.writer.number(1);
+        self.writer.builder.ins().brif(is_marked, evaluate, &[first.into(), one.into()], done, &[]);
         self.writer.builder.switch_to_block(evaluate);
-        self.evaluate(stream, lane, Some(instance));
+        self.each(slots, number, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
         if lane.repeats {
             self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
         }
-        self.writer.builder.ins().jump(end, &[]);
-        self.writer.builder.switch_to_block(end);
+    }
+
+    /// The instances of a family whose close condition must be looked at.
+    fn close(&mut self, family: usize, close: &ClosePlan) {
+        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let at = dirty_family(family);
+        let families = self.writer.load(I64, self.writer.context, offset_of!(Context, families));
+        let count = self.writer.load(I32, families, at + offset_of!(Dirty, count));
+        let all = self.writer.load(I8, families, at + offset_of!(Dirty, all));
+        let wide = self.writer.builder.ins().uextend(I32, all);
+        let any = self.writer.builder.ins().bor(count, wide);
+        self.writer.builder.ins().brif(any, some, &[], done, &[]);
+        self.writer.builder.switch_to_block(some);
+        let number = self.writer.call(calls::list_closing as *const u8, &[family as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        let (plan, stream) = (&self.evaluator.plan, self.evaluator.first_member(family));
+        let own = plan.streams[stream].own;
+        self.each(slots, number, |scribe, slot| {
+            let instance = scribe.writer.instance(family, slot);
+            scribe.load_parameters(own, plan.families[family].param_width, instance);
+            let [yields, ends] = [(); 2].map(|()| scribe.writer.builder.create_block());
+            let run = Run { stream, program: close.program, instance: Some(instance) };
+            scribe.writer.program(run, yields, ends);
+            scribe.writer.builder.switch_to_block(yields);
+            let number = scribe.writer.number(family as u64);
+            scribe.writer.call_with(calls::close as *const u8, &[number, slot]);
+            scribe.writer.builder.ins().jump(ends, &[]);
+            scribe.writer.builder.switch_to_block(ends);
+        });
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    /// The instances whose clock says so, one after another.
+    fn struck(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
+        let lists = self.writer.load(I64, self.writer.context, offset_of!(Context, struck));
+        let [slots, count] = [0, 8].map(|at| self.writer.load(I64, lists, 16 * chime + at));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+    }
+
+    /// Does something for each of so many numbers in memory.
+    fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
+        let [look, again, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let at = self.writer.builder.append_block_param(look, I64);
+        let zero = self.writer.number(0);
+        self.writer.builder.ins().jump(look, &[zero.into()]);
+        self.writer.builder.switch_to_block(look);
+        let is_left = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        self.writer.builder.ins().brif(is_left, again, &[], done, &[]);
+        self.writer.builder.switch_to_block(again);
+        let place = self.writer.builder.ins().ishl_imm(at, 2);
+        let place = self.writer.builder.ins().iadd(first, place);
+        let number = self.writer.load(I32, place, 0);
+        let number = self.writer.builder.ins().uextend(I64, number);
+        body(self, number);
+        let next = self.writer.builder.ins().iadd_imm(at, 1);
+        self.writer.builder.ins().jump(look, &[next.into()]);
+        self.writer.builder.switch_to_block(done);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
@@ -309,23 +399,14 @@ impl<'e> Scribe<'e, '_> {
         let [several, one, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let slot = self.writer.builder.append_block_param(one, I64);
-        self.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
+        self.writer.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
         self.writer.builder.switch_to_block(several);
         self.call_step(step);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(one);
-        let instance = self.instance(lane.family, slot);
+        let instance = self.writer.instance(lane.family, slot);
         self.evaluate(stream, lane, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
-    }
-
-    pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
-        let first = self.writer.load(I64, slots, SLOTS * family);
-        let stride = self.evaluator.plan.families[family].slot_words();
-        let at = self.writer.builder.ins().imul_imm(slot, 8 * stride as i64);
-        let words = self.writer.builder.ins().iadd(first, at);
-        Instance { slot, words }
     }
 }
