@@ -58,7 +58,7 @@ impl Terminal {
     fn wait_for(&self, what: &str) {
         let start = Instant::now();
         while !self.text().contains(what) {
-            assert!(start.elapsed() < Duration::from_secs(20), "no `{what}` on the screen:\n{}", self.text());
+            assert!(start.elapsed() < Duration::from_secs(60), "no `{what}` on the screen:\n{}", self.text());
             thread::sleep(Duration::from_millis(10));
         }
     }
