@@ -212,7 +212,7 @@ impl<'e> Scribe<'e, '_> {
                 (Some(lane), Reach::Changed) if matches!(lane.home, Home::Cell { .. }) => {
                     self.changed_cell(*stream, lane);
                 }
-                (Some(lane), Reach::Changed) => self.changed_instances(*stream, lane),
+                (Some(lane), Reach::Changed) => self.changed_instances(*stream, lane, step),
                 (Some(lane), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
                     Some(path) => self.candidate(*stream, lane, path, step),
                     None => self.call_step(step),
@@ -278,11 +278,13 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    /// The instances for which something has changed that it reads. Most often there is one at most.
-    fn changed_instances(&mut self, stream: usize, lane: &'e Lane) {
-        let [some, several, one, marked, evaluate, done] =
-            [(); 6].map(|()| self.writer.builder.create_block());
+    /// The instances for which something has changed that it reads. At an event there is one at most, most often, and
+    /// several are left to Rust; at a tick there may be any number.
+    fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
+        let [some, several, one, marked, evaluate, done, end] =
+            [(); 7].map(|()| self.writer.builder.create_block());
         let Home::Slot { state, .. } = lane.home else { return };
+        let is_event = self.writer.present != 0;
         let [slots, number] = [(); 2].map(|()| self.writer.builder.append_block_param(evaluate, I64));
         let dirty = dirty(stream);
         let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
@@ -296,9 +298,15 @@ impl<'e> Scribe<'e, '_> {
         let is_only = self.writer.builder.ins().band(is_one, not_all);
         self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
         self.writer.builder.switch_to_block(several);
-        let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
-        let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
+        if is_event {
+            self.writer.builder.set_cold_block(several);
+            self.call_step(step);
+            self.writer.builder.ins().jump(end, &[]);
+        } else {
+            let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
+            let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+            self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
+        }
         self.writer.builder.switch_to_block(one);
         let none = self.writer.half(0);
         self.writer.store(none, self.writer.streams, dirty + offset_of!(Dirty, count));
@@ -317,15 +325,21 @@ impl<'e> Scribe<'e, '_> {
         let one = self.writer.number(1);
         self.writer.builder.ins().brif(is_marked, evaluate, &[first.into(), one.into()], done, &[]);
         self.writer.builder.switch_to_block(evaluate);
-        self.each(slots, number, |scribe, slot| {
-            let instance = scribe.writer.instance(lane.family, slot);
-            scribe.evaluate(stream, lane, Some(instance));
-        });
+        if is_event {
+            self.evaluate(stream, lane, Some(instance));
+        } else {
+            self.each(slots, number, |scribe, slot| {
+                let instance = scribe.writer.instance(lane.family, slot);
+                scribe.evaluate(stream, lane, Some(instance));
+            });
+        }
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
         if lane.repeats {
             self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
         }
+        self.writer.builder.ins().jump(end, &[]);
+        self.writer.builder.switch_to_block(end);
     }
 
     /// The instances of a family whose close condition must be looked at.
