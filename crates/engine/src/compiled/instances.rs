@@ -259,7 +259,7 @@ impl Instances {
             }
             number => {
                 let slot = number as u32 - 1;
-                self.census.free = self.words[slot as usize * self.stride + PARAMS];
+                self.census.free = std::mem::take(&mut self.words[slot as usize * self.stride + PARAMS]);
                 slot
             }
         };

@@ -344,6 +344,7 @@ impl Evaluator {
     fn spawns_simply(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];
         plan.is_parameterised
+            && plan.param_width > 0
             && !matches!(&plan.close, Some(ClosePlan { pacing: Pacing::Local(_), .. }))
             && !plan.knows_its_spawn
             && plan.members.iter().all(|member| {
