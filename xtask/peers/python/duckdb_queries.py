@@ -16,9 +16,26 @@ daily, has_seminars = task.endswith("daily"), task.startswith("seminar")
 database = duckdb.connect(":memory:", config={"threads": 2})
 database.execute("CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)")
 watch, clock, seminars = Stopwatch(limit), Clock(start, daily), {}
+applications, acceptances = [], []
+
+
+def insert():
+    """What is new since the last check, in one go; one row alone is quicker without lists."""
+    if daily and applications:
+        columns = [list(column) for column in zip(*applications)]
+        database.execute("INSERT INTO applicants SELECT unnest(?::UBIGINT[]), unnest(?), unnest(?), 0", columns)
+    elif applications:
+        database.execute("INSERT INTO applicants VALUES (?, ?, ?, 0)", applications[0])
+    if daily and acceptances:
+        database.execute("UPDATE applicants SET hired = 1 WHERE id IN (SELECT unnest(?::UBIGINT[]))", [acceptances])
+    elif acceptances:
+        database.execute("UPDATE applicants SET hired = 1 WHERE id = ?", acceptances)
+    applications.clear()
+    acceptances.clear()
 
 
 def check(now):
+    insert()
     violated = {seminar for (seminar,) in database.execute(ASK).fetchall()}
     for seminar in seminars:
         if seminar in violated:
@@ -33,9 +50,9 @@ def run():
         if accepted is None:
             seminar = row[3] if has_seminars else ""
             seminars.setdefault(seminar)
-            database.execute("INSERT INTO applicants VALUES (?, ?, ?, 0)", (row[1], row[2], seminar))
+            applications.append((row[1], row[2], seminar))
         else:
-            database.execute("UPDATE applicants SET hired = 1 WHERE id = ?", (accepted,))
+            acceptances.append(accepted)
         if not daily:
             check(now)
         if not watch.goes_on():
