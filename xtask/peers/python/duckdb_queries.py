@@ -2,8 +2,10 @@
 
 import duckdb
 
+from duckdb_odds import TABLES, odds
 from triggers import Clock, Stopwatch, arguments, events, report
 
+PEOPLE = "CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)"
 ASK = """
     SELECT seminar FROM (
         SELECT seminar, (SUM(hired) + 0.5 * 24.0) / (COUNT(*) + 24.0) AS rate
@@ -13,8 +15,9 @@ ASK = """
 task, path, start, end, limit = arguments()
 rows, fired = events(path), []
 daily, has_seminars = task.endswith("daily"), task.startswith("seminar")
+has_odds = task.startswith("odds")
 database = duckdb.connect(":memory:", config={"threads": 2})
-database.execute("CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)")
+database.execute(TABLES if has_odds else PEOPLE)
 watch, clock, seminars = Stopwatch(limit), Clock(start, daily), {}
 applications, acceptances = [], []
 
@@ -42,7 +45,7 @@ def check(now):
             fired.append((now, 0, seminar if has_seminars else None))
 
 
-def run():
+def parity():
     for row in rows:
         now, accepted = row[0], row[-1]
         for tick in clock.before(now):
@@ -60,4 +63,8 @@ def run():
     return True
 
 
-report(watch, fired, run(), duckdb.__version__)
+if has_odds:
+    ended = odds(database, rows, start, end, task == "odds-exact", watch, fired)
+else:
+    ended = parity()
+report(watch, fired, ended, duckdb.__version__)
