@@ -92,6 +92,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> anyhow::Result<()> {
     let baseline = options.baseline.as_deref().map(read_results).transpose()?;
     let folder = options.out.join("events");
+    if folder.exists() {
+        // Of a run that did not come to its end.
+        std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let load_before = bench::machine::load();
     let (tools, rivals, missing) = gather(options, folder)?;
@@ -106,6 +110,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     machine["load_after"] = bench::machine::load().into();
 
     let mut text = format!("# Benchmarks\n\n{}", head(options, &machine));
+    text += &page::headline(&comparison.measured, &rivals);
     text += &page::tables(&comparison.measured, &rivals);
     if let Some(whole) = &whole {
         text += &whole.page();
@@ -144,7 +149,7 @@ fn head(options: &Options, machine: &Value) -> String {
     let quick = if options.quick { " **Quick: the numbers mean little.**" } else { "" };
     format!(
         "Everybody ran on the same events in one run and said the same, or there would be no page. The median of up to \
-         {} runs; a peer is stopped after {} s (`>`).{quick}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
+         {} runs, ± half of what lies between the quickest and the slowest; a peer is stopped after {} s (`>`).{quick}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
         options.runs,
         options.limit.as_secs(),
         text("cpu"),
@@ -185,18 +190,22 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
     for rival in rivals::all() {
         let reason = match &rival.way {
             Way::Here(_) => None,
-            Way::Script { module, .. } => {
-                let import = module.map_or("import sys".to_owned(), |module| format!("import {module}"));
-                let can = quietly(Command::new(&tools.python).args(["-c", &import]));
-                (!can).then(|| format!("`{import}` fails in {}", tools.python.display()))
-            }
+            Way::Script { file, package } => tools.lacks(file).map(|reason| match package {
+                Some(package) if reason.contains("No module") => {
+                    format!("{reason} (`{} -m pip install {package}`)", tools.python.display())
+                }
+                _ => reason,
+            }),
             Way::RtlolaCli => {
                 tools.rtlola_cli.is_none().then(|| "it is not installed in a quick run".to_owned())
             }
         };
         match reason {
             None => present.push(rival),
-            Some(reason) => missing.push((rival.name.to_owned(), reason)),
+            Some(reason) => {
+                eprintln!("{}: MISSING, {reason}", rival.name);
+                missing.push((rival.name.to_owned(), reason));
+            }
         }
     }
     Ok((tools, present, missing))
