@@ -4,7 +4,7 @@ use bench::measure::Build;
 use bench::workload::{Task, Workload};
 use fairstream_core::Time;
 
-use crate::dataflow::Dataflow;
+use crate::dataflow;
 use crate::sqlite::{Counting, Sqlite};
 
 pub(crate) const FAIRSTREAM: &str = "fairstream";
@@ -64,8 +64,8 @@ pub(crate) fn all() -> Vec<Rival> {
         here(
             "differential dataflow",
             "one worker; every event (or day) a time of its own, a batch of 8,192 handed over before it steps",
-            parity,
-            Box::new(|workload, start| Ok(Box::new(Dataflow::new(workload, start)))),
+            any,
+            Box::new(|workload, start| Ok(dataflow::monitor(workload, start))),
         ),
         here(
             "SQLite, SQL triggers",
