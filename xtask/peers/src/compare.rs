@@ -48,10 +48,13 @@ pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) ->
     let mut all = Comparison { measured: Vec::new(), versions, missing: Vec::new() };
     let only = options.only.as_deref();
     let one = only.filter(|only| WORKLOADS.contains(only));
-    let rivals: Vec<&Rival> = match only {
-        Some(only) if one.is_none() => named(only, present)?,
-        _ => present.iter().collect(),
-    };
+    if !present.iter().any(|rival| is_wanted(rival.name, only)) {
+        let names: Vec<&str> = present.iter().map(|rival| rival.name).collect();
+        let (only, workloads) = (only.unwrap_or_default(), WORKLOADS.join(", "));
+        bail!("--only {only}: no workload ({workloads}), and nobody here ({})", names.join(", "));
+    }
+    let takes_part = |rival: &&Rival| [FAIRSTREAM, HAND].contains(&rival.name) || is_wanted(rival.name, only);
+    let rivals: Vec<&Rival> = present.iter().filter(takes_part).collect();
     for (name, sizes) in schedule(options.quick) {
         if one.is_some_and(|one| one != name) {
             continue;
@@ -78,15 +81,9 @@ pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) ->
     Ok(all)
 }
 
-/// Those whose name contains this, beside fairstream and the limit.
-fn named<'a>(part: &str, rivals: &'a [Rival]) -> anyhow::Result<Vec<&'a Rival>> {
-    let always = |rival: &&Rival| [FAIRSTREAM, HAND].contains(&rival.name);
-    let is_named = |rival: &&Rival| rival.name.to_lowercase().contains(&part.to_lowercase());
-    if !rivals.iter().any(|rival| is_named(&rival)) {
-        let names: Vec<&str> = rivals.iter().map(|rival| rival.name).collect();
-        bail!("--only {part}: no workload ({}) and nobody here ({})", WORKLOADS.join(", "), names.join(", "));
-    }
-    Ok(rivals.iter().filter(|rival| always(rival) || is_named(rival)).collect())
+/// Whether somebody of that name takes part: everybody does where one workload is asked for, or nothing.
+pub(crate) fn is_wanted(name: &str, only: Option<&str>) -> bool {
+    only.is_none_or(|only| WORKLOADS.contains(&only) || name.to_lowercase().contains(&only.to_lowercase()))
 }
 
 impl Comparison {

@@ -116,7 +116,8 @@ fn run(options: &Options) -> anyhow::Result<()> {
         text += &whole.page();
     }
     text += "\n## Who is compared, and how\n\n";
-    for rival in &rivals {
+    let is_measured = |rival: &&Rival| comparison.measured.iter().any(|one| one.who == rival.name);
+    for rival in rivals.iter().filter(is_measured) {
         let version = comparison.versions.iter().find(|(name, _)| name == rival.name);
         let version = version.map_or(String::new(), |(_, version)| format!(" {version}"));
         text += &format!("- **{}**{version}: {}.\n", rival.name, rival.about);
@@ -176,7 +177,7 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
     let mut missing: Vec<(String, String)> =
         rivals::MISSING.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned())).collect();
     let tool = options.out.join("tools/bin/rtlola-cli");
-    if !tool.exists() && !options.quick {
+    if !tool.exists() && !options.quick && compare::is_wanted("rtlola-cli", options.only.as_deref()) {
         eprintln!("installing rtlola-cli, which takes some minutes");
         let root = options.out.join("tools");
         quietly(
@@ -197,7 +198,7 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
                 _ => reason,
             }),
             Way::RtlolaCli => {
-                tools.rtlola_cli.is_none().then(|| "it is not installed in a quick run".to_owned())
+                tools.rtlola_cli.is_none().then(|| "it is installed by a run that is not quick".to_owned())
             }
         };
         match reason {
