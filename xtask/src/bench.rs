@@ -7,6 +7,28 @@ use anyhow::Context;
 
 use crate::{cargo, python};
 
+pub(crate) const HELP: &str = "\
+cargo xtask bench [OPTION]...
+
+Measures fairstream beside everything that one would pick instead: on the same events, in one run, with the same answer.
+Builds what it needs, and writes tables (benchmarks.md), figures (*.svg) and numbers (results.json) into target/bench.
+It takes an hour or so. docs/benchmarks.md says how everybody is run.
+
+  --quick             two minutes, once it is built: to see that it works, the numbers mean little
+  --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-deadline), or those
+                      whose name contains this (sqlite, duckdb, flink, ...) beside fairstream and the loop by hand
+  --max-trials N      no more trials than these
+  --limit SECONDS     when a peer is stopped, instead of after 100 s
+  --baseline FILE     also how fairstream has changed since an earlier results.json
+
+Who is there only if it is installed:
+  Pathway             target/bench/venv/bin/pip install pathway
+  Flink               target/bench/venv/bin/pip install apache-flink-libraries; a JDK
+  RisingWave          FAIRSTREAM_RISINGWAVE names a running server, as postgresql://USER@HOST:PORT/DATABASE or HOST:PORT
+  compas              FAIRSTREAM_COMPAS names ProPublica's compas-scores.csv
+
+cargo xtask bench engine | adapters | instructions measure other things: cargo xtask help.";
+
 /// Runs the benchmark in `xtask/bench/src/engine`, which knows the options.
 pub(crate) fn engine(options: &[&str]) -> anyhow::Result<()> {
     let out = folder()?.join("engine.json");
@@ -28,7 +50,11 @@ pub(crate) fn peers(options: &[&str]) -> anyhow::Result<()> {
     };
     let mut arguments = vec!["run", "--release", "--manifest-path", manifest, "--"];
     arguments.extend(["--fairstream", fairstream, "--out", out]);
-    let python = python::with(&["duckdb"])?;
+    let mut packages = vec!["duckdb"];
+    if std::env::var_os("FAIRSTREAM_RISINGWAVE").is_some() {
+        packages.push("psycopg[binary]");
+    }
+    let python = python::with(&packages)?;
     if let Some(python) = python.as_deref().and_then(Path::to_str) {
         arguments.extend(["--python", python]);
     }

@@ -37,6 +37,10 @@ fn main() -> ExitCode {
         ["bench", "engine", options @ ..] => bench::engine(options),
         ["bench", "adapters", options @ ..] => readers::adapters(options),
         ["bench", "instructions", options @ ..] => instructions::run(options),
+        ["bench", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {
+            println!("{}", bench::HELP);
+            Ok(())
+        }
         ["bench", options @ ..] => bench::peers(options),
         ["ci"] => ci::run(),
         ["reproduce", options @ ..] => reproduce::run(options),

@@ -40,7 +40,7 @@ fn output(command: &mut Command) -> Option<String> {
 }
 
 /// The version of a package in a lock file.
-fn version(lock: &str, package: &str) -> Option<String> {
+pub fn version(lock: &str, package: &str) -> Option<String> {
     let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
     rest.split('"').next().map(str::to_owned)
 }

@@ -2,8 +2,10 @@
 
 import duckdb
 
+from duckdb_odds import TABLES, odds
 from triggers import Clock, Stopwatch, arguments, events, report
 
+PEOPLE = "CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)"
 ASK = """
     SELECT seminar FROM (
         SELECT seminar, (SUM(hired) + 0.5 * 24.0) / (COUNT(*) + 24.0) AS rate
@@ -13,19 +15,37 @@ ASK = """
 task, path, start, end, limit = arguments()
 rows, fired = events(path), []
 daily, has_seminars = task.endswith("daily"), task.startswith("seminar")
+has_odds = task.startswith("odds")
 database = duckdb.connect(":memory:", config={"threads": 2})
-database.execute("CREATE TABLE applicants (id UBIGINT PRIMARY KEY, gender VARCHAR, seminar VARCHAR, hired UTINYINT)")
+database.execute(TABLES if has_odds else PEOPLE)
 watch, clock, seminars = Stopwatch(limit), Clock(start, daily), {}
+applications, acceptances = [], []
+
+
+def insert():
+    """What is new since the last check, in one go; one row alone is quicker without lists."""
+    if daily and applications:
+        columns = [list(column) for column in zip(*applications)]
+        database.execute("INSERT INTO applicants SELECT unnest(?::UBIGINT[]), unnest(?), unnest(?), 0", columns)
+    elif applications:
+        database.execute("INSERT INTO applicants VALUES (?, ?, ?, 0)", applications[0])
+    if daily and acceptances:
+        database.execute("UPDATE applicants SET hired = 1 WHERE id IN (SELECT unnest(?::UBIGINT[]))", [acceptances])
+    elif acceptances:
+        database.execute("UPDATE applicants SET hired = 1 WHERE id = ?", acceptances)
+    applications.clear()
+    acceptances.clear()
 
 
 def check(now):
+    insert()
     violated = {seminar for (seminar,) in database.execute(ASK).fetchall()}
     for seminar in seminars:
         if seminar in violated:
             fired.append((now, 0, seminar if has_seminars else None))
 
 
-def run():
+def parity():
     for row in rows:
         now, accepted = row[0], row[-1]
         for tick in clock.before(now):
@@ -33,9 +53,9 @@ def run():
         if accepted is None:
             seminar = row[3] if has_seminars else ""
             seminars.setdefault(seminar)
-            database.execute("INSERT INTO applicants VALUES (?, ?, ?, 0)", (row[1], row[2], seminar))
+            applications.append((row[1], row[2], seminar))
         else:
-            database.execute("UPDATE applicants SET hired = 1 WHERE id = ?", (accepted,))
+            acceptances.append(accepted)
         if not daily:
             check(now)
         if not watch.goes_on():
@@ -43,4 +63,8 @@ def run():
     return True
 
 
-report(watch, fired, run(), duckdb.__version__)
+if has_odds:
+    ended = odds(database, rows, start, end, task == "odds-exact", watch, fired)
+else:
+    ended = parity()
+report(watch, fired, ended, duckdb.__version__)

@@ -1,22 +1,18 @@
-"""Pathway: counts by gender, kept up to date as events come, each at a time of its own. Hiring only."""
+"""Pathway: counts by seminar and gender, kept up to date as events come. What is new at a check has a time of its own."""
 
 import pathway as pw
 
-from triggers import Stopwatch, arguments, events, report
+from triggers import Clock, Stopwatch, arguments, events, report
 
-task, path, start, end, limit = arguments()
-rows, fired = events(path), []
+
 def signed(key):
     """Pathway has no unsigned numbers."""
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
-applications = [(signed(key), gender, 2 * at, 1) for at, (_, key, gender, accepted) in enumerate(rows) if accepted is None]
-decisions = [(signed(accepted), 2 * at, 1) for at, (_, _, _, accepted) in enumerate(rows) if accepted is not None]
-
-
 class Application(pw.Schema):
     key: int
+    seminar: str
     gender: str
 
 
@@ -24,32 +20,57 @@ class Decision(pw.Schema):
     key: int
 
 
+task, path, start, end, limit = arguments()
+rows, fired = events(path), []
+daily, has_seminars = task.endswith("daily"), task.startswith("seminar")
+applications, decisions, checks, seminars, clock = [], [], [], {}, Clock(start, daily)
+for row in rows:
+    now, accepted = row[0], row[-1]
+    checks += clock.before(now)
+    # Pathway keeps odd times for itself.
+    time = 2 * len(checks)
+    if accepted is None:
+        seminar = row[3] if has_seminars else ""
+        seminars.setdefault(seminar)
+        applications.append((signed(row[1]), seminar, row[2], time, 1))
+    else:
+        decisions.append((signed(accepted), time, 1))
+    if not daily:
+        checks.append(now)
+
 watch = Stopwatch(limit)
 applied = pw.debug.table_from_rows(Application, applications, is_stream=True)
 accepted = pw.debug.table_from_rows(Decision, decisions, is_stream=True)
 hired = applied.join(
     accepted.groupby(pw.this.key).reduce(pw.this.key), pw.left.key == pw.right.key
-).select(pw.left.gender)
-counts = applied.groupby(pw.this.gender).reduce(pw.this.gender, applied=pw.reducers.count())
-hires = hired.groupby(pw.this.gender).reduce(pw.this.gender, hired=pw.reducers.count())
-rates = counts.join_left(hires, pw.left.gender == pw.right.gender).select(
-    rate=(pw.coalesce(pw.right.hired, 0) + 0.5 * 24.0) / (pw.left.applied + 24.0)
+).select(pw.left.seminar, pw.left.gender)
+groups = (pw.this.seminar, pw.this.gender)
+counts = applied.groupby(*groups).reduce(*groups, applied=pw.reducers.count())
+hires = hired.groupby(*groups).reduce(*groups, hired=pw.reducers.count())
+rates = counts.join_left(
+    hires, pw.left.seminar == pw.right.seminar, pw.left.gender == pw.right.gender
+).select(
+    pw.left.seminar,
+    rate=(pw.coalesce(pw.right.hired, 0) + 0.5 * 24.0) / (pw.left.applied + 24.0),
 )
-gap = rates.reduce(gap=pw.reducers.max(pw.this.rate) - pw.reducers.min(pw.this.rate))
+gaps = rates.groupby(pw.this.seminar).reduce(
+    pw.this.seminar, gap=pw.reducers.max(pw.this.rate) - pw.reducers.min(pw.this.rate)
+)
 changes = {}
 
 
 def on_change(key, row, time, is_addition):
     if is_addition:
-        changes[time] = row["gap"] > 0.1
+        changes.setdefault(time, {})[row["seminar"]] = row["gap"] > 0.1
 
 
-pw.io.subscribe(gap, on_change)
+pw.io.subscribe(gaps, on_change)
 pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 watch.events = len(rows)
-violated = False
-for at, row in enumerate(rows):
-    violated = changes.get(2 * at, violated)
-    if violated:
-        fired.append((row[0], 0, None))
+violated = {}
+for number, now in enumerate(checks):
+    violated.update(changes.get(2 * number, {}))
+    for seminar in seminars:
+        if violated.get(seminar):
+            fired.append((now, 0, seminar if has_seminars else None))
 report(watch, fired, True, pw.__version__)

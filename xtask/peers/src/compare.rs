@@ -12,7 +12,7 @@ use bench::workload::Workload;
 
 use crate::Options;
 use crate::process::Tools;
-use crate::rivals::{FAIRSTREAM, HAND, Rival, Way};
+use crate::rivals::{self, FAIRSTREAM, HAND, Rival, Way};
 
 /// What was measured, and who could not be.
 pub(crate) struct Comparison {
@@ -22,11 +22,16 @@ pub(crate) struct Comparison {
     pub(crate) missing: Vec<(String, String)>,
 }
 
-/// Workloads in the order of the page, with the numbers of trials.
+/// In the order of the page.
+const WORKLOADS: [&str; 6] =
+    ["hiring", "hiring-daily", "seminar", "seminar-daily", "compas", "compas-deadline"];
+
+/// Workloads, with the numbers of trials.
 fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
     let sizes = |to: u32| (1..=to).map(|power| 10_u64.pow(power)).collect::<Vec<_>>();
     if quick {
-        return vec![("hiring", sizes(4)), ("seminar", sizes(3)), ("compas-deadline", vec![1_000])];
+        let small = WORKLOADS.map(|name| (name, vec![1_000])).into_iter().skip(1);
+        return std::iter::once((WORKLOADS[0], sizes(4))).chain(small).collect();
     }
     vec![
         ("hiring", sizes(7)),
@@ -38,9 +43,22 @@ fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
     ]
 }
 
-pub(crate) fn everything(options: &Options, tools: &Tools, rivals: &[Rival]) -> anyhow::Result<Comparison> {
-    let mut all = Comparison { measured: Vec::new(), versions: BTreeSet::new(), missing: Vec::new() };
+pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) -> anyhow::Result<Comparison> {
+    let versions = rivals::built_in().into_iter().collect();
+    let mut all = Comparison { measured: Vec::new(), versions, missing: Vec::new() };
+    let only = options.only.as_deref();
+    let one = only.filter(|only| WORKLOADS.contains(only));
+    if !present.iter().any(|rival| is_wanted(rival.name, only)) {
+        let names: Vec<&str> = present.iter().map(|rival| rival.name).collect();
+        let (only, workloads) = (only.unwrap_or_default(), WORKLOADS.join(", "));
+        bail!("--only {only}: no workload ({workloads}), and nobody here ({})", names.join(", "));
+    }
+    let takes_part = |rival: &&Rival| [FAIRSTREAM, HAND].contains(&rival.name) || is_wanted(rival.name, only);
+    let rivals: Vec<&Rival> = present.iter().filter(takes_part).collect();
     for (name, sizes) in schedule(options.quick) {
+        if one.is_some_and(|one| one != name) {
+            continue;
+        }
         let (workload, sizes) = match Workload::invented(name)? {
             Some(workload) => (workload, sizes),
             None => match Published::find() {
@@ -58,9 +76,14 @@ pub(crate) fn everything(options: &Options, tools: &Tools, rivals: &[Rival]) -> 
                 }
             },
         };
-        all.workload(options, tools, rivals, &workload, &sizes)?;
+        all.workload(options, tools, &rivals, &workload, &sizes)?;
     }
     Ok(all)
+}
+
+/// Whether somebody of that name takes part: everybody does where one workload is asked for, or nothing.
+pub(crate) fn is_wanted(name: &str, only: Option<&str>) -> bool {
+    only.is_none_or(|only| WORKLOADS.contains(&only) || name.to_lowercase().contains(&only.to_lowercase()))
 }
 
 impl Comparison {
@@ -68,7 +91,7 @@ impl Comparison {
         &mut self,
         options: &Options,
         tools: &Tools,
-        rivals: &[Rival],
+        rivals: &[&Rival],
         workload: &Workload,
         sizes: &[u64],
     ) -> anyhow::Result<()> {
@@ -76,23 +99,25 @@ impl Comparison {
         for trials in sizes.iter().copied().filter(|trials| *trials <= options.max_trials) {
             let mut expected = None;
             for rival in rivals.iter().filter(|rival| (rival.takes)(workload.task)) {
-                let is_wanted = options.only.as_deref().is_none_or(|only| {
-                    only == workload.name
-                        || rival.name.contains(only)
-                        || [FAIRSTREAM, HAND].contains(&rival.name)
-                });
-                if !is_wanted || trials > rival.most || given_up.contains(rival.name) {
+                if trials > rival.most || given_up.contains(rival.name) {
                     continue;
                 }
                 eprint!("{} {trials} {}: ", workload.name, rival.name);
                 let begun = Instant::now();
                 let mut runs = Vec::new();
-                // Whoever is quick runs again, until the median means something.
-                while runs.len() < options.runs && begun.elapsed() < options.enough {
+                // Whoever is quick runs again, until the median means something: also who takes long to start.
+                let (mut judged, mut ended) = (Duration::ZERO, true);
+                while ended
+                    && runs.len() < options.runs
+                    && judged < options.enough
+                    && begun.elapsed() < options.enough * 3
+                {
                     let (run, version) = once(rival, tools, workload, trials, options.limit)?;
                     if !version.is_empty() {
                         self.versions.insert((rival.name.to_owned(), version));
                     }
+                    judged += run.elapsed;
+                    ended = run.ended;
                     runs.push(run);
                 }
                 let measurement = Measurement { workload: workload.name, who: rival.name, trials, runs };
@@ -106,6 +131,7 @@ impl Comparison {
                 }
                 self.measured.push(measurement);
             }
+            tools.tidy(workload, trials)?;
         }
         Ok(())
     }

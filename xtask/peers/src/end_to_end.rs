@@ -45,14 +45,23 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<EndToEnd> {
     Ok(EndToEnd { sources: sources(options)?, latency, memory, start: start(options)? })
 }
 
-/// The same events from every kind of file, under the fairness file of hiring.
+/// Kinds of files and how their names end. The first is text, a line an event.
+const SOURCES: [(&str, &str); 7] = [
+    ("CSV", "csv"),
+    ("CSV, gzip", "csv.gz"),
+    ("CSV, Zstandard", "csv.zst"),
+    ("JSON lines", "jsonl"),
+    ("JSON lines, Zstandard", "jsonl.zst"),
+    ("Parquet", "parquet"),
+    ("Arrow", "arrow"),
+];
+
+/// The same events from every kind of file, under the fairness file of hiring; and as they are invented.
 fn sources(options: &Options) -> anyhow::Result<Vec<(&'static str, u64, f64, u64)>> {
     let applicants = if options.quick { 100_000 } else { 3_000_000 };
     let mut measured = Vec::new();
     let mut rows = 0;
-    for (name, ending) in
-        [("CSV", "csv"), ("JSON lines", "jsonl"), ("Parquet", "parquet"), ("Arrow", "arrow")]
-    {
+    for (name, ending) in SOURCES {
         eprintln!("{name}: {} applicants, from file to verdicts", grouped(applicants));
         let file = options.out.join("events").join(format!("hiring.{ending}"));
         let generated = Command::new(&options.fairstream)
@@ -66,16 +75,23 @@ fn sources(options: &Options) -> anyhow::Result<Vec<(&'static str, u64, f64, u64
         if ending == "csv" {
             rows = BufReader::new(std::fs::File::open(&file)?).split(b'\n').count() as u64 - 1;
         }
-        let file_text = file.to_string_lossy().into_owned();
-        let mut runs = (0..options.runs.min(3))
-            .map(|_| monitor(options, "specs/hiring.toml", &file_text))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        runs.sort_by_key(|(elapsed, _)| *elapsed);
-        let (elapsed, megabytes) = runs[runs.len() / 2];
-        measured.push((name, rows, elapsed.as_secs_f64(), megabytes));
+        let (seconds, megabytes) = median(options, &file.to_string_lossy())?;
+        measured.push((name, rows, seconds, megabytes));
         std::fs::remove_file(&file)?;
     }
+    let (seconds, megabytes) = median(options, &format!("hiring:?applicants={applicants}"))?;
+    measured.push(("none: invented", rows, seconds, megabytes));
     Ok(measured)
+}
+
+/// Seconds and megabytes of the run in the middle.
+fn median(options: &Options, input: &str) -> anyhow::Result<(f64, u64)> {
+    let mut runs = (0..options.runs.min(3))
+        .map(|_| monitor(options, "specs/hiring.toml", input))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    runs.sort_by_key(|(elapsed, _)| *elapsed);
+    let (elapsed, megabytes) = runs[runs.len() / 2];
+    Ok((elapsed.as_secs_f64(), megabytes))
 }
 
 /// Runs the command once: how long it takes, and how much memory at most.

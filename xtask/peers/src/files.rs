@@ -16,14 +16,19 @@ pub(crate) struct Span {
     pub(crate) end: Option<Time>,
 }
 
+impl Span {
+    pub(crate) fn of(workload: &Workload, trials: u64) -> Span {
+        let trace = workload.trace(trials);
+        Span { start: trace.start, end: trace.end }
+    }
+}
+
 /// Writes the events of so many trials: the time in nanoseconds, then the inputs; `silent` where there is none.
-pub(crate) fn write(workload: &Workload, trials: u64, silent: &str, to: &Path) -> anyhow::Result<Span> {
+pub(crate) fn write(workload: &Workload, trials: u64, silent: &str, to: &Path) -> anyhow::Result<()> {
     let file = File::create(to).with_context(|| to.display().to_string())?;
     let mut out = BufWriter::new(file);
-    let trace = workload.trace(trials);
-    let span = Span { start: trace.start, end: trace.end };
     let mut has_header = false;
-    for batch in trace.batches {
+    for batch in workload.trace(trials).batches {
         let rows = &batch.rows;
         if !has_header {
             let names: Vec<&str> =
@@ -45,6 +50,5 @@ pub(crate) fn write(workload: &Workload, trials: u64, silent: &str, to: &Path) -
             writeln!(out)?;
         }
     }
-    out.flush()?;
-    Ok(span)
+    Ok(out.flush()?)
 }

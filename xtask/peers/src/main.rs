@@ -92,6 +92,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> anyhow::Result<()> {
     let baseline = options.baseline.as_deref().map(read_results).transpose()?;
     let folder = options.out.join("events");
+    if folder.exists() {
+        // Of a run that did not come to its end.
+        std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let load_before = bench::machine::load();
     let (tools, rivals, missing) = gather(options, folder)?;
@@ -106,12 +110,14 @@ fn run(options: &Options) -> anyhow::Result<()> {
     machine["load_after"] = bench::machine::load().into();
 
     let mut text = format!("# Benchmarks\n\n{}", head(options, &machine));
+    text += &page::headline(&comparison.measured, &rivals);
     text += &page::tables(&comparison.measured, &rivals);
     if let Some(whole) = &whole {
         text += &whole.page();
     }
     text += "\n## Who is compared, and how\n\n";
-    for rival in &rivals {
+    let is_measured = |rival: &&Rival| comparison.measured.iter().any(|one| one.who == rival.name);
+    for rival in rivals.iter().filter(is_measured) {
         let version = comparison.versions.iter().find(|(name, _)| name == rival.name);
         let version = version.map_or(String::new(), |(_, version)| format!(" {version}"));
         text += &format!("- **{}**{version}: {}.\n", rival.name, rival.about);
@@ -144,7 +150,7 @@ fn head(options: &Options, machine: &Value) -> String {
     let quick = if options.quick { " **Quick: the numbers mean little.**" } else { "" };
     format!(
         "Everybody ran on the same events in one run and said the same, or there would be no page. The median of up to \
-         {} runs; a peer is stopped after {} s (`>`).{quick}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
+         {} runs, ± half of what lies between the quickest and the slowest; a peer is stopped after {} s (`>`).{quick}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
         options.runs,
         options.limit.as_secs(),
         text("cpu"),
@@ -171,7 +177,7 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
     let mut missing: Vec<(String, String)> =
         rivals::MISSING.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned())).collect();
     let tool = options.out.join("tools/bin/rtlola-cli");
-    if !tool.exists() && !options.quick {
+    if !tool.exists() && !options.quick && compare::is_wanted("rtlola-cli", options.only.as_deref()) {
         eprintln!("installing rtlola-cli, which takes some minutes");
         let root = options.out.join("tools");
         quietly(
@@ -185,18 +191,22 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
     for rival in rivals::all() {
         let reason = match &rival.way {
             Way::Here(_) => None,
-            Way::Script { module, .. } => {
-                let import = module.map_or("import sys".to_owned(), |module| format!("import {module}"));
-                let can = quietly(Command::new(&tools.python).args(["-c", &import]));
-                (!can).then(|| format!("`{import}` fails in {}", tools.python.display()))
-            }
+            Way::Script { file, package } => tools.lacks(file).map(|reason| match package {
+                Some(package) if reason.contains("No module") => {
+                    format!("{reason} (`{} -m pip install {package}`)", tools.python.display())
+                }
+                _ => reason,
+            }),
             Way::RtlolaCli => {
-                tools.rtlola_cli.is_none().then(|| "it is not installed in a quick run".to_owned())
+                tools.rtlola_cli.is_none().then(|| "it is installed by a run that is not quick".to_owned())
             }
         };
         match reason {
             None => present.push(rival),
-            Some(reason) => missing.push((rival.name.to_owned(), reason)),
+            Some(reason) => {
+                eprintln!("{}: MISSING, {reason}", rival.name);
+                missing.push((rival.name.to_owned(), reason));
+            }
         }
     }
     Ok((tools, present, missing))

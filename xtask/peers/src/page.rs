@@ -1,5 +1,6 @@
 //! What was measured: tables for people, figures, JSON for programs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use bench::measure::{Measurement, find};
@@ -30,46 +31,90 @@ fn workloads(measured: &[Measurement]) -> Vec<&'static str> {
     names
 }
 
-/// Seconds of a whole run, and how many times as long as fairstream's.
+/// The table of the README: demographic parity at every event, from a thousand applicants to a million.
+pub(crate) fn headline(measured: &[Measurement], rivals: &[Rival]) -> String {
+    let sizes: Vec<u64> = sizes(measured, "hiring").into_iter().filter(|size| *size >= 1_000).collect();
+    let sizes = &sizes[..sizes.len().min(4)];
+    if sizes.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n## In short\n\n{}. Times as long as fairstream takes:\n\n{}",
+        title("hiring"),
+        table("applicants", measured, rivals, "hiring", sizes, |_| String::new())
+    )
+}
+
+/// How many times as long as fairstream everybody takes, a table for each workload.
 pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
     let mut text = String::new();
     for workload in workloads(measured) {
-        let of: Vec<&Measurement> = measured.iter().filter(|one| one.workload == workload).collect();
-        let mut sizes: Vec<u64> = of.iter().map(|one| one.trials).collect();
-        sizes.dedup();
-        sizes.sort_unstable();
-        sizes.dedup();
+        let sizes = sizes(measured, workload);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "\n## {}\n\nTimes as long as fairstream takes; fairstream itself in nanoseconds an event.\n",
-            title(workload)
+            "\n## {}\n\nTimes as long as fairstream takes; fairstream itself in nanoseconds an event.\n\n{}",
+            title(workload),
+            table("trials", measured, rivals, workload, &sizes, spread).trim_end()
         );
-        let heads: Vec<String> = sizes.iter().map(|size| format!(" {} |", grouped(*size))).collect();
-        let _ = writeln!(text, "| trials |{}\n| --- |{}", heads.concat(), " ---: |".repeat(sizes.len()));
-        for rival in rivals.iter().filter(|rival| of.iter().any(|one| one.who == rival.name)) {
-            let cells: Vec<String> = sizes
-                .iter()
-                .map(|trials| {
-                    let ours = find(measured, workload, *trials, FAIRSTREAM);
-                    let cell = match (find(measured, workload, *trials, rival.name), ours) {
-                        (Some(one), _) if rival.name == FAIRSTREAM => format!("{} ns", short(one.median())),
-                        (Some(one), Some(ours)) if one.last().ended => {
-                            format!("{} ×", short(one.median() / ours.median()))
-                        }
-                        (Some(one), Some(ours)) => {
-                            let least = one.last().elapsed.as_secs_f64() / whole(ours);
-                            format!("> {} ×", short(least))
-                        }
-                        _ => "–".to_owned(),
-                    };
-                    format!(" {cell} |")
-                })
-                .collect();
-            let _ = writeln!(text, "| {} |{}", rival.name, cells.concat());
-        }
     }
     text
+}
+
+/// The numbers of trials that a workload was measured on.
+fn sizes(measured: &[Measurement], workload: &str) -> Vec<u64> {
+    let of = measured.iter().filter(|one| one.workload == workload);
+    BTreeSet::from_iter(of.map(|one| one.trials)).into_iter().collect()
+}
+
+/// A row for everybody, a column for each number of trials; `beside` adds to what is measured.
+fn table(
+    head: &str,
+    measured: &[Measurement],
+    rivals: &[Rival],
+    workload: &str,
+    sizes: &[u64],
+    beside: impl Fn(&Measurement) -> String,
+) -> String {
+    let heads: Vec<String> = sizes.iter().map(|size| format!(" {} |", grouped(*size))).collect();
+    let mut text = format!("| {head} |{}\n| --- |{}\n", heads.concat(), " ---: |".repeat(sizes.len()));
+    let takes_part = |rival: &&Rival| {
+        measured
+            .iter()
+            .any(|one| one.workload == workload && one.who == rival.name && sizes.contains(&one.trials))
+    };
+    for rival in rivals.iter().filter(takes_part) {
+        let cell = |trials: &u64| {
+            let ours = find(measured, workload, *trials, FAIRSTREAM);
+            let cell = match (find(measured, workload, *trials, rival.name), ours) {
+                (Some(one), _) if rival.name == FAIRSTREAM => {
+                    format!("{} ns{}", short(one.median()), beside(one))
+                }
+                (Some(one), Some(ours)) if one.last().ended => {
+                    format!("{} ×{}", short(one.median() / ours.median()), beside(one))
+                }
+                (Some(one), Some(ours)) => {
+                    format!("> {} ×", short(one.last().elapsed.as_secs_f64() / whole(ours)))
+                }
+                _ => "–".to_owned(),
+            };
+            format!(" {cell} |")
+        };
+        let cells: Vec<String> = sizes.iter().map(cell).collect();
+        let unit = if rival.name == FAIRSTREAM { ", an event" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {}{unit} |{}", rival.name, cells.concat());
+    }
+    text
+}
+
+/// Half of what lies between the quickest and the slowest run.
+fn spread(one: &Measurement) -> String {
+    let [least, median, most] = one.ns_per_event();
+    match one.runs.len() {
+        1 => String::new(),
+        _ => format!(" ±{:.0} %", (most - least) / median * 50.0),
+    }
 }
 
 /// Seconds of a whole run.

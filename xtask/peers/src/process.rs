@@ -21,6 +21,9 @@ pub(crate) struct Tools {
     pub(crate) folder: PathBuf,
 }
 
+/// What rtlola-cli reads where an input is silent.
+const SILENT: &str = "#";
+
 /// How a script is told what to do.
 fn task_name(task: Task) -> &'static str {
     match task {
@@ -34,6 +37,19 @@ fn task_name(task: Task) -> &'static str {
 }
 
 impl Tools {
+    /// Why a script cannot run here; `None` if it can.
+    pub(crate) fn lacks(&self, file: &str) -> Option<String> {
+        match Command::new(&self.python).arg(script(file)).arg("--probe").output() {
+            Ok(done) if done.status.success() => None,
+            Ok(done) => {
+                let said = String::from_utf8_lossy(&done.stderr);
+                let reason = said.lines().last().unwrap_or_default();
+                Some(reason.trim_start_matches("ModuleNotFoundError: ").to_owned())
+            }
+            Err(error) => Some(format!("{}: {error}", self.python.display())),
+        }
+    }
+
     /// Runs a script once; the run, and the version that it says it is.
     pub(crate) fn script(
         &self,
@@ -43,9 +59,8 @@ impl Tools {
         limit: Duration,
     ) -> anyhow::Result<(Run, String)> {
         let (events, Span { start, end }) = self.events(workload, trials, "")?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(file);
         let child = Command::new(&self.python)
-            .arg(&script)
+            .arg(script(file))
             .arg(task_name(workload.task))
             .arg(&events)
             .arg(start.0.to_string())
@@ -80,7 +95,7 @@ impl Tools {
         limit: Duration,
     ) -> anyhow::Result<(Run, String)> {
         let Some(program) = &self.rtlola_cli else { bail!("rtlola-cli is not there") };
-        let (events, _) = self.events(workload, trials, "#")?;
+        let (events, _) = self.events(workload, trials, SILENT)?;
         let begun = Instant::now();
         let child = Command::new(program)
             .args(["monitor", "--offline", "relative-nanos", "--verbosity", "violations"])
@@ -104,11 +119,31 @@ impl Tools {
 
     /// The file of events, written if it is not there.
     fn events(&self, workload: &Workload, trials: u64, silent: &str) -> anyhow::Result<(PathBuf, Span)> {
-        let kind = if silent.is_empty() { "" } else { "-rtlola" };
-        let path = self.folder.join(format!("{}-{trials}{kind}.csv", workload.name));
-        let span = files::write(workload, trials, silent, &path)?;
-        Ok((path, span))
+        let path = self.file(workload, trials, silent);
+        if !path.exists() {
+            files::write(workload, trials, silent, &path)?;
+        }
+        Ok((path, Span::of(workload, trials)))
     }
+
+    fn file(&self, workload: &Workload, trials: u64, silent: &str) -> PathBuf {
+        let kind = if silent.is_empty() { "" } else { "-rtlola" };
+        self.folder.join(format!("{}-{trials}{kind}.csv", workload.name))
+    }
+
+    /// Removes files of events: those of millions are large.
+    pub(crate) fn tidy(&self, workload: &Workload, trials: u64) -> anyhow::Result<()> {
+        for path in ["", SILENT].map(|silent| self.file(workload, trials, silent)) {
+            if path.exists() {
+                std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn script(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(file)
 }
 
 fn stopped(limit: Duration) -> Run {

@@ -4,7 +4,7 @@ use bench::measure::Build;
 use bench::workload::{Task, Workload};
 use fairstream_core::Time;
 
-use crate::dataflow::Dataflow;
+use crate::dataflow;
 use crate::sqlite::{Counting, Sqlite};
 
 pub(crate) const FAIRSTREAM: &str = "fairstream";
@@ -24,8 +24,8 @@ pub(crate) struct Rival {
 pub(crate) enum Way {
     /// In this process, events in memory.
     Here(Box<Build<'static>>),
-    /// A script in `python`, which needs a module. It reads the events before the clock starts.
-    Script { file: &'static str, module: Option<&'static str> },
+    /// A script in `python`, which needs a package. It reads the events before the clock starts.
+    Script { file: &'static str, package: Option<&'static str> },
     /// The command of RTLola, which reads a CSV file.
     RtlolaCli,
 }
@@ -41,12 +41,12 @@ pub(crate) fn all() -> Vec<Rival> {
         most: u64::MAX,
         way: Way::Here(build),
     };
-    let script = |name, about, takes, file, module| Rival {
+    let script = |name, about, takes, file, package| Rival {
         name,
         about,
         takes,
         most: 1_000_000,
-        way: Way::Script { file, module },
+        way: Way::Script { file, package },
     };
     vec![
         here(
@@ -64,8 +64,8 @@ pub(crate) fn all() -> Vec<Rival> {
         here(
             "differential dataflow",
             "one worker; every event (or day) a time of its own, a batch of 8,192 handed over before it steps",
-            parity,
-            Box::new(|workload, start| Ok(Box::new(Dataflow::new(workload, start)))),
+            any,
+            Box::new(|workload, start| Ok(dataflow::monitor(workload, start))),
         ),
         here(
             "SQLite, SQL triggers",
@@ -82,8 +82,8 @@ pub(crate) fn all() -> Vec<Rival> {
         script("Python", "a dict and a loop, events in a list", any, "plain.py", None),
         script(
             "DuckDB, queries",
-            "in memory, two threads; counted anew at every check",
-            parity,
+            "in memory, two threads; counted anew at every check, the rows of a day inserted in one go",
+            any,
             "duckdb_queries.py",
             Some("duckdb"),
         ),
@@ -96,14 +96,32 @@ pub(crate) fn all() -> Vec<Rival> {
         ),
         script(
             "Pathway",
-            "every event a time of its own, handed over at once",
-            hiring,
+            "every event (or day) a time of its own, handed over at once",
+            parity,
             "pathway_stream.py",
             Some("pathway"),
         ),
+        Rival {
+            most: u64::MAX,
+            ..script(
+                "Flink",
+                "in Java, one chain of operators in one slot, objects reused, state on the heap, no checkpoints; from the \
+                 first event to the last verdict of a job in a JVM that is warm",
+                any,
+                "flink_job.py",
+                Some("apache-flink-libraries"),
+            )
+        },
+        script(
+            "RisingWave",
+            "materialized views over two tables; what is new is inserted, `FLUSH`, and the view is read at every check",
+            parity,
+            "risingwave_views.py",
+            Some("psycopg[binary]"),
+        ),
         here(
             "RTLola interpreter",
-            "rtlola-interpreter 0.11 as a library, the same specification, events in memory",
+            "rtlola-interpreter as a library, the same specification, events in memory",
             any,
             Box::new(|workload, start| workload.reference(start)),
         ),
@@ -118,15 +136,24 @@ pub(crate) fn all() -> Vec<Rival> {
 }
 
 /// Peers that cannot be run, and why.
-pub(crate) const MISSING: [(&str, &str); 3] = [
-    (
-        "rtlola2rust 0.1.0",
-        "its reader of CSV has no strings, and with numbers instead the code that it writes for \
+pub(crate) const MISSING: [(&str, &str); 1] = [(
+    "rtlola2rust 0.1.0",
+    "its reader of CSV has no strings, and with numbers instead the code that it writes for \
          `.defaults(to: …)` over an aggregation does not compile",
-    ),
-    ("Flink", "no adapter is written for it"),
-    ("RisingWave", "no server can be had here, and nothing is said of what was not run"),
-];
+)];
+
+/// The versions of those that are built into this program.
+pub(crate) fn built_in() -> Vec<(String, String)> {
+    let of = |package| bench::machine::version(include_str!("../Cargo.lock"), package).unwrap_or_default();
+    let sqlite = rusqlite::version().to_owned();
+    let versions = [
+        ("differential dataflow", of("differential-dataflow")),
+        ("SQLite, SQL triggers", sqlite.clone()),
+        ("SQLite, queries", sqlite),
+        ("RTLola interpreter", of("rtlola-interpreter")),
+    ];
+    versions.map(|(name, version)| (name.to_owned(), version)).into()
+}
 
 fn sqlite(
     workload: &Workload,
