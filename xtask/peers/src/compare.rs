@@ -14,12 +14,15 @@ use crate::Options;
 use crate::process::Tools;
 use crate::rivals::{self, FAIRSTREAM, HAND, Rival, Way};
 
+/// Who could not be run, and why.
+pub(crate) type Missing = Vec<(String, String)>;
+
 /// What was measured, and who could not be.
 pub(crate) struct Comparison {
     pub(crate) measured: Vec<Measurement>,
     /// Peers and their versions, as far as they say.
     pub(crate) versions: BTreeSet<(String, String)>,
-    pub(crate) missing: Vec<(String, String)>,
+    pub(crate) missing: Missing,
 }
 
 /// In the order of the page.

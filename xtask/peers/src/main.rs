@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::compare::Missing;
 use crate::process::Tools;
 use crate::rivals::{Rival, Way};
 
@@ -98,7 +99,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let load_before = bench::machine::load();
-    let (tools, rivals, missing) = gather(options, folder)?;
+    let (tools, rivals, missing) = gather(options, folder);
     let mut comparison = compare::everything(options, &tools, &rivals)?;
     comparison.missing.splice(0..0, missing);
     let whole = match &options.only {
@@ -173,8 +174,8 @@ fn read_results(path: &Path) -> anyhow::Result<Value> {
 }
 
 /// Programs that peers need, the peers that can be run, and why the others cannot.
-fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Rival>, Vec<(String, String)>)> {
-    let mut missing: Vec<(String, String)> =
+fn gather(options: &Options, folder: PathBuf) -> (Tools, Vec<Rival>, Missing) {
+    let mut missing: Missing =
         rivals::MISSING.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned())).collect();
     let tool = options.out.join("tools/bin/rtlola-cli");
     if !tool.exists() && !options.quick && compare::is_wanted("rtlola-cli", options.only.as_deref()) {
@@ -209,7 +210,7 @@ fn gather(options: &Options, folder: PathBuf) -> anyhow::Result<(Tools, Vec<Riva
             }
         }
     }
-    Ok((tools, present, missing))
+    (tools, present, missing)
 }
 
 fn quietly(command: &mut Command) -> bool {
