@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray, new_null_array,
 };
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::{DataType, Date32Type, Date64Type, Decimal128Type, Float64Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
@@ -197,7 +197,18 @@ fn lenient(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError>
     if values.data_type() == wanted {
         return Ok(Arc::clone(values));
     }
-    cast_with_options(values, wanted, &CastOptions { safe: true, ..CastOptions::default() })
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let cast = cast_with_options(values, wanted, &options);
+    if cast.is_ok() || *wanted != DataType::Utf8 {
+        return cast;
+    }
+    // A time that is too far away has no text, and then no other has one.
+    let one = |row| {
+        let cast = cast_with_options(&values.slice(row, 1), wanted, &options);
+        cast.unwrap_or_else(|_| new_null_array(wanted, 1))
+    };
+    let each: Vec<ArrayRef> = (0..values.len()).map(one).collect();
+    concat(&each.iter().map(|value| &**value).collect::<Vec<_>>())
 }
 
 /// Rows that had a value and have none any more.

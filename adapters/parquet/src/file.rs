@@ -85,8 +85,11 @@ impl OpenFile {
         if handle.len() == 0 {
             return Err("it is empty, not a Parquet file".into());
         }
-        let metadata = guarded(|| ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new()))
-            .map_err(|cause| in_words(handle.file(), cause))?;
+        let load = || {
+            handle.check_footer()?;
+            ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new())
+        };
+        let metadata = guarded(load).map_err(|cause| in_words(handle.file(), cause))?;
         Ok(OpenFile { handle, metadata })
     }
 

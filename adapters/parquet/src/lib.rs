@@ -16,6 +16,7 @@ mod sink;
 mod source;
 mod spill;
 mod table;
+mod thrift;
 mod tuple;
 mod writer;
 

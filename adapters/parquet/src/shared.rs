@@ -1,12 +1,16 @@
 //! A file that several readers of columns share.
 
 use std::fs::File;
+use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::FOOTER_SIZE;
 use parquet::file::reader::{ChunkReader, Length};
+
+use crate::thrift;
 
 /// Open once, however many columns are read from it.
 #[derive(Clone)]
@@ -30,6 +34,22 @@ impl SharedFile {
 
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Makes sure that what the file says of itself at its end can be.
+    ///
+    /// # Errors
+    /// It cannot, or it cannot be read.
+    pub(crate) fn check_footer(&self) -> Result<()> {
+        let end = self.len().saturating_sub(FOOTER_SIZE as u64);
+        let tail = self.file.get_bytes(end, FOOTER_SIZE.min(usize::try_from(self.len())?))?;
+        let length = tail.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+        // What is no footer is for the library to tell.
+        let Some(start) = end.checked_sub(u64::from(length)) else { return Ok(()) };
+        if thrift::is_credible(&self.file.get_bytes(start, usize::try_from(length)?)?) {
+            return Ok(());
+        }
+        Err(ParquetError::General(thrift::TOO_MANY.to_owned()))
     }
 }
 
@@ -60,7 +80,13 @@ impl ChunkReader for SharedFile {
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         self.progress.read(start)?;
-        self.file.get_read(start)
+        let mut reader = self.file.get_read(start)?;
+        // Where a page says what it is.
+        let is_page = start < self.len().saturating_sub(FOOTER_SIZE as u64);
+        if is_page && !thrift::is_credible(reader.fill_buf()?) {
+            return Err(ParquetError::General(thrift::TOO_MANY.to_owned()));
+        }
+        Ok(reader)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {

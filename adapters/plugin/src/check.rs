@@ -4,6 +4,8 @@
 //! out. Everything else that can be wrong with an array is looked at here, or by Arrow's own validation
 //! after it.
 
+use std::sync::Arc;
+
 use arrow::array::{RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
@@ -39,6 +41,10 @@ const MANY: i64 = 1 << 24;
 pub unsafe fn import(array: FFI_ArrowArray, schema: &Schema) -> Result<RecordBatch, String> {
     // SAFETY: as the caller says.
     unsafe { check(&raw const array, schema) }?;
+    // Where there are no rows, offsets and pointers may be anything, and Arrow follows them.
+    if array.is_empty() {
+        return Ok(RecordBatch::new_empty(Arc::new(schema.clone())));
+    }
     let import = || {
         let fields = FFI_ArrowSchema::try_from(DataType::Struct(schema.fields().clone()))?;
         // SAFETY: the array has the shape of the schema, as far as that can be seen.

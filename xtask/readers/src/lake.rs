@@ -1,20 +1,19 @@
-//! A folder of Parquet files that is larger than memory should be: what it takes to read it. Without an engine,
-//! which keeps as much as its specification asks for.
+//! A folder of Parquet files that is larger than memory should be: what it takes to read it, and to have it counted by
+//! an engine whose specification asks it to keep no more than a number for each gender.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::json;
 
 use crate::data;
-use crate::ours;
 
 /// Rows of a file.
 const ROWS: usize = 4_000_000;
 
-/// Writes that many gigabytes of Parquet, reads them in a process of its own, and deletes them.
+/// Writes that many gigabytes of Parquet, has them read in processes of their own, and deletes them.
 pub(crate) fn measure(folder: &Path, gigabytes: u64) -> anyhow::Result<serde_json::Value> {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder)?;
@@ -26,19 +25,34 @@ pub(crate) fn measure(folder: &Path, gigabytes: u64) -> anyhow::Result<serde_jso
         files += 1;
     }
     println!("lake: {files} files, {} rows, {bytes} bytes", files * ROWS);
-    let output = Command::new(std::env::current_exe()?).arg("read-lake").arg(folder).output()?;
+    let (alone, with_engine) = (in_a_process("read-lake", folder), in_a_process("count-lake", folder));
     std::fs::remove_dir_all(folder)?;
+    let (alone, with_engine) = (alone?, with_engine?);
+    Ok(json!({
+        "files": files,
+        "rows": files * ROWS,
+        "bytes": bytes,
+        "source_alone": alone,
+        "with_engine": with_engine,
+    }))
+}
+
+/// Has a folder read by this program, and says what that took.
+fn in_a_process(how: &str, folder: &Path) -> anyhow::Result<serde_json::Value> {
+    let output = Command::new(std::env::current_exe()?).arg(how).arg(folder).output()?;
+    if !output.status.success() {
+        bail!("{how}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    print!("{text}");
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let peak: u64 = words.first().context("it says nothing of its memory")?.parse()?;
-    Ok(json!({ "files": files, "rows": files * ROWS, "bytes": bytes, "peak_kib": peak, "said": text.trim() }))
+    print!("{how}: {text}");
+    let peak = text.split_whitespace().next().context("it says nothing of its memory")?;
+    Ok(json!({ "peak_kib": peak.parse::<u64>()?, "said": text.trim() }))
 }
 
 /// Reads a folder, and says how much memory that took.
-pub(crate) fn read(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn read(read: impl FnOnce() -> anyhow::Result<usize>) -> anyhow::Result<()> {
     let start = std::time::Instant::now();
-    let rows = ours::read("parquet", folder)?;
+    let rows = read()?;
     let seconds = start.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;

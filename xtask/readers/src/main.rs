@@ -28,7 +28,14 @@ fn main() -> anyhow::Result<()> {
             "--out" => out = Some(PathBuf::from(value()?)),
             "--python" => python = Some(PathBuf::from(value()?)),
             "--only" => only = Some(value()?),
-            "read-lake" => return lake::read(&PathBuf::from(value()?)),
+            "read-lake" => {
+                let folder = PathBuf::from(value()?);
+                return lake::read(|| ours::read("parquet", &folder));
+            }
+            "count-lake" => {
+                let folder = PathBuf::from(value()?);
+                return lake::read(|| ours::count_rows(&folder));
+            }
             other => {
                 bail!("there is no option `{other}`; there are --quick, --only FORMAT and --lake GIGABYTES")
             }

@@ -14,7 +14,14 @@ use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine};
 use crate::measure::{Contestant, Kind};
 
 const HIRING: &str = include_str!("../../../specs/hiring.toml");
+const PAPER: &str = include_str!("../../../specs/rtlola/hiring.lola");
 const PORTS: &str = include_str!("../../../examples/port-scan/scan.lola");
+/// Rows by gender: what an engine keeps for it does not grow with them.
+const ROWS: &str = r#"
+input gender : String
+output rows(g) spawn with gender eval when gender = g with rows(g).last(or: 0) + 1
+trigger @gender rows.aggregate(over_instances: all, using: sum) = 0 "never"
+"#;
 
 fn factory(format: &str) -> Box<dyn SourceFactory> {
     match format {
@@ -34,10 +41,15 @@ struct Subject {
     wanted: Vec<WantedColumn>,
 }
 
+/// As RTLola has it: triggers are what is read.
+fn in_rtlola(text: &str) -> anyhow::Result<Subject> {
+    let spec = Specification::parse("monitored.lola", text)?;
+    Ok(Subject { wanted: spec.wanted().to_vec(), spec, fairness: None })
+}
+
 fn subject(format: &str) -> anyhow::Result<Subject> {
     if format == "pcap" {
-        let spec = Specification::parse("scan.lola", PORTS)?;
-        return Ok(Subject { wanted: spec.wanted().to_vec(), spec, fairness: None });
+        return in_rtlola(PORTS);
     }
     // Alarms are what is read, and the command evaluates no more then.
     let fairness = FairnessFile::parse("hiring.toml", HIRING)?.compile(&[])?.for_alarms()?;
@@ -59,18 +71,29 @@ fn request(format: &str, path: &Path, wanted: &[WantedColumn]) -> SourceRequest 
     request
 }
 
-pub(crate) fn contestants(format: &'static str, path: &Path) -> anyhow::Result<[Contestant; 2]> {
-    let (alone, behind) = (path.to_owned(), path.to_owned());
+pub(crate) fn contestants(format: &'static str, path: &Path) -> anyhow::Result<Vec<Contestant>> {
     // What is monitored is read once, before anybody looks at the clock.
-    let (wanted, subject) = (subject(format)?.wanted, subject(format)?);
-    Ok([
-        Contestant::new("fairstream, source alone", Kind::Source, move || {
-            read_columns(format, &alone, &wanted)
-        }),
-        Contestant::new("fairstream, with engine and judge", Kind::Engine, move || {
-            evaluate(format, &behind, subject.clone())
-        }),
-    ])
+    let (wanted, alone) = (subject(format)?.wanted, path.to_owned());
+    let mut contestants = vec![Contestant::new("fairstream, source alone", Kind::Source, move || {
+        read_columns(format, &alone, &wanted)
+    })];
+    let mut with_engine = |name, subject: Subject| {
+        let path = path.to_owned();
+        let read = move || evaluate(format, &path, subject.clone());
+        contestants.push(Contestant::new(name, Kind::Engine, read));
+    };
+    if format == "pcap" {
+        with_engine("fairstream, with engine", subject(format)?);
+    } else {
+        with_engine("fairstream, with engine: hiring.lola", in_rtlola(PAPER)?);
+        with_engine("fairstream, with engine and judge: hiring.toml", subject(format)?);
+    }
+    Ok(contestants)
+}
+
+/// Lets an engine count the rows of Parquet files by gender.
+pub(crate) fn count_rows(path: &Path) -> anyhow::Result<usize> {
+    evaluate("parquet", path, in_rtlola(ROWS)?)
 }
 
 /// Reads the columns that are monitored.
@@ -93,6 +116,7 @@ fn read_columns(format: &str, path: &Path, wanted: &[WantedColumn]) -> anyhow::R
 /// A whole run, whose verdicts are forgotten.
 fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize> {
     let Subject { spec, fairness, wanted } = subject;
+    let selection = if fairness.is_some() { Selection::Alarms } else { Selection::Triggers };
     let sources = vec![factory(format).open(&request(format, path, &wanted))?];
     let columns = Columns::bind(&wanted, &sources)?;
     let engine = Box::new(move |start| {
@@ -103,7 +127,7 @@ fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize
         let judged: Box<dyn Engine> = Box::new(JudgedEngine::new(engine, &fairness, &names, judge)?);
         Ok(judged)
     });
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Nowhere)];
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Nowhere(selection))];
     let report = Pipeline { sources, columns, engine, sinks, options: RunOptions::default() }.run();
     match report.error {
         Some(error) => Err(error.into()),
@@ -111,7 +135,8 @@ fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize
     }
 }
 
-struct Nowhere;
+/// Takes verdicts, and forgets them.
+struct Nowhere(Selection);
 
 impl Sink for Nowhere {
     fn name(&self) -> &str {
@@ -119,7 +144,7 @@ impl Sink for Nowhere {
     }
 
     fn wants(&self) -> Selection {
-        Selection::Alarms
+        self.0
     }
 
     fn write(&mut self, _: &VerdictBatch) -> Result<(), SinkError> {

@@ -1,0 +1,128 @@
+//! What Parquet says of itself is in Thrift's compact protocol. How many values its lists claim, looked at before that is
+//! believed: a truth in a list that the library does not know takes no bytes there, so that it would count to two
+//! thousand million of them.
+
+/// What is wrong with lists that claim too much.
+pub(crate) const TOO_MANY: &str = "a list in what it says of itself has more values than there are bytes";
+
+/// Whether the lists of a struct have as many values as there may be in its bytes. True as well of what is cut off, or
+/// is no struct: that is for the library to tell.
+pub(crate) fn is_credible(bytes: &[u8]) -> bool {
+    !matches!(Walk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(Halt::TooMany))
+}
+
+/// As deep as the library goes.
+const DEPTH: u8 = 64;
+const STRUCT: u8 = 12;
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    /// How many values lists may still have: each takes a byte at least.
+    values: usize,
+}
+
+enum Halt {
+    TooMany,
+    Unclear,
+}
+
+impl Walk<'_> {
+    /// Goes past a value of a type.
+    fn skip(&mut self, of: u8, depth: u8) -> Result<(), Halt> {
+        let inside = depth.checked_sub(1).ok_or(Halt::Unclear)?;
+        match of {
+            // A truth: its type says which.
+            1 | 2 => Ok(()),
+            3 => self.pass(1),
+            4..=6 => self.number().map(drop),
+            7 => self.pass(8),
+            8 => {
+                let length = self.number()?;
+                self.pass(length)
+            }
+            // A list or a set.
+            9 | 10 => {
+                let header = self.byte()?;
+                let count = match header >> 4 {
+                    15 => self.number()?,
+                    few => usize::from(few),
+                };
+                self.claim(count)?;
+                (0..count).try_for_each(|_| self.skip(header & 15, inside))
+            }
+            // A map.
+            11 => match self.number()? {
+                0 => Ok(()),
+                count => {
+                    self.claim(count)?;
+                    let types = self.byte()?;
+                    (0..count).try_for_each(|_| {
+                        self.skip(types >> 4, inside)?;
+                        self.skip(types & 15, inside)
+                    })
+                }
+            },
+            STRUCT => loop {
+                let header = self.byte()?;
+                if header & 15 == 0 {
+                    return Ok(());
+                }
+                if header >> 4 == 0 {
+                    self.number()?;
+                }
+                self.skip(header & 15, inside)?;
+            },
+            13 => self.pass(16),
+            _ => Err(Halt::Unclear),
+        }
+    }
+
+    fn claim(&mut self, count: usize) -> Result<(), Halt> {
+        self.values = self.values.checked_sub(count).ok_or(Halt::TooMany)?;
+        Ok(())
+    }
+
+    fn pass(&mut self, count: usize) -> Result<(), Halt> {
+        self.bytes = self.bytes.get(count..).ok_or(Halt::Unclear)?;
+        Ok(())
+    }
+
+    fn byte(&mut self) -> Result<u8, Halt> {
+        let (first, rest) = self.bytes.split_first().ok_or(Halt::Unclear)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    /// A number in as many bytes as it needs.
+    fn number(&mut self) -> Result<usize, Halt> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= usize::from(byte & 127) << shift;
+            if byte < 128 {
+                return Ok(number);
+            }
+        }
+        Err(Halt::Unclear)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_credible;
+
+    #[test]
+    fn lists_have_no_more_values_than_there_are_bytes() {
+        // A field that is a list of two numbers, and the end of the struct.
+        assert!(is_credible(&[0x19, 0x25, 1, 2, 0]));
+        // What is cut off, deeper than anything, or of no type.
+        assert!(is_credible(&[0x19, 0x25, 1]));
+        assert!(is_credible(&[0x1c; 200]));
+        assert!(is_credible(&[0x1f, 0, 0]));
+        assert!(is_credible(&[]));
+        // Lists of truths, one that is too long and many that are so together; and a map.
+        assert!(!is_credible(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]));
+        assert!(!is_credible(&[0x19, 0x92].repeat(20)));
+        assert!(!is_credible(&[0x1b, 0xff, 0xff, 0xff, 0xff, 7, 0x11, 0]));
+    }
+}
