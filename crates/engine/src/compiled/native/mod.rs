@@ -1,7 +1,8 @@
-//! Machine code for what is done at an event.
+//! Machine code for what is done at an event, a tick or a deadline.
 //!
-//! An event with certain inputs leads to the same steps each time, on words whose places are known. Once such
-//! events have come often enough, their steps become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
+//! An event with certain inputs leads to the same steps each time, on words whose places are known, and so does a time at
+//! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
+//! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
 //! a new value leads to, [`lookup`] how instances are found, [`groups`] how tallies hear of it, [`program`] the
 //! expressions, and [`memory`] lets all that be run. What is rare or long is a call back into Rust ([`calls`]).
 //!
@@ -13,6 +14,7 @@
 //! - Places in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
 //! - Slots move when an instance is spawned, groups when there is a new one, inputs with the next batch, and at no
 //!   other time. Whoever does that says so in [`Places`], and things are found anew before machine code goes on.
+//! - A list of slots that it goes through does not change meanwhile: new values mark slots, and list none.
 //! - A reaction is dropped when what it was written for is no longer so: who is told, and of what.
 
 mod calls;
