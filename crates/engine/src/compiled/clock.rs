@@ -1,9 +1,10 @@
 //! Time between events: what is due, and what can be skipped because nothing would come of it.
 
 use super::instant::{Evaluator, Failed, Reach, Step};
+use super::local_clock::{Due, LocalClock};
 use super::native::Reaction;
-use super::plan::{Pacing, Task};
-use super::state::{Due, LocalClock};
+use super::plan::{Chime, Pacing, Task};
+use super::state::State;
 
 /// What comes at one time, and at many: the clocks that tick then, and the chimes of which instances are due.
 #[derive(Default)]
@@ -25,17 +26,30 @@ pub(super) enum Stroke {
 }
 
 impl Evaluator {
+    /// Up to when nothing but clocks of instances can be due after a time, as far as that is easily told.
+    pub(super) fn chimes_only_until(&self, done: u64) -> u64 {
+        if !self.counters.is_empty() || !self.local_closes.is_empty() {
+            return done;
+        }
+        let before_tick = |(period, _): &(u64, _)| (done / period + 1).saturating_mul(*period) - 1;
+        self.plan.clocks.iter().map(before_tick).min().unwrap_or(u64::MAX)
+    }
+
+    /// When the first clock of an instance strikes, if that is up to a time.
+    #[inline]
+    pub(super) fn next_chime(&self, until: u64) -> Option<u64> {
+        let first = |clock: &LocalClock| clock.first().map_or(u64::MAX, |due| due.at);
+        let next = self.state.chimes.iter().map(first).min()?;
+        (next <= until && next < u64::MAX).then_some(next)
+    }
+
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
     /// is none, notes until when there will be none unless something happens.
     pub(super) fn next_due(&mut self, done: u64, until: u64) -> Option<u64> {
         let (mut next, mut later) = (u64::MAX, u64::MAX);
         let mut sooner =
             |time: u64| if time <= until { next = next.min(time) } else { later = later.min(time) };
-        for (clock, chime) in self.state.chimes.iter_mut().zip(&self.plan.chimes) {
-            let family = &self.state.families[chime.family];
-            let is_whole = !self.plan.families[chime.family].is_parameterised;
-            clock.next_live(|due| family.is_live(due, is_whole)).into_iter().for_each(&mut sooner);
-        }
+        self.next_chime(u64::MAX).into_iter().for_each(&mut sooner);
         for index in &self.counters {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
             let family = &self.state.families[plan.family];
@@ -87,21 +101,36 @@ impl Evaluator {
                 self.hour.push(Stroke::Clock(number));
             }
         }
-        for (number, chime) in self.plan.chimes.iter().enumerate() {
-            let family = &self.state.families[chime.family];
-            let is_whole = !self.plan.families[chime.family].is_parameterised;
-            let (clock, struck) = (&mut self.state.chimes[number], &mut self.struck[number]);
+        self.find_struck(time);
+        self.strike()?;
+        self.close_what_is_due(time)
+    }
+
+    /// The same for a time at which nothing but [clocks of instances](Self::next_chime) strikes.
+    pub(super) fn chime(&mut self, time: u64) -> Result<(), Box<Failed>> {
+        self.start_instant(time);
+        self.hour.clear();
+        self.find_struck(time);
+        self.strike()
+    }
+
+    /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.
+    #[inline]
+    fn find_struck(&mut self, time: u64) {
+        let State { chimes, families, .. } = &mut self.state;
+        for (number, (clock, struck)) in chimes.iter_mut().zip(&mut self.struck).enumerate() {
             struck.clear();
-            let is_live = |due: &Due| family.is_live(due, is_whole);
-            while let Some(slot) = clock.take_live(time, chime.period, is_live) {
-                struck.push(slot);
+            if clock.first().is_none_or(|due| due.at > time) {
+                continue;
             }
+            let Chime { family, period, .. } = self.plan.chimes[number];
+            let is_whole = !self.plan.families[family].is_parameterised;
+            let family = &families[family];
+            clock.strike(time, period, |due| family.is_live(due, is_whole), struck);
             if !struck.is_empty() {
                 self.hour.push(Stroke::Chime(number));
             }
         }
-        self.strike()?;
-        self.close_what_is_due(time)
     }
 
     /// Does what belongs to this hour.
@@ -109,17 +138,20 @@ impl Evaluator {
         if self.hour.is_empty() {
             return Ok(());
         }
-        let number = self.find_hour();
-        let mut kind = std::mem::take(&mut self.hours[number]);
+        if self.hours.get(self.this_hour).is_none_or(|kind| kind.hour != self.hour) {
+            self.this_hour = self.find_hour();
+        }
+        if let Some(reaction) = &self.hours[self.this_hour].reaction {
+            let entry = reaction.entry();
+            return self.react_to_hour(entry);
+        }
+        let mut kind = std::mem::take(&mut self.hours[self.this_hour]);
         kind.count = kind.count.saturating_add(1);
         if kind.count == self.often {
             kind.reaction = Reaction::new(self, 0, &kind.steps);
         }
-        let done = match &kind.reaction {
-            Some(reaction) => self.react_to_hour(reaction),
-            None => kind.steps.iter().try_for_each(|step| self.step(step)),
-        };
-        self.hours[number] = kind;
+        let done = kind.steps.iter().try_for_each(|step| self.step(step));
+        self.hours[self.this_hour] = kind;
         done
     }
 
@@ -191,9 +223,7 @@ impl Evaluator {
             let state = &mut self.state.families[index];
             let mut clock = std::mem::take(&mut state.close_clock);
             let mut due = Vec::new();
-            while let Some(slot) = clock.take_live(time, period, |due| state.is_live(due, is_whole)) {
-                due.push(slot);
-            }
+            clock.strike(time, period, |due| state.is_live(due, is_whole), &mut due);
             state.close_clock = clock;
             due.iter().try_for_each(|slot| self.close_one(index, *slot))?;
         }
@@ -206,28 +236,5 @@ impl Evaluator {
             Task::Evaluate(stream) => self.plan.streams[stream].eval_layer,
             Task::Close(_) => usize::MAX,
         }
-    }
-}
-
-impl LocalClock {
-    /// When the first instance that is still there is due.
-    #[inline]
-    fn next_live(&mut self, is_live: impl Fn(&Due) -> bool) -> Option<u64> {
-        while let Some(due) = self.first().filter(|due| !is_live(due)) {
-            self.take(due.at);
-        }
-        self.first().map(|due| due.at)
-    }
-
-    /// An instance that is due at a time; it is due again a period later.
-    #[inline]
-    fn take_live(&mut self, time: u64, period: u64, is_live: impl Fn(&Due) -> bool) -> Option<u32> {
-        while let Some(due) = self.take(time) {
-            if is_live(&due) {
-                self.add(Due { at: due.at.saturating_add(period), ..due });
-                return Some(due.slot);
-            }
-        }
-        None
     }
 }

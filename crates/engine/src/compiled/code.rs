@@ -362,6 +362,35 @@ impl Program {
         let found = self.origins.iter().rev().find(|(label, _)| *label as usize == at);
         found.map_or("", |(_, text)| text.as_str())
     }
+
+    /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
+    pub(super) fn only_looks(&self) -> bool {
+        let looks = |op: &Op| {
+            matches!(
+                op,
+                Op::Jump { .. }
+                    | Op::JumpUnless { .. }
+                    | Op::JumpIf { .. }
+                    | Op::JumpUnlessSame { .. }
+                    | Op::Yield
+                    | Op::Copy { .. }
+                    | Op::CopyMany { .. }
+                    | Op::Or { .. }
+                    | Op::Same { .. }
+                    | Op::EqF { .. }
+                    | Op::LtU { .. }
+                    | Op::LeU { .. }
+                    | Op::LtI { .. }
+                    | Op::LeI { .. }
+                    | Op::LtF { .. }
+                    | Op::LeF { .. }
+                    | Op::Not { .. }
+                    | Op::Hold { .. }
+                    | Op::Own { .. }
+            )
+        };
+        self.ops.iter().all(looks)
+    }
 }
 
 /// Which inputs must be there for something to be evaluated at an event.

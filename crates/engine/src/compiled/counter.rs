@@ -4,7 +4,8 @@ use super::fault::Fault;
 use super::instances::Instances;
 use super::instant::{Evaluator, Failed};
 use super::plan::{Plan, StreamPlan};
-use super::state::{Due, LocalClock, State, StreamState};
+use super::local_clock::{Due, LocalClock};
+use super::state::{State, StreamState};
 
 /// A stream that counts the ticks since the spawn of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

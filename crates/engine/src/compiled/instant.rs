@@ -83,6 +83,8 @@ pub(super) struct Evaluator {
     pub(super) hour: Vec<Stroke>,
     /// ... the kinds of such times, ...
     pub(super) hours: Vec<HourKind>,
+    /// ... which it was last, ...
+    pub(super) this_hour: usize,
     /// ... and for each chime the instances that are due.
     pub(super) struck: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
@@ -158,6 +160,7 @@ impl Evaluator {
             ticks: vec![0; plan.clocks.len()],
             hour: Vec::new(),
             hours: Vec::new(),
+            this_hour: 0,
             struck: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),

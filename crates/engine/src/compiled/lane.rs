@@ -27,7 +27,7 @@ pub(super) struct Lane {
     pub(super) tallies: Vec<Feed>,
     pub(super) watchers: Vec<Watch>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
-    left: Vec<Watch>,
+    pub(super) left: Vec<Watch>,
 }
 
 /// Where the latest value is.

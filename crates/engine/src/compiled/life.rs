@@ -4,10 +4,11 @@ use super::counter::begin_count;
 use super::evaluate::{follow, set_current};
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
+use super::local_clock::Due;
 use super::machine::run;
 use super::notify::{Changed, notify};
 use super::plan::{ClosePlan, Pacing};
-use super::state::{Due, State, WHOLE};
+use super::state::{State, WHOLE};
 
 impl Evaluator {
     pub(super) fn spawn(&mut self, index: usize) -> Result<(), Box<Failed>> {
@@ -49,9 +50,6 @@ impl Evaluator {
             }
             state.since[slot as usize] = [*now, *instant];
         }
-        if plan.close.as_ref().is_some_and(|close| close.remembers) && plan.is_parameterised {
-            state.mark_close(slot);
-        }
         let mut tells = false;
         for member in &plan.members {
             let stream = &self.plan.streams[*member];
@@ -73,8 +71,26 @@ impl Evaluator {
             state.spawned.push(slot);
             self.moved.push(index);
         }
+        self.look_at_close(index, slot);
         self.wind_up(index, slot, born);
         Some(slot)
+    }
+
+    /// The close condition of an instance that has just been born must be looked at, now or when its turn comes.
+    fn look_at_close(&mut self, index: usize, slot: u32) {
+        let Evaluator { plan, state, .. } = self;
+        let family = &plan.families[index];
+        let Some(close) = family.close.as_ref().filter(|close| close.remembers) else { return };
+        if !family.is_parameterised {
+            return;
+        }
+        let closes = !close.looks_at_spawn || {
+            set_current(state, &plan.streams[family.members[0]], slot);
+            run(plan, state, close.program).unwrap_or(true)
+        };
+        if closes {
+            state.families[index].mark_close(slot);
+        }
     }
 
     /// Starts the clocks of an instance that has just been born.
@@ -88,7 +104,7 @@ impl Evaluator {
             Due { at, slot, born }
         };
         for chime in &plan.chimes {
-            chimes[*chime].add(due(self.plan.chimes[*chime].period));
+            self.places.clocks_moved |= chimes[*chime].add(due(self.plan.chimes[*chime].period));
         }
         if let Some(ClosePlan { pacing: Pacing::Local(period), .. }) = &plan.close {
             families[index].close_clock.add(due(*period));
@@ -156,6 +172,12 @@ impl Evaluator {
         for at in 0..self.plan.families[index].members.len() {
             self.end_member(self.plan.families[index].members[at], slot)?;
         }
+        self.free(index, slot);
+        Ok(())
+    }
+
+    /// An instance that has ended leaves its slot, and its clocks stop.
+    pub(super) fn free(&mut self, index: usize, slot: u32) {
         let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
         if plan.is_parameterised {
             family.instances.close(slot);
@@ -176,7 +198,6 @@ impl Evaluator {
             let state = &mut self.state.streams[*member];
             state.wakes.iter_mut().for_each(|wake| wake.end(is_live));
         }
-        Ok(())
     }
 
     pub(super) fn end_member(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {

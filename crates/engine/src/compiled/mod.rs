@@ -35,6 +35,7 @@ mod lane;
 mod layout;
 mod life;
 mod likely;
+mod local_clock;
 mod machine;
 #[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
 mod native;
@@ -179,23 +180,44 @@ impl CompiledEngine {
         let until = self.timeline.since_start(time);
         if self.evaluator.quiet_until <= until {
             let mut done = self.timeline.since_start(self.timeline.evaluated);
-            while let Some(next) = self.evaluator.next_due(done, until) {
-                let at = self.timeline.at(next);
-                let failed = |engine: &Self, failed: Box<Failed>| EngineError::Deadline {
-                    time: at,
-                    before: event,
-                    reason: engine.reason(&failed),
-                };
-                self.evaluator.deadline(next).map_err(|fault| failed(self, fault))?;
-                self.evaluator.write(at, out)?;
-                self.evaluator.end_instant().map_err(|fault| failed(self, fault))?;
+            loop {
+                let alone = self.evaluator.chimes_only_until(done).min(until);
+                while let Some(next) = self.evaluator.next_chime(alone) {
+                    let result = self.evaluator.chime(next);
+                    self.end_deadline(result, next, event, out)?;
+                    done = next;
+                }
+                let Some(next) = self.evaluator.next_due(done, until) else { break };
+                let result = self.evaluator.deadline(next);
+                self.end_deadline(result, next, event, out)?;
                 done = next;
-                self.timeline.reach(at);
-                self.evaluator.tidy();
-                out.check()?;
             }
         }
         self.timeline.reach(time);
+        Ok(())
+    }
+
+    /// Tells of what was due at a time, if there is something to tell.
+    #[inline]
+    fn end_deadline(
+        &mut self,
+        mut result: Result<(), Box<Failed>>,
+        due: u64,
+        event: Option<usize>,
+        out: &mut Verdicts,
+    ) -> Result<(), EngineError> {
+        let time = self.timeline.at(due);
+        if result.is_ok() && !self.evaluator.is_quiet() {
+            self.evaluator.write(time, out)?;
+            result = self.evaluator.end_instant();
+        }
+        if let Err(failed) = result {
+            let reason = self.reason(&failed);
+            return Err(EngineError::Deadline { time, before: event, reason });
+        }
+        self.timeline.reach(time);
+        self.evaluator.tidy();
+        out.check()?;
         Ok(())
     }
 

@@ -211,7 +211,11 @@ pub(super) struct ClosePlan {
     /// Yields if the instance closes.
     pub(super) program: usize,
     pub(super) path: Option<Path>,
+    /// Whether only instances need be looked at for which something has changed, ...
     pub(super) remembers: bool,
+    /// ... and whether an instance can be looked at when it is spawned: most often nothing has happened to it, and it
+    /// need not be looked at before something does.
+    pub(super) looks_at_spawn: bool,
 }
 
 /// Who reads something, and which of its instances do.

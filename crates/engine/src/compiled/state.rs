@@ -1,11 +1,12 @@
 //! Everything that changes while a specification is evaluated.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
 use super::instances::{Instances, Member, flag};
+use super::local_clock::{Due, LocalClock};
 use super::plan::{Cell, Plan};
 use super::strings::Strings;
 use super::tally::Tally;
@@ -154,57 +155,6 @@ impl Dirty {
 
     pub(super) fn is_clean(&self) -> bool {
         !self.all && self.count == 0
-    }
-}
-
-/// The clocks of a family's instances, which all have the same period: the next that is due is the
-/// one that has waited longest.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct LocalClock {
-    due: VecDeque<Due>,
-    /// How many belong to instances that have ended.
-    stale: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Due {
-    pub(super) at: u64,
-    pub(super) slot: u32,
-    pub(super) born: u64,
-}
-
-impl LocalClock {
-    pub(super) fn add(&mut self, due: Due) {
-        self.due.push_back(due);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.due.is_empty()
-    }
-
-    #[inline]
-    pub(super) fn first(&self) -> Option<Due> {
-        self.due.front().copied()
-    }
-
-    /// What is due at a time.
-    #[inline]
-    pub(super) fn take(&mut self, at: u64) -> Option<Due> {
-        let is_due = self.due.front().is_some_and(|due| due.at <= at);
-        if is_due { self.due.pop_front() } else { None }
-    }
-
-    /// An instance ended. Forgets those that have, once they are many.
-    pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
-        const FEW: usize = 64;
-        if self.is_empty() {
-            return;
-        }
-        self.stale += 1;
-        if self.stale > FEW && self.stale > self.due.len() / 2 {
-            self.due.retain(is_live);
-            self.stale = 0;
-        }
     }
 }
 

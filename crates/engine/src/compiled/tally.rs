@@ -74,11 +74,15 @@ impl Form {
 
 /// The words of a group: how many instances of it have a value, ...
 pub(super) const MEMBERS: usize = 0;
-/// ... whether it is anybody's, and not a free place, ...
+/// ... whether it is anybody's, and not a free place, and whether it is [listed](LISTED), ...
 pub(super) const USED: usize = 1;
 /// ... and its key. Those of the measures follow, and then for each kind of reader the slot of the instance that
 /// reads the group, plus one, once somebody has looked for it.
 pub(super) const KEY: usize = 2;
+
+/// A bit beside that of its use: the group has had no members at some time since, and may be given to another key if
+/// it still has none. Most often they come back, as groups of people do.
+const LISTED: u64 = 2;
 
 /// Of a winner: where it says that there are many, where the ranks of a few begin, and how many are a few.
 pub(super) const MANY: usize = 1;
@@ -99,6 +103,7 @@ pub(super) struct Tally {
     has_beside: bool,
     /// Whether a group needs to know which of its values are whose.
     has_places: bool,
+    /// Groups that are free or listed.
     free: Vec<u32>,
     /// For each slot of the stream its place in the trees of its group.
     places: Vec<u32>,
@@ -213,8 +218,8 @@ impl Tally {
     }
 
     fn new_group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
-        let group = match self.free.pop() {
-            Some(group) => group as usize,
+        let group = match self.take_free() {
+            Some(group) => group,
             None => {
                 let group = self.groups();
                 self.words.resize((group + 1) * self.stride, 0);
@@ -236,17 +241,51 @@ impl Tally {
         group
     }
 
-    /// Forgets a group that has no members left.
+    /// A group that nobody needs any more.
+    fn take_free(&mut self) -> Option<usize> {
+        while let Some(group) = self.free.pop().map(|group| group as usize) {
+            if self.members(group) == 0 {
+                self.forget(group);
+                return Some(group);
+            }
+            self.words_mut(group)[USED] &= !LISTED;
+        }
+        None
+    }
+
+    /// Another key may have the place of a group that has no members left.
     pub(super) fn tidy(&mut self, group: usize) {
         if self.members(group) > 0 || self.key_width == 0 {
             return;
         }
+        if self.has_beside {
+            self.forget(group);
+        } else if self.words[group * self.stride + USED] & LISTED != 0 {
+            return;
+        } else {
+            self.words_mut(group)[USED] |= LISTED;
+        }
+        self.free.push(u32::try_from(group).unwrap_or(u32::MAX));
+    }
+
+    /// Forgets the keys of all groups without members.
+    pub(super) fn forget_empty(&mut self) {
+        for at in 0..self.free.len() {
+            let group = self.free[at] as usize;
+            if self.members(group) == 0 {
+                self.forget(group);
+            }
+        }
+    }
+
+    fn forget(&mut self, group: usize) {
         let entry = u32::try_from(group).unwrap_or(u32::MAX);
-        if let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry) {
+        if self.is_used(group)
+            && let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry)
+        {
             found.remove();
         }
         self.words[group * self.stride + USED] = 0;
-        self.free.push(entry);
     }
 
     fn enter(&mut self, group: usize) {

@@ -2,6 +2,7 @@
 
 use super::instant::Evaluator;
 use super::layout::Leaf;
+use super::tally::Tally;
 
 impl Evaluator {
     /// Cleans up if there are many more strings than after the last time. Only between instants:
@@ -10,6 +11,7 @@ impl Evaluator {
         if !self.state.strings.is_crowded() {
             return;
         }
+        self.state.tallies.iter_mut().for_each(Tally::forget_empty);
         let (plan, state) = (&self.plan, &self.state);
         let mut used = vec![false; state.strings.numbers()];
         // Constants.

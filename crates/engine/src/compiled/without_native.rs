@@ -27,12 +27,13 @@ pub(super) struct Places {
     pub(super) inputs_moved: bool,
     pub(super) slots_moved: bool,
     pub(super) groups_moved: bool,
+    pub(super) clocks_moved: bool,
 }
 
 impl Evaluator {
     /// Never asked for.
-    pub(super) fn react_to_hour(&mut self, reaction: &Reaction) -> Result<(), Box<Failed>> {
-        match reaction.0 {}
+    pub(super) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
+        match entry {}
     }
 
     /// Evaluates no row.

@@ -67,7 +67,8 @@ impl Builder<'_> {
                 Ok(())
             })?;
             let path = self.path(condition, Place::Close)?;
-            let close = ClosePlan { pacing: pacing(&output.close.pacing), program, path, remembers: false };
+            let pacing = pacing(&output.close.pacing);
+            let close = ClosePlan { pacing, program, path, remembers: false, looks_at_spawn: false };
             self.plan.families[index].close = Some(close);
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slot};
 use crate::compiled::layout::width;
-use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
+use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Plan, Reader, Route, Watcher, Who};
 
 impl Builder<'_> {
     pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
@@ -234,8 +234,10 @@ impl Builder<'_> {
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.iter().any(Read::changes_by_itself)
         {
-            if let Some(close) = &mut self.plan.families[family].close {
+            let Plan { families, programs, .. } = &mut self.plan;
+            if let Some(close) = &mut families[family].close {
                 close.remembers = true;
+                close.looks_at_spawn = programs[close.program].only_looks();
             }
             reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
             self.place = Place::Close;

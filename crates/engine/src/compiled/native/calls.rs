@@ -49,7 +49,7 @@ pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let slot = evaluator.spawn_key(family as usize);
-    if evaluator.places.slots_moved {
+    if evaluator.places.slots_moved | evaluator.places.clocks_moved {
         // SAFETY: as the module says.
         unsafe { (*context).renew(evaluator) };
     }
@@ -207,19 +207,36 @@ pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream:
     let instances = &mut state.families[of.family].instances;
     state.streams[stream as usize].evaluate.take(instances, of.member, flag::EVALUATE, listed);
     // SAFETY: as the module says.
-    unsafe { (*context).listed = listed.as_ptr() };
+    unsafe { (*context).listed = listed.as_mut_ptr() };
     listed.len() as u64
 }
 
-/// Lists the instances of a family whose close condition must be looked at; how many they are.
+/// Lists the instances of a family whose close condition must be looked at; how many they are. The list is theirs until
+/// the end of the instant.
 pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family: u64) -> u64 {
     // SAFETY: as the module says.
-    let Evaluator { state, listed, .. } = unsafe { evaluator(context) };
+    let Evaluator { state, places, .. } = unsafe { evaluator(context) };
     let FamilyState { instances, close, .. } = &mut state.families[family as usize];
-    close.take(instances, instances.first_member(), flag::CLOSE, listed);
+    let slots = &mut places.closing[family as usize];
+    close.take(instances, instances.first_member(), flag::CLOSE, slots);
     // SAFETY: as the module says.
-    unsafe { (*context).listed = listed.as_ptr() };
-    listed.len() as u64
+    unsafe { (*context).listed = slots.as_mut_ptr() };
+    slots.len() as u64
+}
+
+/// What is left of an instance goes.
+pub(super) unsafe extern "sysv64" fn free(context: *mut Context, family: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.free(family as usize, slot as u32);
+    0
+}
+
+/// A group of a tally has no members left.
+pub(super) unsafe extern "sysv64" fn tidy(context: *mut Context, tally: u64, group: usize) -> u64 {
+    // SAFETY: as the module says.
+    let tally = &mut unsafe { evaluator(context) }.state.tallies[tally as usize];
+    tally.tidy(tally.number(group));
+    0
 }
 
 /// An instance closes at the end of this instant.
@@ -237,7 +254,10 @@ pub(super) unsafe extern "sysv64" fn wind_up(
     born: u64,
 ) -> u64 {
     // SAFETY: as the module says.
-    unsafe { evaluator(context) }.wind_up(family as usize, slot as u32, born);
+    let evaluator = unsafe { evaluator(context) };
+    evaluator.wind_up(family as usize, slot as u32, born);
+    // SAFETY: as the module says.
+    unsafe { (*context).renew(evaluator) };
     0
 }
 

@@ -182,7 +182,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a stream must look again.
-    fn mark(&mut self, stream: usize, watch: &'e Watch, instance: Option<Instance>) {
+    pub(super) fn mark(&mut self, stream: usize, watch: &'e Watch, instance: Option<Instance>) {
         match (watch, instance) {
             (Watch::All(reader), _) => {
                 let yes = self.writer.byte(1);
@@ -235,7 +235,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
-    fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
+    pub(super) fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
         if let Some(is_other) = is_other
             && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
         {

@@ -45,7 +45,6 @@ impl<'p> Writer<'p, '_> {
         change: Change,
     ) -> Vec<Changed> {
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
-        let is_flat = |measure: &Measure| !matches!(measure.form(), Form::Winner(_) | Form::Beside);
         let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
         let which = self.number(which);
         if measures.iter().all(is_won) {
@@ -55,6 +54,51 @@ impl<'p> Writer<'p, '_> {
             let (bits, group) = self.call_count(which, instance, change);
             return self.each_bit(bits, group, measures.len());
         }
+        let group = self.group(feed, which, instance);
+        self.count_in(tally, measures, group, change)
+    }
+
+    /// An instance with a value leaves its group, whose measures [are flat](is_flat); what has come of it for each of
+    /// them, and how many members are left.
+    pub(super) fn leave(
+        &mut self,
+        feed: &Feed,
+        which: u64,
+        instance: Instance,
+        old: Value,
+    ) -> (Vec<Changed>, Value) {
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let which = self.number(which);
+        let group = self.group(feed, which, instance);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        let members = self.builder.ins().iadd_imm(members, -1);
+        self.store(members, group, 8 * MEMBERS);
+        let mut each = |(index, measure): (usize, &Measure)| {
+            let cell = 8 * tally.cell(index);
+            match measure.form() {
+                Form::True => {
+                    let count = self.load(I64, group, cell);
+                    let count = self.builder.ins().isub(count, old);
+                    self.store(count, group, cell);
+                }
+                Form::Whole { is_signed } => {
+                    let zero = self.number(0);
+                    self.add(group, cell, zero, old, is_signed);
+                }
+                Form::Members | Form::Winner(_) | Form::Beside => {}
+            }
+            let is_other = matches!(measure, Measure::Sum(_)).then(|| {
+                let is_last = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+                let is_less = self.builder.ins().icmp_imm(IntCC::NotEqual, old, 0);
+                self.builder.ins().bor(is_last, is_less)
+            });
+            Changed { is_other, group }
+        };
+        (measures.iter().enumerate().map(&mut each).collect(), members)
+    }
+
+    /// The words of the group that an instance belongs to, which is new if need be.
+    fn group(&mut self, feed: &Feed, which: Value, instance: Instance) -> Value {
         let key: Vec<Value> =
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
@@ -65,7 +109,7 @@ impl<'p> Writer<'p, '_> {
         let words = self.load(I64, self.context, offset_of!(Context, found));
         self.builder.ins().jump(found, &[words.into()]);
         self.builder.switch_to_block(found);
-        self.count_in(tally, measures, group, change)
+        group
     }
 
     /// A bit for each measure that may be another one, and the words of the group.
@@ -307,6 +351,11 @@ impl<'p> Writer<'p, '_> {
         self.put(to + 1, word);
         self.builder.ins().jump(done, &[]);
     }
+}
+
+/// Whether all that is kept for a measure are words to add to.
+pub(super) fn is_flat(measure: &Measure) -> bool {
+    !matches!(measure.form(), Form::Winner(_) | Form::Beside)
 }
 
 /// Whether what a measure says is most often a word at hand.

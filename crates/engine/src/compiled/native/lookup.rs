@@ -9,12 +9,14 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use super::super::code::Slot;
 use super::super::instances::{BORN, Census, PARAMS};
 use super::super::instant::Evaluator;
+use super::super::local_clock::{Due, Hands};
 use super::super::plan::{ClosePlan, Pacing, Reader, Route};
+use super::super::state::State;
 use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
 use super::program::{Instance, Run, Writer};
 use super::reaction::Scribe;
-use super::{Context, SLOTS, TABLE, calls};
+use super::{CLOCK, Context, SLOTS, TABLE, calls};
 
 /// Where it goes on, with the number of a slot if there is one.
 #[derive(Clone, Copy)]
@@ -298,14 +300,79 @@ impl Scribe<'_, '_> {
                 self.mark_slot(Reader::Stream(*member), stream.member.state(), instance);
             }
         }
-        if plan.close.as_ref().is_some_and(|close| close.remembers) {
+        if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
+            let [closes, done] = [(); 2].map(|()| self.writer.builder.create_block());
+            if close.looks_at_spawn {
+                self.close_condition(family, close, instance, [closes, done]);
+            } else {
+                self.writer.builder.ins().jump(closes, &[]);
+            }
+            self.writer.builder.switch_to_block(closes);
             self.mark_slot(Reader::Family(family), PARAMS + plan.param_width, instance);
+            self.writer.builder.ins().jump(done, &[]);
+            self.writer.builder.switch_to_block(done);
         }
-        if !plan.chimes.is_empty() {
-            let which = self.writer.number(family as u64);
-            self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
-        }
+        self.wind_up(family, slot, born);
         self.writer.builder.ins().jump(done, &[number.into()]);
+    }
+
+    /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
+    fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
+        let plan = &self.evaluator.plan;
+        let chimes = plan.families[family].chimes.as_slice();
+        if chimes.is_empty() {
+            return;
+        }
+        let [have_room, full, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(full);
+        let clocks = self.writer.load(I64, self.writer.context, offset_of!(Context, clocks));
+        let layouts: Vec<[Value; 4]> = chimes
+            .iter()
+            .map(|chime| {
+                let [places, last, hands] =
+                    [0, 8, 16].map(|at| self.writer.load(I64, clocks, CLOCK * chime + at));
+                [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
+            })
+            .collect();
+        let mut has_room = self.writer.byte(1);
+        for [_, last, _, count] in &layouts {
+            // Without any place, the last is -1.
+            let is_full = self.writer.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
+            let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
+            has_room = self.writer.builder.ins().band(has_room, is_not);
+        }
+        self.writer.builder.ins().brif(has_room, have_room, &[], full, &[]);
+        self.writer.builder.switch_to_block(full);
+        let which = self.writer.number(family as u64);
+        self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(have_room);
+        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        let now = offset_of!(Evaluator, state) + offset_of!(State, now);
+        let now = self.writer.load(I64, evaluator, now);
+        let quiet = offset_of!(Evaluator, quiet_until);
+        let mut soonest = self.writer.load(I64, evaluator, quiet);
+        for (chime, [places, last, hands, count]) in chimes.iter().zip(layouts) {
+            let period = self.writer.number(plan.chimes[*chime].period);
+            let at = self.writer.builder.ins().iadd(now, period);
+            let fits = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, now);
+            let never = self.writer.number(u64::MAX);
+            let at = self.writer.builder.ins().select(fits, at, never);
+            soonest = self.writer.builder.ins().umin(soonest, at);
+            let first = self.writer.load(I64, hands, offset_of!(Hands, first));
+            let place = self.writer.builder.ins().iadd(first, count);
+            let place = self.writer.builder.ins().band(place, last);
+            let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+            let due = self.writer.builder.ins().iadd(places, place);
+            self.writer.store(at, due, offset_of!(Due, at));
+            self.writer.store(born, due, offset_of!(Due, born));
+            let slot = self.writer.builder.ins().ireduce(I32, slot);
+            self.writer.store(slot, due, offset_of!(Due, slot));
+            self.increment(hands, offset_of!(Hands, count));
+        }
+        self.writer.store(soonest, evaluator, quiet);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
     }
 
     /// Adds one to a word in memory.

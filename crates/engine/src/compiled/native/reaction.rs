@@ -17,9 +17,10 @@ use super::super::code::Slot;
 use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
-use super::super::plan::{ClosePlan, Path};
+use super::super::plan::Path;
 use super::super::state::{Dirty, StreamState};
-use super::evaluation::{dirty, dirty_family, of};
+use super::ending::Ending;
+use super::evaluation::{dirty, of};
 use super::lookup::Outcome;
 use super::memory::{Code, Entry};
 use super::program::{NARROW, Run, Writer};
@@ -118,14 +119,13 @@ impl Evaluator {
 
 impl Evaluator {
     /// Does what is due at this time.
-    pub(in super::super) fn react_to_hour(&mut self, reaction: &Reaction) -> Result<(), Box<Failed>> {
+    pub(in super::super) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
         self.places.struck.clear();
         let place = |slots: &Vec<u32>| [slots.as_ptr().expose_provenance(), slots.len()];
         self.places.struck.extend(self.struck.iter().map(place));
         let mut context = Context::new(self);
-        // SAFETY: as for a row; the reaction is there as long as this runs, and lists of who is due do not change
-        // meanwhile.
-        let failed = unsafe { (reaction.entry())(&raw mut context) };
+        // SAFETY: as for a row; lists of who is due do not change meanwhile.
+        let failed = unsafe { entry(&raw mut context) };
         match self.failed.take() {
             Some(reason) if failed != 0 => Err(reason),
             _ => Ok(()),
@@ -143,9 +143,10 @@ fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: Func
     let mut writer = Writer::new(builder, of, present, [context; 3], failed);
     writer.frame = writer.load(I64, context, offset_of!(Context, frame));
     writer.streams = writer.load(I64, context, offset_of!(Context, streams));
-    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new() };
+    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), ending: Vec::new() };
     scribe.accept(present);
     steps.iter().for_each(|step| scribe.step(step));
+    scribe.end_instances();
     let Scribe { mut writer, fresh, .. } = scribe;
     // What is of this instant is not of the next.
     let zero = writer.number(0);
@@ -164,6 +165,8 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) writer: Writer<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
     pub(super) fresh: Vec<Slot>,
+    /// Who ends with this instant.
+    pub(super) ending: Vec<Ending>,
 }
 
 impl<'e> Scribe<'e, '_> {
@@ -225,13 +228,6 @@ impl<'e> Scribe<'e, '_> {
                 _ => self.call_step(step),
             },
         }
-    }
-
-    /// How a family closes, if that can be written.
-    fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
-        let plan = &self.evaluator.plan.families[family];
-        let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
-        plan.close.as_ref().filter(|close| is_simple && close.remembers)
     }
 
     /// How a stream is evaluated, if that can be written.
@@ -342,37 +338,6 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.switch_to_block(end);
     }
 
-    /// The instances of a family whose close condition must be looked at.
-    fn close(&mut self, family: usize, close: &ClosePlan) {
-        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let at = dirty_family(family);
-        let families = self.writer.load(I64, self.writer.context, offset_of!(Context, families));
-        let count = self.writer.load(I32, families, at + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, families, at + offset_of!(Dirty, all));
-        let wide = self.writer.builder.ins().uextend(I32, all);
-        let any = self.writer.builder.ins().bor(count, wide);
-        self.writer.builder.ins().brif(any, some, &[], done, &[]);
-        self.writer.builder.switch_to_block(some);
-        let number = self.writer.call(calls::list_closing as *const u8, &[family as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        let (plan, stream) = (&self.evaluator.plan, self.evaluator.first_member(family));
-        let own = plan.streams[stream].own;
-        self.each(slots, number, |scribe, slot| {
-            let instance = scribe.writer.instance(family, slot);
-            scribe.load_parameters(own, plan.families[family].param_width, instance);
-            let [yields, ends] = [(); 2].map(|()| scribe.writer.builder.create_block());
-            let run = Run { stream, program: close.program, instance: Some(instance) };
-            scribe.writer.program(run, yields, ends);
-            scribe.writer.builder.switch_to_block(yields);
-            let number = scribe.writer.number(family as u64);
-            scribe.writer.call_with(calls::close as *const u8, &[number, slot]);
-            scribe.writer.builder.ins().jump(ends, &[]);
-            scribe.writer.builder.switch_to_block(ends);
-        });
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
-    }
-
     /// The instances whose clock says so, one after another.
     fn struck(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
         let lists = self.writer.load(I64, self.writer.context, offset_of!(Context, struck));
@@ -384,7 +349,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Does something for each of so many numbers in memory.
-    fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
+    pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
         let [look, again, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let at = self.writer.builder.append_block_param(look, I64);
         let zero = self.writer.number(0);

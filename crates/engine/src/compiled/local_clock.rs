@@ -1,0 +1,236 @@
+//! Clocks that start with instances and all have the same period: the next that is due is the one that has waited
+//! longest.
+
+use serde::{Deserialize, Serialize};
+
+/// When an instance is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C)]
+pub(super) struct Due {
+    pub(super) at: u64,
+    pub(super) born: u64,
+    pub(super) slot: u32,
+}
+
+/// A ring of our own, because machine code adds to it.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Due>", into = "Vec<Due>")]
+pub(super) struct LocalClock {
+    /// A power of two, or none at all.
+    places: Vec<Due>,
+    hands: Hands,
+    /// How many belong to instances that have ended.
+    stale: usize,
+}
+
+/// Which place is the first, modulo their number, and how many are taken.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Hands {
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl LocalClock {
+    /// For machine code, until it grows: where its places are in memory, the number of the last, and where its hands
+    /// are.
+    pub(super) fn layout(&mut self) -> [usize; 3] {
+        let places = self.places.as_mut_ptr().expose_provenance();
+        [places, self.last(), (&raw mut self.hands).expose_provenance()]
+    }
+
+    #[inline(always)]
+    fn last(&self) -> usize {
+        self.places.len().wrapping_sub(1)
+    }
+
+    /// Whether it has moved in memory.
+    #[inline]
+    pub(super) fn add(&mut self, due: Due) -> bool {
+        let is_full = self.hands.count == self.places.len();
+        if is_full {
+            self.grow();
+        }
+        let place = (self.hands.first + self.hands.count) & self.last();
+        self.places[place] = due;
+        self.hands.count += 1;
+        is_full
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        const FEW: usize = 8;
+        self.places.rotate_left(self.hands.first);
+        self.hands.first = 0;
+        self.places.resize((2 * self.places.len()).max(FEW), Due::default());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.hands.count == 0
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Due> {
+        if self.is_empty() { None } else { Some(&self.places[self.hands.first & self.last()]) }
+    }
+
+    /// The one that is due so many after the first.
+    #[inline]
+    pub(super) fn nth(&self, after: usize) -> Option<&Due> {
+        (after < self.hands.count).then(|| &self.places[(self.hands.first + after) & self.last()])
+    }
+
+    /// What is due at a time.
+    #[inline]
+    pub(super) fn take(&mut self, at: u64) -> Option<Due> {
+        let due = *self.first().filter(|due| due.at <= at)?;
+        self.hands.first = (self.hands.first + 1) & self.last();
+        self.hands.count -= 1;
+        Some(due)
+    }
+
+    /// When the first instance that is still there is due.
+    #[inline]
+    pub(super) fn next_live(&mut self, is_live: impl Fn(&Due) -> bool) -> Option<u64> {
+        loop {
+            let due = self.first()?;
+            if is_live(due) {
+                return Some(due.at);
+            }
+            self.take(due.at);
+        }
+    }
+
+    /// Lists the instances that are due at a time; they are due again a period later.
+    #[inline]
+    pub(super) fn strike(
+        &mut self,
+        time: u64,
+        period: u64,
+        is_live: impl Fn(&Due) -> bool,
+        struck: &mut Vec<u32>,
+    ) {
+        let Hands { first, count } = self.hands;
+        let (mut at, mut end, last) = (first, first + count, self.last());
+        while at < first + count {
+            let due = self.places[at & last];
+            if due.at > time {
+                break;
+            }
+            at += 1;
+            if is_live(&due) {
+                // There is room: a place has just been left.
+                self.places[end & last] = Due { at: due.at.saturating_add(period), ..due };
+                end += 1;
+                struck.push(due.slot);
+            }
+        }
+        self.hands = Hands { first: at & last, count: end - at };
+    }
+
+    /// An instance ended. Forgets those that have, once they are many.
+    #[inline]
+    pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
+        const FEW: usize = 64;
+        if self.is_empty() {
+            return;
+        }
+        self.stale += 1;
+        if self.stale > FEW && self.stale > self.hands.count / 2 {
+            self.forget(is_live);
+        }
+    }
+
+    fn forget(&mut self, is_live: impl Fn(&Due) -> bool) {
+        let (first, last) = (self.hands.first, self.last());
+        let mut kept = 0;
+        for at in 0..self.hands.count {
+            let due = self.places[(first + at) & last];
+            if is_live(&due) {
+                self.places[(first + kept) & last] = due;
+                kept += 1;
+            }
+        }
+        (self.hands.count, self.stale) = (kept, 0);
+    }
+}
+
+impl From<Vec<Due>> for LocalClock {
+    fn from(all: Vec<Due>) -> LocalClock {
+        let mut clock = LocalClock::default();
+        for due in all {
+            clock.add(due);
+        }
+        clock
+    }
+}
+
+impl From<LocalClock> for Vec<Due> {
+    fn from(clock: LocalClock) -> Vec<Due> {
+        (0..clock.hands.count).filter_map(|after| clock.nth(after).copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Add,
+        Take,
+        Restart,
+        End(u64),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            4 => Just(Change::Add),
+            2 => Just(Change::Take),
+            2 => Just(Change::Restart),
+            2 => any::<u64>().prop_map(Change::End),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn first_come_first_served(changes in prop::collection::vec(change(), 0..600)) {
+            const PERIOD: u64 = 1000;
+            let (mut clock, mut known) = (LocalClock::default(), VecDeque::<Due>::new());
+            for (now, change) in (0..).zip(changes) {
+                let is_live = |known: &VecDeque<Due>, due: &Due| known.contains(due);
+                match change {
+                    Change::Add => {
+                        let due = Due { at: now + PERIOD, born: now, slot: now as u32 % 7 };
+                        clock.add(due);
+                        known.push_back(due);
+                    }
+                    Change::Take => {
+                        let next = clock.next_live(|due| is_live(&known, due));
+                        prop_assert_eq!(next, known.front().map(|due| due.at));
+                    }
+                    Change::Restart => {
+                        let (at, mut struck) = (known.front().map_or(0, |due| due.at), Vec::new());
+                        clock.strike(at, PERIOD, |due| is_live(&known, due), &mut struck);
+                        prop_assert_eq!(struck, Vec::from_iter(known.front().map(|due| due.slot)));
+                        if let Some(due) = known.pop_front() {
+                            known.push_back(Due { at: due.at + PERIOD, ..due });
+                        }
+                    }
+                    Change::End(which) if !known.is_empty() => {
+                        known.remove(which as usize % known.len());
+                        clock.end(|due| is_live(&known, due));
+                    }
+                    Change::End(_) => {}
+                }
+            }
+            let saved: Vec<Due> = clock.clone().into();
+            let live: Vec<Due> = saved.into_iter().filter(|due| known.contains(due)).collect();
+            prop_assert_eq!(live, Vec::from(known));
+        }
+    }
+}
