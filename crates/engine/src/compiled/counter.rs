@@ -3,8 +3,8 @@
 use super::fault::Fault;
 use super::instances::Instances;
 use super::instant::{Evaluator, Failed};
-use super::plan::{Plan, StreamPlan};
 use super::local_clock::{Due, LocalClock};
+use super::plan::{Plan, StreamPlan};
 use super::state::{State, StreamState};
 
 /// A stream that counts the ticks since the spawn of an instance.

@@ -398,7 +398,7 @@ mod tests {
         }
         let mut newer = snapshot.clone();
         newer[8] = 99;
-        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 5 }));
+        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 6 }));
         same.restore(&snapshot).unwrap();
         assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
     }

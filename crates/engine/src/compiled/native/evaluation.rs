@@ -235,7 +235,12 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
-    pub(super) fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
+    pub(super) fn mark_readers(
+        &mut self,
+        tally: usize,
+        Changed { is_other, group }: Changed,
+        watchers: &'e [Watch],
+    ) {
         if let Some(is_other) = is_other
             && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
         {
