@@ -201,13 +201,13 @@ mod tests {
             const PERIOD: u64 = 1000;
             let (mut clock, mut known) = (LocalClock::default(), VecDeque::<Due>::new());
             let mut now = 0;
-            for change in changes {
+            for (born, change) in (1..).zip(changes) {
                 // What is due does not wait.
                 now = known.front().map_or(now + 1, |due: &Due| due.at.min(now + 1));
                 let is_live = |known: &VecDeque<Due>, due: &Due| known.contains(due);
                 match change {
                     Change::Add => {
-                        let due = Due { at: now + PERIOD, born: now, slot: now as u32 % 7 };
+                        let due = Due { at: now + PERIOD, born, slot: born as u32 % 7 };
                         clock.add(due);
                         known.push_back(due);
                     }
