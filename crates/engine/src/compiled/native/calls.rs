@@ -39,8 +39,7 @@ pub(super) unsafe extern "sysv64" fn step(context: *mut Context, step: *const St
     // SAFETY: as the module says; the reaction that is running owns the step.
     let (evaluator, step) = unsafe { (evaluator(context), &*step) };
     let done = evaluator.step(step);
-    // SAFETY: as the module says.
-    unsafe { (*context).renew(evaluator) };
+    evaluator.find_places();
     status(evaluator, done)
 }
 
@@ -49,10 +48,7 @@ pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let slot = evaluator.spawn_key(family as usize);
-    if evaluator.places.slots_moved | evaluator.places.clocks_moved {
-        // SAFETY: as the module says.
-        unsafe { (*context).renew(evaluator) };
-    }
+    evaluator.find_places();
     slot.map_or(0, |slot| u64::from(slot) + 1)
 }
 
@@ -132,13 +128,9 @@ unsafe fn tell_tally(
     tally.remember(group);
     let found = tally.words_mut(group).as_mut_ptr();
     places.groups_moved |= of(tally) != before;
-    let has_moved = places.groups_moved;
+    evaluator.find_places();
     // SAFETY: as the module says.
-    let context = unsafe { &mut *context };
-    context.found = found;
-    if has_moved {
-        context.renew(evaluator);
-    }
+    unsafe { (*context).found = found };
     number
 }
 
@@ -256,8 +248,7 @@ pub(super) unsafe extern "sysv64" fn wind_up(
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     evaluator.wind_up(family as usize, slot as u32, born);
-    // SAFETY: as the module says.
-    unsafe { (*context).renew(evaluator) };
+    evaluator.find_places();
     0
 }
 

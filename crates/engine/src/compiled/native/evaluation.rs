@@ -309,6 +309,29 @@ impl<'e> Scribe<'e, '_> {
 
     /// The instance of a stream or family in a slot must look again; its flags are at a place there.
     pub(super) fn mark_slot(&mut self, reader: Reader, at: usize, instance: Instance) {
+        let pending = match reader {
+            Reader::Stream(stream) => self.pending[stream],
+            Reader::Family(_) => None,
+        };
+        let Some(pending) = pending else { return self.mark_in_memory(reader, at, instance) };
+        let [first, other, another, done] = [(); 4].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(another);
+        let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
+        let before = self.writer.builder.use_var(pending);
+        self.writer.builder.ins().brif(before, other, &[], first, &[]);
+        self.writer.builder.switch_to_block(first);
+        self.writer.builder.def_var(pending, number);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(other);
+        let is_it = self.writer.builder.ins().icmp(IntCC::Equal, before, number);
+        self.writer.builder.ins().brif(is_it, done, &[], another, &[]);
+        self.writer.builder.switch_to_block(another);
+        self.mark_in_memory(reader, at, instance);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+    }
+
+    fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
         let (flag, push, number) = match reader {

@@ -12,11 +12,9 @@ use super::super::lane::Feed;
 use super::super::layout::Leaf;
 use super::super::recent::{FACTOR, RECENT};
 use super::super::tally::{FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, Tally, USED};
+use super::places::{GROUPS, PLACES, RECENT_GROUPS};
 use super::program::{Instance, Writer};
 use super::{Context, calls};
-
-/// How many bytes of a context say where things of a tally are.
-const GROUPS: usize = size_of::<[usize; 3]>();
 
 /// How a value of an instance changes.
 #[derive(Clone, Copy)]
@@ -149,8 +147,7 @@ impl<'p> Writer<'p, '_> {
         let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
         self.builder.ins().brif(are_many, many, &[], few, &[]);
         self.builder.switch_to_block(few);
-        let places = self.load(I64, self.context, offset_of!(Context, groups));
-        let places = self.load(I64, places, GROUPS * feed.tally + 16);
+        let places = self.load(I64, self.context, self.map.tally(feed.tally) + PLACES);
         let at = self.builder.ins().imul_imm(instance.slot, 4);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);
@@ -215,8 +212,7 @@ impl<'p> Writer<'p, '_> {
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
     fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
-        let places = self.load(I64, self.context, offset_of!(Context, groups));
-        let first = self.load(I64, places, GROUPS * number);
+        let first = self.load(I64, self.context, self.map.tally(number) + GROUPS);
         self.builder.ins().brif(first, look, &[], missing, &[]);
         self.builder.switch_to_block(look);
         if key.is_empty() {
@@ -225,7 +221,7 @@ impl<'p> Writer<'p, '_> {
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.load(I64, places, GROUPS * number + 8);
+        let recent = self.load(I64, self.context, self.map.tally(number) + RECENT_GROUPS);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);

@@ -14,9 +14,10 @@ use super::super::plan::{ClosePlan, Pacing, Reader, Route};
 use super::super::state::State;
 use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
+use super::places::{CENSUS, RECENT_SLOTS, SLOTS};
 use super::program::{Instance, Run, Writer};
 use super::reaction::Scribe;
-use super::{CLOCK, Context, SLOTS, TABLE, calls};
+use super::{Context, calls};
 
 /// Where it goes on, with the number of a slot if there is one.
 #[derive(Clone, Copy)]
@@ -98,8 +99,8 @@ impl Writer<'_, '_> {
     ) -> Vacancy {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let half = self.half_hash(key);
-        let tables = self.load(I64, self.context, offset_of!(Context, tables));
-        let [entries, shift, mask] = [0, 1, 2].map(|at| self.load(I64, tables, TABLE * table + 8 * at));
+        let layout = self.map.table(table);
+        let [entries, shift, mask] = [0, 8, 16].map(|at| self.load(I64, self.context, layout + at));
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(half, shift);
         self.builder.ins().jump(look, &[home.into()]);
@@ -172,8 +173,7 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
-        let slots = self.load(I64, self.context, offset_of!(Context, slots));
-        let first = self.load(I64, slots, SLOTS * family);
+        let first = self.load(I64, self.context, self.map.family(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.builder.ins().imul_imm(slot, 8 * stride as i64);
         let words = self.builder.ins().iadd(first, at);
@@ -249,10 +249,9 @@ impl Scribe<'_, '_> {
         }
 
         self.writer.builder.switch_to_block(none);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
-        let census = self.writer.load(I64, slots, SLOTS * family + 16);
-        let tables = self.writer.load(I64, self.writer.context, offset_of!(Context, tables));
-        let fill = self.writer.load(I64, tables, TABLE * table + 24);
+        let (context, map) = (self.writer.context, self.writer.map);
+        let census = self.writer.load(I64, context, map.family(family) + CENSUS);
+        let fill = self.writer.load(I64, context, map.table(table) + 24);
         let [slot, room, free] =
             [offset_of!(Census, slots), offset_of!(Census, room), offset_of!(Census, free)]
                 .map(|at| self.writer.load(I64, census, at));
@@ -325,12 +324,12 @@ impl Scribe<'_, '_> {
         }
         let [have_room, full, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(full);
-        let clocks = self.writer.load(I64, self.writer.context, offset_of!(Context, clocks));
+        let (context, map) = (self.writer.context, self.writer.map);
         let layouts: Vec<[Value; 4]> = chimes
             .iter()
             .map(|chime| {
                 let [places, last, hands] =
-                    [0, 8, 16].map(|at| self.writer.load(I64, clocks, CLOCK * chime + at));
+                    [0, 8, 16].map(|at| self.writer.load(I64, context, map.clock(*chime) + at));
                 [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
             })
             .collect();
@@ -347,7 +346,7 @@ impl Scribe<'_, '_> {
         self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(have_room);
-        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
         let now = offset_of!(Evaluator, state) + offset_of!(State, now);
         let now = self.writer.load(I64, evaluator, now);
         let quiet = offset_of!(Evaluator, quiet_until);
@@ -387,8 +386,8 @@ impl Scribe<'_, '_> {
     /// spawn again.
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) {
         let look = self.writer.builder.create_block();
-        let places = self.writer.load(I64, self.writer.context, offset_of!(Context, slots));
-        let recent = self.writer.load(I64, places, SLOTS * family + 8);
+        let recent = self.writer.map.family(family) + RECENT_SLOTS;
+        let recent = self.writer.load(I64, self.writer.context, recent);
         let at = self.writer.recent(key);
         let at = self.writer.builder.ins().iadd(recent, at);
         let number = self.writer.load(I32, at, 0);

@@ -15,6 +15,7 @@ use super::super::tally::Tally;
 use super::calls;
 use super::groups::is_at_hand;
 use super::lookup::Outcome;
+use super::places::Map;
 
 /// Where a value of so many words is copied word by word.
 pub(super) const NARROW: usize = 8;
@@ -33,6 +34,7 @@ pub(super) struct Writer<'p, 'f> {
     /// The inputs of the event.
     pub(super) present: u128,
     pub(super) context: Value,
+    pub(super) map: Map,
     pub(super) frame: Value,
     pub(super) streams: Value,
     /// Where it goes after a failure.
@@ -73,6 +75,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             spawned: vec![None; plan.families.len()],
             present,
             context,
+            map: Map::new(plan),
             frame,
             streams,
             failed,

@@ -6,18 +6,17 @@ use cranelift_codegen::Context as Compilation;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
-use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature, UserFuncName, Value};
+use cranelift_codegen::ir::{AbiParam, Block, Function, InstBuilder, Signature, UserFuncName, Value};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use fairstream_core::Time;
 
 use super::super::code::Slot;
-use super::super::instances::flag;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
-use super::super::plan::Path;
+use super::super::plan::{Path, Reader};
 use super::super::state::{Dirty, StreamState};
 use super::ending::Ending;
 use super::evaluation::{dirty, of};
@@ -80,7 +79,6 @@ impl Evaluator {
         if *row >= end || self.entry(self.arrived.present[*row]).is_none() {
             return Ok(());
         }
-        let mut context = Context::new(self);
         let mut known: Option<(u128, Entry)> = None;
         let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
         while *row < end && timeline.is_next(times[*row], self.quiet_until) {
@@ -99,11 +97,15 @@ impl Evaluator {
             self.start_instant(timeline.since_start(Time(times[*row])));
             self.state.present = present;
             timeline.evaluated = Time(times[*row] - 1);
-            context.turn_to(*row, self);
+            let context = self.context();
             // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
-            if unsafe { entry(&raw mut context) } != 0
+            let failed = unsafe {
+                (*context).row = *row;
+                entry(context)
+            };
+            if failed != 0
                 && let Some(failed) = self.failed.take()
             {
                 return Err(failed);
@@ -120,12 +122,10 @@ impl Evaluator {
 impl Evaluator {
     /// Does what is due at this time.
     pub(in super::super) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
-        self.places.struck.clear();
-        let place = |slots: &Vec<u32>| [slots.as_ptr().expose_provenance(), slots.len()];
-        self.places.struck.extend(self.struck.iter().map(place));
-        let mut context = Context::new(self);
+        let context = self.context();
+        self.find_struck_places();
         // SAFETY: as for a row; lists of who is due do not change meanwhile.
-        let failed = unsafe { entry(&raw mut context) };
+        let failed = unsafe { entry(context) };
         match self.failed.take() {
             Some(reason) if failed != 0 => Err(reason),
             _ => Ok(()),
@@ -143,7 +143,9 @@ fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: Func
     let mut writer = Writer::new(builder, of, present, [context; 3], failed);
     writer.frame = writer.load(I64, context, offset_of!(Context, frame));
     writer.streams = writer.load(I64, context, offset_of!(Context, streams));
-    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), ending: Vec::new() };
+    let pending = vec![None; evaluator.plan.streams.len()];
+    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), pending, ending: Vec::new() };
+    scribe.expect(steps);
     scribe.accept(present);
     steps.iter().for_each(|step| scribe.step(step));
     scribe.end_instances();
@@ -165,11 +167,30 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) writer: Writer<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
     pub(super) fresh: Vec<Slot>,
+    /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
+    /// there is none. Others are marked in memory.
+    pub(super) pending: Vec<Option<Variable>>,
     /// Who ends with this instant.
     pub(super) ending: Vec<Ending>,
 }
 
 impl<'e> Scribe<'e, '_> {
+    /// At an event one instance of a stream is marked, most often: it is remembered here.
+    fn expect(&mut self, steps: &[Step]) {
+        if self.writer.present == 0 {
+            return;
+        }
+        for step in steps {
+            let Step::Evaluate(stream, Reach::Changed) = step else { continue };
+            if self.lane(*stream).is_some_and(|lane| matches!(lane.home, Home::Slot { .. })) {
+                let variable = self.writer.builder.declare_var(I64);
+                let nobody = self.writer.number(0);
+                self.writer.builder.def_var(variable, nobody);
+                self.pending[*stream] = Some(variable);
+            }
+        }
+    }
+
     /// Inputs have values.
     fn accept(&mut self, present: u128) {
         let plan = &self.evaluator.plan;
@@ -179,8 +200,7 @@ impl<'e> Scribe<'e, '_> {
                 self.writer.check(failed);
                 continue;
             }
-            let inputs = self.writer.load(I64, self.writer.context, offset_of!(Context, inputs));
-            let first = self.writer.load(I64, inputs, 8 * input);
+            let first = self.writer.load(I64, self.writer.context, self.writer.map.input(input));
             let row = self.writer.load(I64, self.writer.context, offset_of!(Context, row));
             let at = self.writer.builder.ins().imul_imm(row, 8 * cell.width as i64);
             let words = self.writer.builder.ins().iadd(first, at);
@@ -274,74 +294,89 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    /// The instances for which something has changed that it reads. At an event there is one at most, most often, and
-    /// several are left to Rust; at a tick there may be any number.
+    /// The instances for which something has changed that it reads: at an event one at most, most often.
     fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
-        let [some, several, one, marked, evaluate, done, end] =
-            [(); 7].map(|()| self.writer.builder.create_block());
-        let Home::Slot { state, .. } = lane.home else { return };
-        let is_event = self.writer.present != 0;
-        let [slots, number] = [(); 2].map(|()| self.writer.builder.append_block_param(evaluate, I64));
-        let dirty = dirty(stream);
-        let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
-        let wide = self.writer.builder.ins().uextend(I32, all);
-        let any = self.writer.builder.ins().bor(count, wide);
-        self.writer.builder.ins().brif(any, some, &[], done, &[]);
-        self.writer.builder.switch_to_block(some);
-        let is_one = self.writer.builder.ins().icmp_imm(IntCC::Equal, count, 1);
-        let not_all = self.writer.builder.ins().icmp_imm(IntCC::Equal, all, 0);
-        let is_only = self.writer.builder.ins().band(is_one, not_all);
-        self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
-        self.writer.builder.switch_to_block(several);
-        if is_event {
-            self.writer.builder.set_cold_block(several);
-            self.call_step(step);
-            self.writer.builder.ins().jump(end, &[]);
-        } else {
-            let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
-            let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-            self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
-        }
-        self.writer.builder.switch_to_block(one);
-        let none = self.writer.half(0);
-        self.writer.store(none, self.writer.streams, dirty + offset_of!(Dirty, count));
-        let first = (dirty + offset_of!(Dirty, first)) as i64;
-        let first = self.writer.builder.ins().iadd_imm(self.writer.streams, first);
-        let slot = self.writer.load(I32, first, 0);
-        let slot = self.writer.builder.ins().uextend(I64, slot);
-        let instance = self.writer.instance(lane.family, slot);
-        let born = self.writer.load(I64, instance.words, 0);
-        self.writer.builder.ins().brif(born, marked, &[], done, &[]);
-        self.writer.builder.switch_to_block(marked);
-        let flags = self.writer.load(I64, instance.words, 8 * state);
-        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
-        let others = self.writer.builder.ins().band_imm(flags, !flag::EVALUATE.cast_signed());
-        self.writer.store(others, instance.words, 8 * state);
-        let one = self.writer.number(1);
-        self.writer.builder.ins().brif(is_marked, evaluate, &[first.into(), one.into()], done, &[]);
+        let Some(variable) = self.pending[stream].take() else { return self.marked(stream, lane) };
+        let [pending, evaluate, done, end] = [(); 4].map(|()| self.writer.builder.create_block());
+        let number = self.writer.builder.use_var(variable);
+        self.several(number, (stream, lane), step, [pending, end]);
+        self.writer.builder.switch_to_block(pending);
+        self.writer.builder.ins().brif(number, evaluate, &[], done, &[]);
         self.writer.builder.switch_to_block(evaluate);
-        if is_event {
-            self.evaluate(stream, lane, Some(instance));
-        } else {
-            self.each(slots, number, |scribe, slot| {
-                let instance = scribe.writer.instance(lane.family, slot);
-                scribe.evaluate(stream, lane, Some(instance));
-            });
-        }
+        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        let instance = self.writer.instance(lane.family, slot);
+        self.evaluate(stream, lane, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.builder.switch_to_block(done);
-        if lane.repeats {
-            self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
-        }
+        self.tell_again(stream, lane);
         self.writer.builder.ins().jump(end, &[]);
         self.writer.builder.switch_to_block(end);
     }
 
+    /// Whoever is marked in memory, and who is pending if there is somebody, are left to Rust: goes to `end`, or to `none`
+    /// if nobody is marked.
+    fn several(
+        &mut self,
+        number: Value,
+        (stream, lane): (usize, &Lane),
+        step: &Step,
+        [none, end]: [Block; 2],
+    ) {
+        let [some, mark, call] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(some);
+        let marked = self.are_marked(stream);
+        self.writer.builder.ins().brif(marked, some, &[], none, &[]);
+        self.writer.builder.switch_to_block(some);
+        self.writer.builder.ins().brif(number, mark, &[], call, &[]);
+        self.writer.builder.switch_to_block(mark);
+        if let Home::Slot { state, .. } = lane.home {
+            let slot = self.writer.builder.ins().iadd_imm(number, -1);
+            let instance = self.writer.instance(lane.family, slot);
+            self.mark_slot(Reader::Stream(stream), state, instance);
+        }
+        self.writer.builder.ins().jump(call, &[]);
+        self.writer.builder.switch_to_block(call);
+        self.call_step(step);
+        self.writer.builder.ins().jump(end, &[]);
+    }
+
+    /// Not 0 if instances of a stream are marked in memory.
+    fn are_marked(&mut self, stream: usize) -> Value {
+        let dirty = dirty(stream);
+        let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
+        let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
+        let wide = self.writer.builder.ins().uextend(I32, all);
+        self.writer.builder.ins().bor(count, wide)
+    }
+
+    /// The instances that are marked in memory, one after another.
+    fn marked(&mut self, stream: usize, lane: &'e Lane) {
+        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let any = self.are_marked(stream);
+        self.writer.builder.ins().brif(any, some, &[], done, &[]);
+        self.writer.builder.switch_to_block(some);
+        let count = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.builder.switch_to_block(done);
+        self.tell_again(stream, lane);
+    }
+
+    /// Whoever holds a value is told of each time.
+    fn tell_again(&mut self, stream: usize, lane: &Lane) {
+        if lane.repeats {
+            self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
+        }
+    }
+
     /// The instances whose clock says so, one after another.
     fn struck(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
-        let lists = self.writer.load(I64, self.writer.context, offset_of!(Context, struck));
-        let [slots, count] = [0, 8].map(|at| self.writer.load(I64, lists, 16 * chime + at));
+        let lists = self.writer.map.struck(chime);
+        let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
         self.each(slots, count, |scribe, slot| {
             let instance = scribe.writer.instance(lane.family, slot);
             scribe.evaluate(stream, lane, Some(instance));

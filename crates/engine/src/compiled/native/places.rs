@@ -1,0 +1,196 @@
+//! Where machine code finds things.
+
+use super::super::instant::Evaluator;
+use super::super::local_clock::LocalClock;
+use super::super::plan::Plan;
+use super::super::state::{FamilyState, StreamState};
+use super::super::table::Table;
+use super::super::tally::Tally;
+
+/// What a reaction is given, with the addresses of things after it, as a [map](Map) says.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(in super::super) struct Context {
+    pub(super) evaluator: *mut Evaluator,
+    pub(super) frame: *mut u64,
+    pub(super) streams: *mut StreamState,
+    pub(super) families: *mut FamilyState,
+    /// Of the batch.
+    pub(super) row: usize,
+    /// The slots that were listed by a call.
+    pub(super) listed: *mut u32,
+    /// The words of the group that was found by a call.
+    pub(super) found: *mut u64,
+}
+
+/// How far from the context, in bytes, it says where things are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Map {
+    inputs: usize,
+    slots: usize,
+    tables: usize,
+    groups: usize,
+    struck: usize,
+    clocks: usize,
+    end: usize,
+}
+
+/// What it says of a family: where its slots are, ...
+pub(super) const SLOTS: usize = 0;
+/// ... the numbers of those that somebody tried to spawn again, ...
+pub(super) const RECENT_SLOTS: usize = 8;
+/// ... and how many there are.
+pub(super) const CENSUS: usize = 16;
+
+/// Of a tally: where its groups are, ...
+pub(super) const GROUPS: usize = 0;
+/// ... the numbers of those that were found last, ...
+pub(super) const RECENT_GROUPS: usize = 8;
+/// ... and the places of instances.
+pub(super) const PLACES: usize = 16;
+
+impl Map {
+    pub(super) fn new(plan: &Plan) -> Map {
+        let tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
+        let word = size_of::<usize>();
+        let inputs = size_of::<Context>();
+        let slots = inputs + word * plan.inputs.len();
+        let tables_at = slots + 3 * word * plan.families.len();
+        let groups = tables_at + 4 * word * tables;
+        let struck = groups + 3 * word * plan.tallies.len();
+        let clocks = struck + 2 * word * plan.chimes.len();
+        let end = clocks + 3 * word * plan.chimes.len();
+        Map { inputs, slots, tables: tables_at, groups, struck, clocks, end }
+    }
+
+    /// Where the words of an input are.
+    pub(super) fn input(&self, input: usize) -> usize {
+        self.inputs + 8 * input
+    }
+
+    pub(super) fn family(&self, family: usize) -> usize {
+        self.slots + 24 * family
+    }
+
+    /// The [layout](Table::layout) of a table, which are counted family by family.
+    pub(super) fn table(&self, table: usize) -> usize {
+        self.tables + 32 * table
+    }
+
+    pub(super) fn tally(&self, tally: usize) -> usize {
+        self.groups + 24 * tally
+    }
+
+    /// The slots of the instances that are due, and how many there are.
+    pub(super) fn struck(&self, chime: usize) -> usize {
+        self.struck + 16 * chime
+    }
+
+    /// The [layout](LocalClock::layout) of a chime's clock.
+    pub(super) fn clock(&self, chime: usize) -> usize {
+        self.clocks + 24 * chime
+    }
+}
+
+/// Where things are in memory.
+pub(in super::super) struct Places {
+    /// A context, and what is after it.
+    words: Vec<usize>,
+    map: Map,
+    /// For each family the slots whose close condition is looked at, and then those that end.
+    pub(super) closing: Vec<Vec<u32>>,
+    /// What must be found anew.
+    pub(in super::super) inputs_moved: bool,
+    pub(in super::super) slots_moved: bool,
+    pub(in super::super) groups_moved: bool,
+    pub(in super::super) clocks_moved: bool,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places {
+            words: Vec::new(),
+            map: Map::default(),
+            closing: Vec::new(),
+            inputs_moved: true,
+            slots_moved: true,
+            groups_moved: true,
+            clocks_moved: true,
+        }
+    }
+}
+
+impl Places {
+    /// Writes addresses one after another, from so many bytes after the context on.
+    fn put(&mut self, from: usize, addresses: impl IntoIterator<Item = usize>) {
+        for (place, address) in self.words[from / size_of::<usize>()..].iter_mut().zip(addresses) {
+            *place = address;
+        }
+    }
+}
+
+impl Evaluator {
+    /// A context for machine code. It is good until the evaluator is used otherwise; its places stay.
+    #[inline]
+    pub(super) fn context(&mut self) -> *mut Context {
+        self.find_places();
+        let frame = self.state.frame.as_mut_ptr();
+        let (streams, families) = (self.state.streams.as_mut_ptr(), self.state.families.as_mut_ptr());
+        let context = self.places.words.as_mut_ptr().cast::<Context>();
+        let evaluator = &raw mut *self;
+        let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: there are words for a context, and for what is after it, once things have been found.
+        unsafe { *context = Context { evaluator, frame, streams, families, row: 0, listed, found } };
+        context
+    }
+
+    /// Finds what has moved.
+    #[inline]
+    pub(super) fn find_places(&mut self) {
+        let Places { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
+        if inputs_moved | slots_moved | groups_moved | clocks_moved {
+            self.find_moved();
+        }
+    }
+
+    fn find_moved(&mut self) {
+        let Evaluator { places, state, arrived, plan, .. } = self;
+        if places.words.is_empty() {
+            places.map = Map::new(plan);
+            places.words = vec![0; places.map.end / size_of::<usize>()];
+            places.closing.resize(plan.families.len(), Vec::new());
+        }
+        let map = places.map;
+        if std::mem::take(&mut places.inputs_moved) {
+            places.put(map.inputs, arrived.columns.iter().map(|column| column.address()));
+        }
+        if std::mem::take(&mut places.slots_moved) {
+            let addresses = |family: &mut FamilyState| {
+                let instances = &mut family.instances;
+                [instances.address(), instances.recent_address(), instances.census_address()]
+            };
+            places.put(map.slots, state.families.iter_mut().flat_map(addresses));
+            let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
+            places.put(map.tables, tables.flat_map(Table::layout));
+        }
+        if std::mem::take(&mut places.groups_moved) {
+            let addresses =
+                |tally: &mut Tally| [tally.address(), tally.recent_address(), tally.places_address()];
+            places.put(map.groups, state.tallies.iter_mut().flat_map(addresses));
+        }
+        if std::mem::take(&mut places.clocks_moved) {
+            places.put(map.clocks, state.chimes.iter_mut().flat_map(LocalClock::layout));
+        }
+    }
+
+    /// Notes who is due.
+    #[inline]
+    pub(super) fn find_struck_places(&mut self) {
+        let Evaluator { places, struck, .. } = self;
+        for (chime, slots) in struck.iter().enumerate() {
+            let at = places.map.struck(chime) / size_of::<usize>();
+            places.words[at] = slots.as_ptr().expose_provenance();
+            places.words[at + 1] = slots.len();
+        }
+    }
+}
