@@ -80,7 +80,7 @@ impl Evaluator {
         if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
             self.valued.push(index);
             state.valued.clear();
-            state.valued.extend(state.holders.iter().map(|(_, slot)| *slot));
+            state.valued.extend(state.holders.slots());
         }
     }
 
@@ -156,7 +156,7 @@ impl Evaluator {
         if yields {
             holders.insert(holder);
         } else {
-            holders.remove(&holder);
+            holders.remove(holder);
         }
     }
 

@@ -217,12 +217,12 @@ impl Evaluator {
                 continue;
             }
             match stream.cell {
-                Some(_) if state.holds => state.holders.extend([(0, WHOLE)]),
+                Some(_) if state.holds => state.holders.insert((0, WHOLE)),
                 Some(_) => {}
                 None => {
                     let holds = |slot: &u32| instances.has(*slot, stream.member, flag::HOLDS);
                     let holding = instances.live_slots().filter(holds);
-                    state.holders = holding.map(|slot| (instances.born(slot), slot)).collect();
+                    holding.for_each(|slot| state.holders.insert((instances.born(slot), slot)));
                 }
             }
         }

@@ -211,7 +211,7 @@ impl Evaluator {
         }
         let instances = &self.state.families[plan.family].instances;
         if !self.state.streams[index].holders.is_empty() {
-            self.state.streams[index].holders.remove(&(instances.born(slot), slot));
+            self.state.streams[index].holders.remove((instances.born(slot), slot));
         }
         if let Some(lane) = &self.lanes[index] {
             self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);

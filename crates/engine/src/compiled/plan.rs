@@ -1,5 +1,7 @@
 //! A compiled specification: everything about its evaluation that is known before the first event.
 
+use std::collections::BTreeSet;
+
 use rtlola_frontend::mir::{Expression, Type};
 
 use super::code::{Activation, Program, Slot, Slow};
@@ -33,6 +35,8 @@ pub(super) struct Plan {
     pub(super) clocks: Vec<(u64, Vec<Task>)>,
     /// Clocks that start with instances.
     pub(super) chimes: Vec<Chime>,
+    /// Places of the frame that say that something is of this instant, as far as somebody asks.
+    pub(super) asked_fresh: BTreeSet<Slot>,
 }
 
 /// Streams of a family that are evaluated by clocks of their instances with the same period: what is due for one is

@@ -65,7 +65,7 @@ pub(super) struct StreamState {
     /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
     /// each time.
     #[serde(skip)]
-    pub(super) holders: BTreeSet<(u64, u32)>,
+    pub(super) holders: Holders,
     /// Whether it is a counter whose values are told from the clock, ...
     pub(super) counts: bool,
     /// ... the instant of its latest tick, ...
@@ -78,6 +78,37 @@ pub(super) struct StreamState {
     /// Instances with a new value at this instant.
     #[serde(skip)]
     pub(super) valued: Vec<u32>,
+}
+
+/// Instances in order of spawn, by which spawn they are and by their slot. Machine code asks how many there are.
+#[derive(Clone, Default)]
+pub(super) struct Holders {
+    pub(super) count: usize,
+    all: BTreeSet<(u64, u32)>,
+}
+
+impl Holders {
+    pub(super) fn insert(&mut self, holder: (u64, u32)) {
+        self.all.insert(holder);
+        self.count = self.all.len();
+    }
+
+    pub(super) fn remove(&mut self, holder: (u64, u32)) {
+        self.all.remove(&holder);
+        self.count = self.all.len();
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Holders::default();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.all.iter().map(|(_, slot)| *slot)
+    }
 }
 
 /// What must be evaluated again.
@@ -175,7 +206,7 @@ impl State {
         });
         let streams = plan.streams.iter().map(|_| StreamState {
             evaluate: Dirty::all(),
-            holders: BTreeSet::new(),
+            holders: Holders::default(),
             counts: false,
             ticked: 0,
             wakes: Vec::new(),

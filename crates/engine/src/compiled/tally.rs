@@ -39,7 +39,7 @@ pub(super) enum Form {
     /// The sum of whole numbers: two words, the low one first.
     Whole { is_signed: bool },
     /// The word of the smallest or largest, if there are members; whether there are many, whose ranks are kept
-    /// beside words; and the ranks of [a few](FEW_RANKS).
+    /// beside words; and the ranks of [some](SOME_RANKS).
     Winner(Order),
     /// Not in words.
     Beside,
@@ -67,7 +67,7 @@ impl Form {
             Form::Members | Form::Beside => 0,
             Form::True => 1,
             Form::Whole { .. } => 2,
-            Form::Winner(_) => RANKS + FEW_RANKS,
+            Form::Winner(_) => RANKS + SOME_RANKS,
         }
     }
 }
@@ -84,10 +84,17 @@ pub(super) const KEY: usize = 2;
 /// it still has none. Most often they come back, as groups of people do.
 const LISTED: u64 = 2;
 
-/// Of a winner: where it says that there are many, where the ranks of a few begin, and how many are a few.
+/// Of a winner: where it says whether there are a few, or [some](SOME_RANKS), or many, whose ranks are elsewhere; where
+/// the ranks begin; and how many are a few and some at most.
 pub(super) const MANY: usize = 1;
 pub(super) const RANKS: usize = 2;
-pub(super) const FEW_RANKS: usize = 8;
+pub(super) const FEW_RANKS: usize = 4;
+pub(super) const SOME_RANKS: usize = 8;
+
+/// What it says there.
+const FEW: u64 = 0;
+pub(super) const SOME: u64 = 1;
+const TOO_MANY: u64 = 2;
 
 /// The groups of a tally.
 #[derive(Clone, Serialize, Deserialize)]
@@ -119,6 +126,13 @@ struct Beside {
     kept: Vec<Kept>,
     free_places: Vec<u32>,
     next_place: u32,
+}
+
+static NO_GROUP: [u64; 32] = [0; 32];
+
+/// Whether a key has words, and not too many.
+pub(super) fn is_narrow(key_width: usize) -> bool {
+    key_width > 0 && KEY + key_width <= NO_GROUP.len()
 }
 
 impl Tally {
@@ -157,9 +171,14 @@ impl Tally {
         self.cells[measure]
     }
 
-    /// Where the first group is in memory, until there is a new one; 0 if there is none.
+    /// Where the first group is in memory, until there is a new one. If there is none, a group that is free and not to be
+    /// written is there for keys that [are narrow](is_narrow), and 0 for others.
     pub(super) fn address(&mut self) -> usize {
-        if self.words.is_empty() { 0 } else { self.words.as_mut_ptr().expose_provenance() }
+        match self.words.as_mut_slice() {
+            [] if is_narrow(self.key_width) => NO_GROUP.as_ptr().expose_provenance(),
+            [] => 0,
+            words => words.as_mut_ptr().expose_provenance(),
+        }
     }
 
     /// Where the numbers of recent groups are in memory.
@@ -355,7 +374,7 @@ impl Tally {
                     one(new) != one(old)
                 }
                 Form::Winner(order) => {
-                    let cell = &mut words[*cell..*cell + RANKS + FEW_RANKS];
+                    let cell = &mut words[*cell..*cell + RANKS + SOME_RANKS];
                     win(cell, order, &mut kept[index], place, new.map(|value| value[0]))
                 }
                 Form::Beside => {
@@ -455,12 +474,13 @@ impl Tally {
 #[inline]
 fn win(cell: &mut [u64], order: Order, many: &mut Kept, place: u32, value: Option<u64>) -> bool {
     let before = cell[0];
-    if cell[MANY] == 0 && (place as usize) < FEW_RANKS {
+    if cell[MANY] < TOO_MANY && (place as usize) < SOME_RANKS {
+        cell[MANY] |= if (place as usize) < FEW_RANKS { FEW } else { SOME };
         cell[RANKS + place as usize] = value.map_or(NOBODY, |value| order.rank(value));
         let winner = cell[RANKS..].iter().copied().fold(NOBODY, u64::max);
         cell[0] = order.word(winner);
     } else if let Kept::Extreme(tree) = many {
-        if std::mem::replace(&mut cell[MANY], 1) == 0 {
+        if std::mem::replace(&mut cell[MANY], TOO_MANY) != TOO_MANY {
             for (place, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NOBODY) {
                 tree.set(place, Some(order.word(*rank)));
             }

@@ -32,6 +32,9 @@ impl Builder<'_> {
         };
         self.mark(expression);
         let Some(cell) = cell else { return self.instance_access(expression, index, parameters, kind) };
+        if matches!(kind, StreamAccessKind::Get | StreamAccessKind::Fresh | StreamAccessKind::Offset(_)) {
+            self.plan.asked_fresh.insert(cell.fresh);
+        }
         Ok(match kind {
             StreamAccessKind::Hold => Operand { flag: Some(cell.present), base: cell.value },
             StreamAccessKind::Get => Operand { flag: Some(cell.fresh), base: cell.value },

@@ -44,8 +44,9 @@ impl<'e> Scribe<'e, '_> {
         let all = self.writer.load(I8, families, at + offset_of!(Dirty, all));
         let wide = self.writer.builder.ins().uextend(I32, all);
         let any = self.writer.builder.ins().bor(count, wide);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(any, some, &[], done, &[]);
-        self.writer.builder.switch_to_block(some);
+        self.writer.go_on(some);
         let number = self.writer.call(calls::list_closing as *const u8, &[family as u64]);
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
         if let Some(ending) = &ending {
@@ -54,8 +55,9 @@ impl<'e> Scribe<'e, '_> {
         self.each(slots, number, |scribe, slot| {
             let instance = scribe.writer.instance(family, slot);
             let [yields, ends] = [(); 2].map(|()| scribe.writer.builder.create_block());
+            let fork = scribe.writer.fork();
             scribe.close_condition(family, close, instance, [yields, ends]);
-            scribe.writer.builder.switch_to_block(yields);
+            scribe.writer.resume(yields, &fork);
             match &ending {
                 Some(ending) => scribe.add(ending, slot),
                 None => {
@@ -64,10 +66,10 @@ impl<'e> Scribe<'e, '_> {
                 }
             }
             scribe.writer.builder.ins().jump(ends, &[]);
-            scribe.writer.builder.switch_to_block(ends);
+            scribe.writer.resume(ends, &fork);
         });
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
         self.ending.extend(ending);
     }
 
@@ -131,8 +133,9 @@ impl<'e> Scribe<'e, '_> {
         let [has_value, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let values = self.writer.builder.ins().ushr_imm(flags, 32);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(values, has_value, &[], done, &[]);
-        self.writer.builder.switch_to_block(has_value);
+        self.writer.go_on(has_value);
         let old = self.writer.load(I64, instance.words, 8 * value);
         for (number, feed) in lane.tallies.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
@@ -147,19 +150,20 @@ impl<'e> Scribe<'e, '_> {
         }
         lane.left.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// A group may have no members left.
     fn tidy(&mut self, tally: usize, group: Value, members: Value) {
         let [empty, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_empty, empty, &[], done, &[]);
-        self.writer.builder.switch_to_block(empty);
+        self.writer.go_on(empty);
         let number = self.writer.number(tally as u64);
         self.writer.call_with(calls::tidy as *const u8, &[number, group]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// Looks whether an instance closes.

@@ -24,21 +24,22 @@ impl<'e> Scribe<'e, '_> {
             self.load_parameters(lane.own, lane.params, instance);
         }
         let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
+        let fork = self.writer.fork();
+        let at_yield = self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
         match (lane.home, instance) {
             (Home::Cell { present, fresh, value }, _) => {
-                self.writer.builder.switch_to_block(yields);
+                self.writer.resume(yields, &at_yield);
                 self.push_cell(stream, lane, [present, fresh, value]);
                 self.writer.builder.ins().jump(done, &[]);
-                self.writer.builder.switch_to_block(ends);
+                self.writer.resume(ends, &fork);
                 self.holds(stream, lane, false);
                 self.again(stream, lane, None, [false, false]);
             }
             (Home::Slot { state, value }, Some(instance)) => {
-                self.writer.builder.switch_to_block(yields);
+                self.writer.resume(yields, &at_yield);
                 self.push_instance(stream, lane, instance, [state, value]);
                 self.writer.builder.ins().jump(done, &[]);
-                self.writer.builder.switch_to_block(ends);
+                self.writer.resume(ends, &fork);
                 let flags = self.writer.load(I64, instance.words, 8 * state);
                 let others = self.writer.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
                 self.writer.store(others, instance.words, 8 * state);
@@ -48,7 +49,7 @@ impl<'e> Scribe<'e, '_> {
             (Home::Slot { .. }, None) => {}
         }
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// Puts the parameters of an instance to their place in the frame.
@@ -67,24 +68,24 @@ impl<'e> Scribe<'e, '_> {
         self.holds(stream, lane, true);
         let one = self.writer.number(1);
         if !lane.remembers {
-            self.writer.put(fresh, one);
+            self.is_fresh(fresh);
         }
         let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
         let is_same = self.writer.builder.ins().band(had, is_old);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.writer.builder.switch_to_block(changed);
+        self.writer.go_on(changed);
         self.writer.put(present, one);
-        self.writer.put(fresh, one);
+        self.is_fresh(fresh);
         self.writer.put(value, new);
-        self.fresh.push(fresh);
         lane.watchers.iter().for_each(|watch| self.mark(stream, watch, None));
         self.again(stream, lane, None, [true, true]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(same);
+        self.writer.resume(same, &fork);
         self.again(stream, lane, None, [true, false]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// An instance has a value.
@@ -107,8 +108,9 @@ impl<'e> Scribe<'e, '_> {
         let has_old = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
         let is_same = self.writer.builder.ins().band(has_old, is_old);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.writer.builder.switch_to_block(changed);
+        self.writer.go_on(changed);
         for (number, feed) in lane.tallies.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
             let changed = self.writer.count(feed, which, instance, Change { had, old, new });
@@ -119,10 +121,10 @@ impl<'e> Scribe<'e, '_> {
         lane.watchers.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
         self.again(stream, lane, Some(instance), [true, true]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(same);
+        self.writer.resume(same, &fork);
         self.again(stream, lane, Some(instance), [true, false]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// Notes whether a stream without instances holds a value.
@@ -149,13 +151,14 @@ impl<'e> Scribe<'e, '_> {
 
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
         let [hold, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_other, hold, &[], done, &[]);
-        self.writer.builder.switch_to_block(hold);
+        self.writer.go_on(hold);
         let arguments =
             [self.writer.number(stream as u64), self.slot(instance), self.writer.number(yields.into())];
         self.writer.call_with(calls::hold as *const u8, &arguments);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.
@@ -223,15 +226,16 @@ impl<'e> Scribe<'e, '_> {
         let [one, several, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let slot = self.writer.builder.append_block_param(one, I64);
+        let fork = self.writer.fork();
         self.writer.find_by(family, route, &key, Outcome { one, none: done, several });
-        self.writer.builder.switch_to_block(several);
+        self.writer.resume(several, &fork);
         self.tell_watcher(stream, watch, instance.slot);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(one);
+        self.writer.resume(one, &fork);
         let reader = self.writer.instance(family, slot);
         self.mark_slot(Reader::Family(family), at, reader);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
@@ -250,20 +254,16 @@ impl<'e> Scribe<'e, '_> {
             return;
         }
         let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
         match is_other {
             Some(is_other) => self.writer.builder.ins().brif(is_other, mark, &[], done, &[]),
             None => self.writer.builder.ins().jump(mark, &[]),
         };
-        self.writer.builder.switch_to_block(mark);
+        self.writer.go_on(mark);
         for watch in watchers {
             match watch {
                 Watch::All(_) => self.mark(tally, watch, None),
-                Watch::Instance { stream, family, at, kept: Some(kept), .. } => {
-                    let place = self.evaluator.state.tallies[tally].stride() - kept;
-                    let reader = self.writer.number(&raw const *watch as u64);
-                    let number = self.writer.number(tally as u64);
-                    self.mark_reader((*stream, *family, *at), place, [reader, number, group]);
-                }
+                Watch::Instance { kept: Some(_), .. } => self.mark_reader(tally, group, watch),
                 watch => {
                     let watch = self.writer.number(&raw const *watch as u64);
                     let arguments = [watch, self.writer.number(tally as u64), group];
@@ -272,7 +272,7 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     fn mark_all_if(&mut self, is_other: Value, watch: &Watch) {
@@ -283,28 +283,26 @@ impl<'e> Scribe<'e, '_> {
         self.writer.store(now, self.writer.streams, at);
     }
 
-    /// The instance that reads a group must look again. Its slot is kept with the group, at a place, or else found by
-    /// who watches which group of which tally.
-    fn mark_reader(
-        &mut self,
-        (stream, family, at): (usize, usize, usize),
-        place: usize,
-        [watch, tally, group]: [Value; 3],
-    ) {
+    /// The instance that reads a group must look again. Its slot is kept with the group, or else found.
+    fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch) {
+        let Watch::Instance { stream, family, at, kept: Some(kept), .. } = watch else { return };
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
         let next = self.writer.builder.append_block_param(known, I64);
+        let fork = self.writer.fork();
+        let place = self.evaluator.state.tallies[tally].stride() - kept;
         let slot = self.writer.load(I64, group, 8 * place);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
-        self.writer.builder.switch_to_block(look);
+        self.writer.resume(look, &fork);
+        let [watch, tally] = [&raw const *watch as u64, tally as u64].map(|it| self.writer.number(it));
         let slot = self.writer.call_with(calls::find_reader as *const u8, &[watch, tally, group]);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
-        self.writer.builder.switch_to_block(known);
+        self.writer.resume(known, &fork);
         let slot = self.writer.builder.ins().iadd_imm(next, -1);
-        let instance = self.writer.instance(family, slot);
-        self.mark_slot(Reader::Stream(stream), at, instance);
+        let instance = self.writer.instance(*family, slot);
+        self.mark_slot(Reader::Stream(*stream), *at, instance);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// The instance of a stream or family in a slot must look again; its flags are at a place there.
@@ -318,17 +316,18 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.set_cold_block(another);
         let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
         let before = self.writer.builder.use_var(pending);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(before, other, &[], first, &[]);
-        self.writer.builder.switch_to_block(first);
+        self.writer.resume(first, &fork);
         self.writer.builder.def_var(pending, number);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(other);
+        self.writer.resume(other, &fork);
         let is_it = self.writer.builder.ins().icmp(IntCC::Equal, before, number);
         self.writer.builder.ins().brif(is_it, done, &[], another, &[]);
-        self.writer.builder.switch_to_block(another);
+        self.writer.resume(another, &fork);
         self.mark_in_memory(reader, at, instance);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
@@ -338,10 +337,11 @@ impl<'e> Scribe<'e, '_> {
             Reader::Stream(stream) => (flag::EVALUATE, calls::mark as *const u8, stream),
             Reader::Family(family) => (flag::CLOSE, calls::mark_close as *const u8, family),
         };
+        let fork = self.writer.fork();
         let flags = self.writer.load(I64, instance.words, 8 * at);
         let is_marked = self.writer.builder.ins().band_imm(flags, flag.cast_signed());
         self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
-        self.writer.builder.switch_to_block(mark);
+        self.writer.resume(mark, &fork);
         let flags = self.writer.builder.ins().bor_imm(flags, flag.cast_signed());
         self.writer.store(flags, instance.words, 8 * at);
         let (from, dirty) = match reader {
@@ -356,17 +356,17 @@ impl<'e> Scribe<'e, '_> {
         let wide = self.writer.builder.ins().uextend(I32, all);
         let any = self.writer.builder.ins().bor(count, wide);
         self.writer.builder.ins().brif(any, other, &[], first, &[]);
-        self.writer.builder.switch_to_block(first);
+        self.writer.resume(first, &fork);
         let one = self.writer.half(1);
         self.writer.store(one, from, dirty + offset_of!(Dirty, count));
         let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
         self.writer.store(slot, from, dirty + offset_of!(Dirty, first));
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(other);
+        self.writer.resume(other, &fork);
         let number = self.writer.number(number as u64);
         self.writer.call_with(push, &[number, instance.slot]);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 }
 

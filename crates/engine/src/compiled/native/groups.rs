@@ -11,7 +11,10 @@ use super::super::extreme::Order;
 use super::super::lane::Feed;
 use super::super::layout::Leaf;
 use super::super::recent::{FACTOR, RECENT};
-use super::super::tally::{FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, Tally, USED};
+use super::super::tally::{
+    FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, SOME, SOME_RANKS, Tally, USED, is_narrow,
+};
+use super::known::Lost;
 use super::places::{GROUPS, PLACES, RECENT_GROUPS};
 use super::program::{Instance, Writer};
 use super::{Context, calls};
@@ -44,7 +47,6 @@ impl<'p> Writer<'p, '_> {
     ) -> Vec<Changed> {
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
         let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
-        let which = self.number(which);
         if measures.iter().all(is_won) {
             return self.win_or_count(feed, which, instance, change);
         }
@@ -66,7 +68,6 @@ impl<'p> Writer<'p, '_> {
         old: Value,
     ) -> (Vec<Changed>, Value) {
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
-        let which = self.number(which);
         let group = self.group(feed, which, instance);
         let members = self.load(I64, group, 8 * MEMBERS);
         let members = self.builder.ins().iadd_imm(members, -1);
@@ -96,24 +97,29 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// The words of the group that an instance belongs to, which is new if need be.
-    fn group(&mut self, feed: &Feed, which: Value, instance: Instance) -> Value {
+    fn group(&mut self, feed: &Feed, which: u64, instance: Instance) -> Value {
         let key: Vec<Value> =
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
+        let fork = self.fork();
         self.find_group(feed.tally, &key, found, missing);
-        self.builder.switch_to_block(missing);
+        self.resume(missing, &fork);
+        let which = self.number(which);
         self.call_with(calls::group as *const u8, &[which, instance.slot]);
+        self.lose(Lost::Places);
         let words = self.load(I64, self.context, offset_of!(Context, found));
         self.builder.ins().jump(found, &[words.into()]);
-        self.builder.switch_to_block(found);
+        self.resume(found, &fork);
         group
     }
 
     /// A bit for each measure that may be another one, and the words of the group.
-    fn call_count(&mut self, which: Value, instance: Instance, change: Change) -> (Value, Value) {
+    fn call_count(&mut self, which: u64, instance: Instance, change: Change) -> (Value, Value) {
         let Change { had, old, new } = change;
+        let which = self.number(which);
         let bits = self.call_with(calls::count as *const u8, &[which, instance.slot, had, old, new]);
+        self.lose(Lost::Places);
         (bits, self.load(I64, self.context, offset_of!(Context, found)))
     }
 
@@ -126,52 +132,71 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// The same where all measures are winners: most often of a few, among which one changes.
-    fn win_or_count(
-        &mut self,
-        feed: &Feed,
-        which: Value,
-        instance: Instance,
-        change: Change,
-    ) -> Vec<Changed> {
+    fn win_or_count(&mut self, feed: &Feed, which: u64, instance: Instance, change: Change) -> Vec<Changed> {
+        let fork = self.fork();
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
-        let [known, found, few, many, done] = [(); 5].map(|()| self.builder.create_block());
+        let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let [bits, words] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
         self.builder.ins().brif(change.had, known, &[], many, &[]);
-        self.builder.switch_to_block(known);
+        self.go_on(known);
         let key: Vec<Value> =
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         self.find_group(feed.tally, &key, found, many);
-        self.builder.switch_to_block(found);
+        self.resume(found, &fork);
         // They have the same members: where one has many, all have.
         let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
-        self.builder.ins().brif(are_many, many, &[], few, &[]);
-        self.builder.switch_to_block(few);
-        let places = self.load(I64, self.context, self.map.tally(feed.tally) + PLACES);
-        let at = self.builder.ins().imul_imm(instance.slot, 4);
-        let at = self.builder.ins().iadd(places, at);
-        let place = self.load(I32, at, 0);
-        let place = self.builder.ins().uextend(I64, place);
-        let place = self.builder.ins().imul_imm(place, 8);
-        let place = self.builder.ins().iadd(group, place);
-        let mut others = self.number(0);
-        for (index, measure) in measures.iter().enumerate() {
-            let Form::Winner(order) = measure.form() else { continue };
-            let is_other = self.win(order, group, place, 8 * tally.cell(index), change.new);
-            let is_other = self.builder.ins().uextend(I64, is_other);
-            let bit = self.builder.ins().ishl_imm(is_other, index as i64);
-            others = self.builder.ins().bor(others, bit);
+        self.builder.ins().brif(are_many, more, &[], few, &[]);
+        let here = self.fork();
+        for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
+            self.resume(block, &here);
+            let others = self.win_all(feed, ranks, [instance.slot, group], change.new);
+            self.builder.ins().jump(done, &[others.into(), group.into()]);
         }
-        self.builder.ins().jump(done, &[others.into(), group.into()]);
-        self.builder.switch_to_block(many);
+        self.resume(more, &here);
+        let are_some = self.builder.ins().icmp_imm(IntCC::Equal, are_many, SOME.cast_signed());
+        self.builder.ins().brif(are_some, some, &[], many, &[]);
+        self.resume(many, &fork);
         let (counted, in_group) = self.call_count(which, instance, change);
         self.builder.ins().jump(done, &[counted.into(), in_group.into()]);
-        self.builder.switch_to_block(done);
+        self.resume(done, &fork);
         self.each_bit(bits, words, measures.len())
     }
 
-    /// One of a few has another value, whose rank is so far from `place`; whether there is another winner.
-    fn win(&mut self, order: Order, group: Value, place: Value, cell: usize, new: Value) -> Value {
+    /// One of so many in a group has another value; a bit for each measure that is another one.
+    fn win_all(&mut self, feed: &Feed, ranks: usize, [slot, group]: [Value; 2], new: Value) -> Value {
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let places = self.place_at(self.map.tally(feed.tally) + PLACES);
+        let at = self.builder.ins().ishl_imm(slot, 2);
+        let at = self.builder.ins().iadd(places, at);
+        let place = self.load(I32, at, 0);
+        let place = self.builder.ins().uextend(I64, place);
+        let place = self.builder.ins().ishl_imm(place, 3);
+        let place = self.builder.ins().iadd(group, place);
+        let mut others = None;
+        for (index, measure) in measures.iter().enumerate() {
+            let Form::Winner(order) = measure.form() else { continue };
+            let is_other = self.win((order, ranks), [group, place], 8 * tally.cell(index), new);
+            let mut bit = self.builder.ins().uextend(I64, is_other);
+            if index > 0 {
+                bit = self.builder.ins().ishl_imm(bit, index as i64);
+            }
+            others = Some(match others {
+                Some(others) => self.builder.ins().bor(others, bit),
+                None => bit,
+            });
+        }
+        others.unwrap_or_else(|| self.number(0))
+    }
+
+    /// One of so many has another value, whose rank is so far from `place`; whether there is another winner.
+    fn win(
+        &mut self,
+        (order, ranks): (Order, usize),
+        [group, place]: [Value; 2],
+        cell: usize,
+        new: Value,
+    ) -> Value {
         const SIGN: i64 = i64::MIN;
         let flip = |writer: &mut Self, word: Value| {
             if order.largest { word } else { writer.builder.ins().bnot(word) }
@@ -188,7 +213,7 @@ impl<'p> Writer<'p, '_> {
         let rank = flip(self, rank);
         self.store(rank, place, cell + 8 * RANKS);
         let mut winner = self.load(I64, group, cell + 8 * RANKS);
-        for at in 1..FEW_RANKS {
+        for at in 1..ranks {
             let other = self.load(I64, group, cell + 8 * (RANKS + at));
             winner = self.builder.ins().umax(winner, other);
         }
@@ -212,16 +237,18 @@ impl<'p> Writer<'p, '_> {
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
     fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
-        let first = self.load(I64, self.context, self.map.tally(number) + GROUPS);
-        self.builder.ins().brif(first, look, &[], missing, &[]);
-        self.builder.switch_to_block(look);
+        let first = self.place_at(self.map.tally(number) + GROUPS);
+        if !is_narrow(key.len()) {
+            self.builder.ins().brif(first, look, &[], missing, &[]);
+            self.go_on(look);
+        }
         if key.is_empty() {
             self.builder.ins().jump(check, &[]);
-            self.builder.switch_to_block(check);
+            self.go_on(check);
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.load(I64, self.context, self.map.tally(number) + RECENT_GROUPS);
+        let recent = self.place_at(self.map.tally(number) + RECENT_GROUPS);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
@@ -236,19 +263,20 @@ impl<'p> Writer<'p, '_> {
             is_it = self.builder.ins().band(is_it, is_same);
         }
         self.builder.ins().brif(is_it, check, &[], missing, &[]);
-        self.builder.switch_to_block(check);
+        self.go_on(check);
         self.builder.ins().jump(found, &[words.into()]);
     }
 
     /// Where among recent numbers that of a key is: see [`Recent`](super::super::recent::Recent).
     pub(super) fn recent(&mut self, key: &[Value]) -> Value {
-        let mut sum = self.number(0);
-        for word in key {
+        let mut words = key.iter().copied();
+        let mut sum = words.next().unwrap_or_else(|| self.number(0));
+        for word in words {
             let sum_of_others = self.builder.ins().imul_imm(sum, FACTOR.cast_signed());
-            sum = self.builder.ins().iadd(sum_of_others, *word);
+            sum = self.builder.ins().iadd(sum_of_others, word);
         }
         let at = self.builder.ins().band_imm(sum, RECENT as i64 - 1);
-        self.builder.ins().imul_imm(at, 4)
+        self.builder.ins().ishl_imm(at, 2)
     }
 
     fn count_in(
@@ -309,25 +337,19 @@ impl<'p> Writer<'p, '_> {
         self.store(high, group, cell + 8);
     }
 
-    /// What a tally says, if that is a word at hand: a flag at `to` and the word after it. Whatever else there is
+    /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is
     /// to say, `otherwise` is gone to.
-    pub(super) fn say(
-        &mut self,
-        [number, index]: [usize; 2],
-        key: Slot,
-        to: Slot,
-        [done, otherwise]: [Block; 2],
-    ) {
+    pub(super) fn say(&mut self, [number, index]: [usize; 2], key: Slot, [done, otherwise]: [Block; 2]) {
         let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
         let measure = plan.measures[index];
         let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
         let [found, some] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
-        self.builder.switch_to_block(found);
+        self.go_on(found);
         let members = self.load(I64, group, 8 * MEMBERS);
         self.builder.ins().brif(members, some, &[], otherwise, &[]);
-        self.builder.switch_to_block(some);
+        self.go_on(some);
         let cell = 8 * tally.cell(index);
         let word = match measure {
             Measure::Count => members,
@@ -338,14 +360,12 @@ impl<'p> Writer<'p, '_> {
                 let sign = self.builder.ins().ushr_imm(low, 63);
                 let rest = self.builder.ins().bor(high, sign);
                 self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
-                self.builder.switch_to_block(fits);
+                self.go_on(fits);
                 low
             }
         };
         let yes = self.number(1);
-        self.put(to, yes);
-        self.put(to + 1, word);
-        self.builder.ins().jump(done, &[]);
+        self.builder.ins().jump(done, &[yes.into(), word.into()]);
     }
 }
 

@@ -14,6 +14,7 @@ use super::super::plan::{ClosePlan, Pacing, Reader, Route};
 use super::super::state::State;
 use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
+use super::known::Lost;
 use super::places::{CENSUS, RECENT_SLOTS, SLOTS};
 use super::program::{Instance, Run, Writer};
 use super::reaction::Scribe;
@@ -25,6 +26,14 @@ pub(super) struct Outcome {
     pub(super) one: Block,
     pub(super) none: Block,
     pub(super) several: Block,
+}
+
+/// The instance that the event has spawned, or found to be there: its slot, plus one, or 0 if that is not known; and its
+/// parameters, as far as they are in registers.
+#[derive(Clone)]
+pub(super) struct Spawned {
+    number: Value,
+    key: Vec<Option<Value>>,
 }
 
 /// Where the entry of an instance belongs that is not there.
@@ -64,21 +73,30 @@ impl Writer<'_, '_> {
             Route::Lookup => ((0..plan.param_width).collect(), None, 0),
         };
         let key: Vec<(usize, Value)> = places.into_iter().zip(key.iter().copied()).collect();
-        if let Some(slot) = self.spawned[family] {
+        if let Some(Spawned { number, key: own }) = self.spawned[family].clone() {
             // Most often it is who has just been spawned.
             let [check, look] = [(); 2].map(|()| self.builder.create_block());
-            self.builder.ins().brif(slot, check, &[], look, &[]);
-            self.builder.switch_to_block(check);
-            let slot = self.builder.ins().iadd_imm(slot, -1);
+            let fork = self.fork();
+            self.builder.ins().brif(number, check, &[], look, &[]);
+            self.go_on(check);
+            let slot = self.builder.ins().iadd_imm(number, -1);
             let instance = self.instance(family, slot);
-            let mut is_it = self.is_it(instance, &key);
+            let others: Vec<(usize, Value)> =
+                key.iter().copied().filter(|(place, word)| own[*place] != Some(*word)).collect();
+            let mut is_it = (!others.is_empty()).then(|| self.is_it(instance, &others));
             if let Some(link) = link {
                 let links = self.load(I64, instance.words, 8 * link);
                 let is_alone = self.builder.ins().icmp_imm(IntCC::Equal, links, 0);
-                is_it = self.builder.ins().band(is_it, is_alone);
+                is_it = Some(match is_it {
+                    Some(is_it) => self.builder.ins().band(is_it, is_alone),
+                    None => is_alone,
+                });
             }
-            self.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]);
-            self.builder.switch_to_block(look);
+            match is_it {
+                Some(is_it) => self.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]),
+                None => self.builder.ins().jump(to.one, &[slot.into()]),
+            };
+            self.resume(look, &fork);
         }
         self.probe((family, self.table(family) + number), &key, link, to);
     }
@@ -100,23 +118,23 @@ impl Writer<'_, '_> {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let half = self.half_hash(key);
         let layout = self.map.table(table);
-        let [entries, shift, mask] = [0, 8, 16].map(|at| self.load(I64, self.context, layout + at));
+        let [entries, shift, mask] = [0, 8, 16].map(|at| self.place_at(layout + at));
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(half, shift);
         self.builder.ins().jump(look, &[home.into()]);
 
-        self.builder.switch_to_block(look);
+        self.enter(look);
         let at = self.builder.ins().ishl_imm(place, 3);
         let at = self.builder.ins().iadd(entries, at);
         let entry = self.load(I64, at, 0);
         self.builder.ins().brif(entry, compare, &[], to.none, &[]);
 
-        self.builder.switch_to_block(compare);
+        self.go_on(compare);
         let other = self.builder.ins().ushr_imm(entry, 32);
         let is_like = self.builder.ins().icmp(IntCC::Equal, other, half);
         self.builder.ins().brif(is_like, check, &[], next, &[]);
 
-        self.builder.switch_to_block(check);
+        self.go_on(check);
         let number = self.builder.ins().ireduce(I32, entry);
         let number = self.builder.ins().uextend(I64, number);
         let slot = self.builder.ins().iadd_imm(number, -1);
@@ -124,12 +142,13 @@ impl Writer<'_, '_> {
         let is_it = self.is_it(instance, key);
         self.builder.ins().brif(is_it, found, &[], next, &[]);
 
-        self.builder.switch_to_block(next);
+        let fork = self.fork();
+        self.enter(next);
         let after = self.builder.ins().iadd_imm(place, 1);
         let after = self.builder.ins().band(after, mask);
         self.builder.ins().jump(look, &[after.into()]);
 
-        self.builder.switch_to_block(found);
+        self.resume(found, &fork);
         match link {
             None => self.builder.ins().jump(to.one, &[slot.into()]),
             Some(link) => {
@@ -173,7 +192,7 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
-        let first = self.load(I64, self.context, self.map.family(family) + SLOTS);
+        let first = self.place_at(self.map.family(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.builder.ins().imul_imm(slot, 8 * stride as i64);
         let words = self.builder.ins().iadd(first, at);
@@ -186,44 +205,59 @@ impl Scribe<'_, '_> {
     pub(super) fn spawn(&mut self, family: usize) {
         let plan = &self.evaluator.plan.families[family];
         let Some(spawn) = &plan.spawn else { return };
-        let [look, call, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let nobody = BlockArg::from(self.writer.number(0));
-        let ends = self.writer.builder.create_block();
+        let [look, call, done, ends] = [(); 4].map(|()| self.writer.builder.create_block());
+        let slot = self.writer.builder.append_block_param(done, I64);
+        let fork = self.writer.fork();
         match spawn.program {
             Some(program) => {
                 let stream = self.evaluator.first_member(family);
-                self.writer.program(Run { stream, program, instance: None }, look, ends);
+                let run = Run { stream, program, instance: None };
+                let at_yield = self.writer.program(run, look, ends);
+                self.writer.resume(ends, &fork);
+                let nobody = BlockArg::from(self.writer.number(0));
+                self.writer.builder.ins().jump(done, &[nobody]);
+                self.writer.resume(look, &at_yield);
             }
             None => {
                 self.writer.builder.ins().jump(look, &[]);
+                self.writer.go_on(look);
             }
         }
-        self.writer.builder.switch_to_block(ends);
-        self.writer.builder.ins().jump(done, &[nobody]);
-        let slot = self.writer.builder.append_block_param(done, I64);
-        self.writer.builder.switch_to_block(look);
         let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
         let key: Vec<Value> = key.collect();
-        if plan.is_parameterised && plan.close.is_none() {
+        let here = self.writer.fork();
+        let recent = self.evaluator.is_met_again(family).then(|| {
             let missing = self.writer.builder.create_block();
-            self.find_recent(family, &key, done, missing);
-            self.writer.builder.switch_to_block(missing);
-        }
+            let recent = self.find_recent(family, &key, done, missing);
+            self.writer.resume(missing, &here);
+            recent
+        });
         if self.evaluator.spawns_simply(family) {
-            self.spawn_here(family, &key, done, call);
+            self.spawn_here(family, &key, recent, [done, call]);
         } else {
             self.writer.builder.ins().jump(call, &[]);
         }
-        self.writer.builder.switch_to_block(call);
+        self.writer.resume(call, &here);
         let called = self.writer.call(calls::spawn as *const u8, &[family as u64]);
+        self.writer.lose(Lost::Places);
+        if plan.close.as_ref().is_some_and(|close| close.looks_at_spawn) {
+            self.writer.lose(Lost::AllWords);
+        }
         self.writer.builder.ins().jump(done, &[called.into()]);
-        self.writer.builder.switch_to_block(done);
-        self.writer.spawned[family] = plan.is_parameterised.then_some(slot);
+        self.writer.resume(done, &fork);
+        let key = key.into_iter().map(|word| self.writer.knows(word).then_some(word)).collect();
+        self.writer.spawned[family] = plan.is_parameterised.then_some(Spawned { number: slot, key });
     }
 
     /// Spawns an instance without a call, if there is room for it and it has an entry to itself. Goes to `done` with its
-    /// slot, plus one.
-    fn spawn_here(&mut self, family: usize, key: &[Value], done: Block, otherwise: Block) {
+    /// slot, plus one. If it is there already, that is noted as `recent`.
+    fn spawn_here(
+        &mut self,
+        family: usize,
+        key: &[Value],
+        recent: Option<Value>,
+        [done, otherwise]: [Block; 2],
+    ) {
         let plan = &self.evaluator.plan.families[family];
         let (places, number) = match plan.indexes.as_slice() {
             [] => ((0..plan.param_width).collect(), 0),
@@ -237,21 +271,26 @@ impl Scribe<'_, '_> {
         let found = self.writer.builder.append_block_param(one, I64);
         let words: Vec<(usize, Value)> = places.iter().map(|place| (*place, key[*place])).collect();
         let table = self.writer.table(family) + number;
+        let fork = self.writer.fork();
         let spot =
             self.writer.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
-        self.writer.builder.switch_to_block(one);
+        self.writer.resume(one, &fork);
         if number == 0 {
             let number = self.writer.builder.ins().iadd_imm(found, 1);
+            if let Some(recent) = recent {
+                let number = self.writer.builder.ins().ireduce(I32, number);
+                self.writer.store(number, recent, 0);
+            }
             self.writer.builder.ins().jump(done, &[number.into()]);
         } else {
             // Others have the same words.
             self.writer.builder.ins().jump(otherwise, &[]);
         }
 
-        self.writer.builder.switch_to_block(none);
-        let (context, map) = (self.writer.context, self.writer.map);
-        let census = self.writer.load(I64, context, map.family(family) + CENSUS);
-        let fill = self.writer.load(I64, context, map.table(table) + 24);
+        self.writer.resume(none, &fork);
+        let map = self.writer.map;
+        let census = self.writer.place_at(map.family(family) + CENSUS);
+        let fill = self.writer.place_at(map.table(table) + 24);
         let [slot, room, free] =
             [offset_of!(Census, slots), offset_of!(Census, room), offset_of!(Census, free)]
                 .map(|at| self.writer.load(I64, census, at));
@@ -267,23 +306,24 @@ impl Scribe<'_, '_> {
         let can = self.writer.builder.ins().band(has_both, is_plain);
         self.writer.builder.ins().brif(can, create, &[], otherwise, &[]);
 
-        self.writer.builder.switch_to_block(create);
+        self.writer.go_on(create);
         self.increment(fill, offset_of!(Fill, used));
         self.increment(census, offset_of!(Census, live));
         let born = self.increment(census, offset_of!(Census, spawned));
         let slot = self.writer.builder.append_block_param(made, I64);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(free, used, &[], fresh, &[]);
-        self.writer.builder.switch_to_block(used);
+        self.writer.resume(used, &fork);
         let number = self.writer.builder.ins().iadd_imm(free, -1);
         let instance = self.writer.instance(family, number);
         let before = self.writer.load(I64, instance.words, 8 * PARAMS);
         self.writer.store(before, census, offset_of!(Census, free));
         self.writer.builder.ins().jump(made, &[number.into()]);
-        self.writer.builder.switch_to_block(fresh);
+        self.writer.resume(fresh, &fork);
         let number = self.increment(census, offset_of!(Census, slots));
         let number = self.writer.builder.ins().iadd_imm(number, -1);
         self.writer.builder.ins().jump(made, &[number.into()]);
-        self.writer.builder.switch_to_block(made);
+        self.writer.resume(made, &fork);
         let number = self.writer.builder.ins().iadd_imm(slot, 1);
         let half = self.writer.builder.ins().ishl_imm(spot.half, 32);
         let entry = self.writer.builder.ins().bor(half, number);
@@ -301,15 +341,16 @@ impl Scribe<'_, '_> {
         }
         if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
             let [closes, done] = [(); 2].map(|()| self.writer.builder.create_block());
+            let fork = self.writer.fork();
             if close.looks_at_spawn {
                 self.close_condition(family, close, instance, [closes, done]);
             } else {
                 self.writer.builder.ins().jump(closes, &[]);
             }
-            self.writer.builder.switch_to_block(closes);
+            self.writer.resume(closes, &fork);
             self.mark_slot(Reader::Family(family), PARAMS + plan.param_width, instance);
             self.writer.builder.ins().jump(done, &[]);
-            self.writer.builder.switch_to_block(done);
+            self.writer.resume(done, &fork);
         }
         self.wind_up(family, slot, born);
         self.writer.builder.ins().jump(done, &[number.into()]);
@@ -328,8 +369,7 @@ impl Scribe<'_, '_> {
         let layouts: Vec<[Value; 4]> = chimes
             .iter()
             .map(|chime| {
-                let [places, last, hands] =
-                    [0, 8, 16].map(|at| self.writer.load(I64, context, map.clock(*chime) + at));
+                let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(*chime) + at));
                 [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
             })
             .collect();
@@ -340,12 +380,14 @@ impl Scribe<'_, '_> {
             let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
             has_room = self.writer.builder.ins().band(has_room, is_not);
         }
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(has_room, have_room, &[], full, &[]);
-        self.writer.builder.switch_to_block(full);
+        self.writer.resume(full, &fork);
         let which = self.writer.number(family as u64);
         self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
+        self.writer.lose(Lost::Places);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(have_room);
+        self.writer.go_on(have_room);
         let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
         let now = offset_of!(Evaluator, state) + offset_of!(State, now);
         let now = self.writer.load(I64, evaluator, now);
@@ -371,7 +413,7 @@ impl Scribe<'_, '_> {
         }
         self.writer.store(soonest, evaluator, quiet);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// Adds one to a word in memory.
@@ -383,16 +425,15 @@ impl Scribe<'_, '_> {
     }
 
     /// Goes to `found` with the slot, plus one, of the instance with a key if it is among those that somebody tried to
-    /// spawn again.
-    fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) {
+    /// spawn again. Where it is noted.
+    fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.writer.builder.create_block();
-        let recent = self.writer.map.family(family) + RECENT_SLOTS;
-        let recent = self.writer.load(I64, self.writer.context, recent);
+        let recent = self.writer.place_at(self.writer.map.family(family) + RECENT_SLOTS);
         let at = self.writer.recent(key);
         let at = self.writer.builder.ins().iadd(recent, at);
         let number = self.writer.load(I32, at, 0);
         self.writer.builder.ins().brif(number, look, &[], missing, &[]);
-        self.writer.builder.switch_to_block(look);
+        self.writer.go_on(look);
         let number = self.writer.builder.ins().uextend(I64, number);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
         let instance = self.writer.instance(family, slot);
@@ -402,10 +443,21 @@ impl Scribe<'_, '_> {
         let is_it = self.writer.is_it(instance, &key);
         let is_it = self.writer.builder.ins().band(is_it, is_there);
         self.writer.builder.ins().brif(is_it, found, &[number.into()], missing, &[]);
+        at
     }
 }
 
 impl Evaluator {
+    /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
+    /// events look for.
+    fn is_met_again(&self, family: usize) -> bool {
+        let plan = &self.plan.families[family];
+        let is_looked_for = |member: &usize| {
+            self.plan.streams[*member].eval.clauses.iter().any(|clause| clause.path.is_some())
+        };
+        plan.is_parameterised && plan.close.is_none() && !plan.members.iter().any(is_looked_for)
+    }
+
     /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks.
     fn spawns_simply(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];

@@ -4,7 +4,8 @@
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
 //! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
 //! a new value leads to, [`ending`] what the end of an instance does, [`lookup`] how instances are found, [`groups`] how
-//! tallies hear of it, [`program`] the expressions, and [`memory`] lets all that be run. What is rare or long is a call back into Rust ([`calls`]).
+//! tallies hear of it, [`program`] the expressions, [`known`] what need not be read again, and [`memory`] lets all that
+//! be run. What is rare or long is a call back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
 //! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is
@@ -21,6 +22,7 @@ mod calls;
 mod ending;
 mod evaluation;
 mod groups;
+mod known;
 mod lookup;
 mod memory;
 mod places;

@@ -2,7 +2,9 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I8, I32, I64};
-use cranelift_codegen::ir::{AbiParam, Block, InstBuilder, MemFlags, SigRef, Signature, Type, Value};
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, InstBuilder, MemFlags, SigRef, Signature, Type, Value,
+};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
@@ -14,8 +16,12 @@ use super::super::state::{FamilyState, State, WHOLE};
 use super::super::tally::Tally;
 use super::calls;
 use super::groups::is_at_hand;
-use super::lookup::Outcome;
+use super::known::{Fork, Known, Lost};
+use super::lookup::{Outcome, Spawned};
 use super::places::Map;
+
+/// So many words a value of a measure has at most.
+const WIDEST: usize = 2;
 
 /// Where a value of so many words is copied word by word.
 pub(super) const NARROW: usize = 8;
@@ -28,15 +34,18 @@ pub(super) struct Writer<'p, 'f> {
     pub(super) tallies: &'p [Tally],
     /// Families, likewise.
     pub(super) families: &'p [FamilyState],
-    /// For each family the slot, plus one, of the instance that the event has spawned, or found to be there; 0 if
-    /// that is not known.
-    pub(super) spawned: Vec<Option<Value>>,
+    /// For each family whom the event has spawned, or found to be there.
+    pub(super) spawned: Vec<Option<Spawned>>,
     /// The inputs of the event.
     pub(super) present: u128,
     pub(super) context: Value,
     pub(super) map: Map,
     pub(super) frame: Value,
     pub(super) streams: Value,
+    /// What is known at this point, ...
+    pub(super) known: Known,
+    /// ... and what no longer was, at some point before.
+    pub(super) lost: Vec<Lost>,
     /// Where it goes after a failure.
     pub(super) failed: Block,
     signatures: [Option<SigRef>; 7],
@@ -78,13 +87,17 @@ impl<'p, 'f> Writer<'p, 'f> {
             map: Map::new(plan),
             frame,
             streams,
+            known: Known::default(),
+            lost: Vec::new(),
             failed,
             signatures: [None; 7],
         }
     }
 
-    /// Writes a program, which goes on at `yields` or at `ends`.
-    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) {
+    /// Writes a program, which goes on at `yields` or at `ends`. What is known where it yields.
+    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) -> Fork {
+        let before = self.fork();
+        let mut at_yield = Vec::new();
         let plan = self.plan;
         let ops = plan.programs[run.program].ops.as_slice();
         let mut blocks: Vec<Option<Block>> = vec![None; ops.len() + 1];
@@ -99,7 +112,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 if is_open {
                     self.builder.ins().jump(block, &[]);
                 }
-                self.builder.switch_to_block(block);
+                self.enter(block);
                 is_open = true;
             }
             if !is_open {
@@ -108,6 +121,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             let block_of = |to: u32| blocks[to as usize];
             is_open = match op {
                 Op::Yield => {
+                    at_yield.push(self.fork());
                     self.builder.ins().jump(yields, &[]);
                     false
                 }
@@ -147,12 +161,13 @@ impl<'p, 'f> Writer<'p, 'f> {
             if is_open {
                 self.builder.ins().jump(block, &[]);
             }
-            self.builder.switch_to_block(block);
+            self.enter(block);
             is_open = true;
         }
         if is_open {
             self.builder.ins().jump(ends, &[]);
         }
+        if at_yield.len() == 1 { at_yield.remove(0) } else { before }
     }
 
     /// Goes to a block if a condition is as given, and on otherwise.
@@ -161,7 +176,7 @@ impl<'p, 'f> Writer<'p, 'f> {
         let next = self.builder.create_block();
         let (then, otherwise) = if when { (to, next) } else { (next, to) };
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
-        self.builder.switch_to_block(next);
+        self.go_on(next);
     }
 
     fn op(&mut self, run: Run, at: usize, op: &Op) {
@@ -273,22 +288,32 @@ impl<'p, 'f> Writer<'p, 'f> {
             Op::Sync { stream, key, to } => {
                 let arguments = [stream.into(), key.into(), to.into()];
                 let fault = self.call(calls::need_instance as *const u8, &arguments);
+                self.lose_words(to, self.plan.streams[stream as usize].width);
                 self.fail_with(run, at, fault);
             }
             Op::Tally { tally, measure, key, to } => {
                 let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
+                let [flag, word] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
+                let fork = self.fork();
                 let number = [tally as usize, measure as usize];
-                if is_at_hand(self.plan.tallies[number[0]].measures[number[1]]) {
-                    self.say(number, key, to, [done, otherwise]);
+                let is_word = is_at_hand(self.plan.tallies[number[0]].measures[number[1]]);
+                if is_word {
+                    self.say(number, key, [done, otherwise]);
                 } else {
                     self.builder.ins().jump(otherwise, &[]);
                 }
-                self.builder.switch_to_block(otherwise);
+                self.resume(otherwise, &fork);
                 let arguments = [tally.into(), measure.into(), key.into(), to.into()];
                 let fault = self.call(calls::read_tally as *const u8, &arguments);
+                self.lose_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
-                self.builder.ins().jump(done, &[]);
-                self.builder.switch_to_block(done);
+                let said = [self.word(to), self.word(to + 1)].map(BlockArg::from);
+                self.builder.ins().jump(done, &said);
+                self.resume(done, &fork);
+                if is_word {
+                    self.put(to, flag);
+                    self.put(to + 1, word);
+                }
             }
             Op::Own { stream, to } => self.own(run, stream, 0, to),
             Op::PastOfOwn { stream, back, to } => self.own(run, stream, back as usize - 1, to),
@@ -305,6 +330,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 };
                 let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
                 let failed = self.call_with(calls::run_rare as *const u8, &arguments);
+                self.lose(Lost::AllWords);
                 self.check(failed);
             }
         }
@@ -315,20 +341,28 @@ impl<'p, 'f> Writer<'p, 'f> {
         let plan = &self.plan.streams[stream as usize];
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
             self.call(calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
+            self.lose_words(to, 1 + plan.width);
             return;
         }
         let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
         let slot = self.builder.append_block_param(one, I64);
+        let words: Vec<Value> =
+            (0..=plan.width).map(|_| self.builder.append_block_param(done, I64)).collect();
+        let fork = self.fork();
         self.find(plan.family, Route::Lookup, key, Outcome { one, none, several: none });
-        self.builder.switch_to_block(one);
-        let instance = Some(self.instance(plan.family, slot));
-        self.own(Run { stream: stream as usize, program: 0, instance }, stream, 0, to);
-        self.builder.ins().jump(done, &[]);
-        self.builder.switch_to_block(none);
-        let no = self.number(0);
-        self.put(to, no);
-        self.builder.ins().jump(done, &[]);
-        self.builder.switch_to_block(done);
+        self.resume(one, &fork);
+        let instance = self.instance(plan.family, slot);
+        let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
+        let mut found = vec![BlockArg::from(self.has_values(run, plan.member, 0))];
+        let from = plan.member.value();
+        found.extend((from..from + plan.width).map(|at| BlockArg::from(self.slot_word(run, at))));
+        self.builder.ins().jump(done, &found);
+        self.resume(none, &fork);
+        let nothing = BlockArg::from(self.number(0));
+        self.builder.ins().jump(done, &vec![nothing; words.len()]);
+        self.resume(done, &fork);
+        // What is not there is not read: words that are in its place do no harm.
+        (to..).zip(words).for_each(|(to, word)| self.put(to, word));
     }
 
     /// A flag, and an earlier value of the instance at hand if there is one.
@@ -412,18 +446,6 @@ impl<'p, 'f> Writer<'p, 'f> {
         self.put(to, holds);
     }
 
-    pub(super) fn word(&mut self, slot: Slot) -> Value {
-        self.load(I64, self.frame, 8 * slot as usize)
-    }
-
-    fn float_at(&mut self, slot: Slot) -> Value {
-        self.load(F64, self.frame, 8 * slot as usize)
-    }
-
-    pub(super) fn put(&mut self, slot: Slot, value: Value) {
-        self.store(value, self.frame, 8 * slot as usize);
-    }
-
     pub(super) fn load(&mut self, ty: Type, from: Value, at: usize) -> Value {
         self.builder.ins().load(ty, MemFlags::trusted(), from, at as i32)
     }
@@ -474,17 +496,18 @@ impl<'p, 'f> Writer<'p, 'f> {
     pub(super) fn check(&mut self, failed: Value) {
         let next = self.builder.create_block();
         self.builder.ins().brif(failed, self.failed, &[], next, &[]);
-        self.builder.switch_to_block(next);
+        self.go_on(next);
     }
 
     fn fail_unless(&mut self, holds: Value, (run, at, fault): (Run, usize, Fault)) {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
         self.builder.ins().brif(holds, next, &[], otherwise, &[]);
-        self.builder.switch_to_block(otherwise);
+        let fork = self.fork();
+        self.go_on(otherwise);
         let fault = self.number(calls::number(fault));
         self.fail(run, at, fault);
-        self.builder.switch_to_block(next);
+        self.resume(next, &fork);
     }
 
     /// Fails if the number of a fault is not 0.
@@ -492,9 +515,10 @@ impl<'p, 'f> Writer<'p, 'f> {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
         self.builder.ins().brif(fault, otherwise, &[], next, &[]);
-        self.builder.switch_to_block(otherwise);
+        let fork = self.fork();
+        self.go_on(otherwise);
         self.fail(run, at, fault);
-        self.builder.switch_to_block(next);
+        self.resume(next, &fork);
     }
 
     /// The program, and the place in it.

@@ -6,7 +6,7 @@ use cranelift_codegen::Context as Compilation;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
-use cranelift_codegen::ir::{AbiParam, Block, Function, InstBuilder, Signature, UserFuncName, Value};
+use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature, UserFuncName, Value};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
@@ -17,9 +17,10 @@ use super::super::code::Slot;
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
 use super::super::plan::{Path, Reader};
-use super::super::state::{Dirty, StreamState};
+use super::super::state::{Dirty, Holders, StreamState};
 use super::ending::Ending;
 use super::evaluation::{dirty, of};
+use super::known::Lost;
 use super::lookup::Outcome;
 use super::memory::{Code, Entry};
 use super::program::{NARROW, Run, Writer};
@@ -197,11 +198,12 @@ impl<'e> Scribe<'e, '_> {
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
             if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
                 let failed = self.writer.call(calls::accept as *const u8, &[input as u64]);
+                self.writer.lose(Lost::AllWords);
                 self.writer.check(failed);
                 continue;
             }
-            let first = self.writer.load(I64, self.writer.context, self.writer.map.input(input));
-            let row = self.writer.load(I64, self.writer.context, offset_of!(Context, row));
+            let first = self.writer.place_at(self.writer.map.input(input));
+            let row = self.writer.place_at(offset_of!(Context, row));
             let at = self.writer.builder.ins().imul_imm(row, 8 * cell.width as i64);
             let words = self.writer.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.writer.load(I64, words, 8 * at)).collect();
@@ -214,17 +216,26 @@ impl<'e> Scribe<'e, '_> {
                     is_same = self.writer.builder.ins().band(is_same, same);
                 }
                 let [tell, done] = [(); 2].map(|()| self.writer.builder.create_block());
+                let fork = self.writer.fork();
                 self.writer.builder.ins().brif(is_same, done, &[], tell, &[]);
-                self.writer.builder.switch_to_block(tell);
+                self.writer.go_on(tell);
                 self.writer.call(calls::tell_readers as *const u8, &[input as u64]);
                 self.writer.builder.ins().jump(done, &[]);
-                self.writer.builder.switch_to_block(done);
+                self.writer.resume(done, &fork);
             }
             let one = self.writer.number(1);
             self.writer.put(cell.present, one);
-            self.writer.put(cell.fresh, one);
-            self.fresh.push(cell.fresh);
+            self.is_fresh(cell.fresh);
             (cell.value..).zip(new).for_each(|(place, word)| self.writer.put(place, word));
+        }
+    }
+
+    /// Something is of this instant, if anybody asks.
+    pub(super) fn is_fresh(&mut self, fresh: Slot) {
+        if self.evaluator.plan.asked_fresh.contains(&fresh) {
+            let one = self.writer.number(1);
+            self.writer.put(fresh, one);
+            self.fresh.push(fresh);
         }
     }
 
@@ -266,7 +277,14 @@ impl<'e> Scribe<'e, '_> {
     }
 
     fn call_step(&mut self, step: &Step) {
+        self.call_same(step);
+        self.writer.lose(Lost::AllWords);
+    }
+
+    /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
+    fn call_same(&mut self, step: &Step) {
         let failed = self.writer.call(calls::step as *const u8, &[&raw const *step as u64]);
+        self.writer.lose(Lost::Places);
         self.writer.check(failed);
     }
 
@@ -275,69 +293,56 @@ impl<'e> Scribe<'e, '_> {
         let [evaluate, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let at = dirty(stream) + offset_of!(Dirty, all);
         let is_due = self.writer.load(I8, self.writer.streams, at);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_due, evaluate, &[], done, &[]);
-        self.writer.builder.switch_to_block(evaluate);
+        self.writer.go_on(evaluate);
         let no = self.writer.byte(0);
         self.writer.store(no, self.writer.streams, at);
         self.evaluate(stream, lane, None);
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
-        if lane.repeats {
-            let [tell, done] = [(); 2].map(|()| self.writer.builder.create_block());
-            let holds =
-                self.writer.load(I8, self.writer.streams, of(stream) + offset_of!(StreamState, holds));
-            self.writer.builder.ins().brif(holds, tell, &[], done, &[]);
-            self.writer.builder.switch_to_block(tell);
-            self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
-            self.writer.builder.ins().jump(done, &[]);
-            self.writer.builder.switch_to_block(done);
-        }
+        self.writer.resume(done, &fork);
+        self.tell_again(stream, lane);
     }
 
-    /// The instances for which something has changed that it reads: at an event one at most, most often.
+    /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
+    /// marked in memory are left to Rust.
     fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
         let Some(variable) = self.pending[stream].take() else { return self.marked(stream, lane) };
-        let [pending, evaluate, done, end] = [(); 4].map(|()| self.writer.builder.create_block());
+        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(several);
         let number = self.writer.builder.use_var(variable);
-        self.several(number, (stream, lane), step, [pending, end]);
-        self.writer.builder.switch_to_block(pending);
+        let marked = self.are_marked(stream);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(marked, several, &[], none, &[]);
+        self.writer.go_on(none);
         self.writer.builder.ins().brif(number, evaluate, &[], done, &[]);
-        self.writer.builder.switch_to_block(evaluate);
+        self.writer.go_on(evaluate);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
         let instance = self.writer.instance(lane.family, slot);
         self.evaluate(stream, lane, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
         self.tell_again(stream, lane);
         self.writer.builder.ins().jump(end, &[]);
-        self.writer.builder.switch_to_block(end);
+        self.writer.resume(several, &fork);
+        self.mark_pending(stream, lane, number);
+        self.call_same(step);
+        self.writer.builder.ins().jump(end, &[]);
+        self.writer.resume(end, &fork);
     }
 
-    /// Whoever is marked in memory, and who is pending if there is somebody, are left to Rust: goes to `end`, or to `none`
-    /// if nobody is marked.
-    fn several(
-        &mut self,
-        number: Value,
-        (stream, lane): (usize, &Lane),
-        step: &Step,
-        [none, end]: [Block; 2],
-    ) {
-        let [some, mark, call] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(some);
-        let marked = self.are_marked(stream);
-        self.writer.builder.ins().brif(marked, some, &[], none, &[]);
-        self.writer.builder.switch_to_block(some);
-        self.writer.builder.ins().brif(number, mark, &[], call, &[]);
-        self.writer.builder.switch_to_block(mark);
-        if let Home::Slot { state, .. } = lane.home {
-            let slot = self.writer.builder.ins().iadd_imm(number, -1);
-            let instance = self.writer.instance(lane.family, slot);
-            self.mark_slot(Reader::Stream(stream), state, instance);
-        }
-        self.writer.builder.ins().jump(call, &[]);
-        self.writer.builder.switch_to_block(call);
-        self.call_step(step);
-        self.writer.builder.ins().jump(end, &[]);
+    /// Marks who is pending, if there is somebody.
+    fn mark_pending(&mut self, stream: usize, lane: &Lane, number: Value) {
+        let Home::Slot { state, .. } = lane.home else { return };
+        let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(number, mark, &[], done, &[]);
+        self.writer.go_on(mark);
+        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        let instance = self.writer.instance(lane.family, slot);
+        self.mark_slot(Reader::Stream(stream), state, instance);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
     }
 
     /// Not 0 if instances of a stream are marked in memory.
@@ -353,8 +358,9 @@ impl<'e> Scribe<'e, '_> {
     fn marked(&mut self, stream: usize, lane: &'e Lane) {
         let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let any = self.are_marked(stream);
+        let fork = self.writer.fork();
         self.writer.builder.ins().brif(any, some, &[], done, &[]);
-        self.writer.builder.switch_to_block(some);
+        self.writer.go_on(some);
         let count = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
         self.each(slots, count, |scribe, slot| {
@@ -362,15 +368,24 @@ impl<'e> Scribe<'e, '_> {
             scribe.evaluate(stream, lane, Some(instance));
         });
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
         self.tell_again(stream, lane);
     }
 
     /// Whoever holds a value is told of each time.
     fn tell_again(&mut self, stream: usize, lane: &Lane) {
-        if lane.repeats {
-            self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
+        if !lane.repeats {
+            return;
         }
+        let [tell, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let at = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
+        let holders = self.writer.load(I64, self.writer.streams, at);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(holders, tell, &[], done, &[]);
+        self.writer.go_on(tell);
+        self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
     }
 
     /// The instances whose clock says so, one after another.
@@ -388,11 +403,12 @@ impl<'e> Scribe<'e, '_> {
         let [look, again, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let at = self.writer.builder.append_block_param(look, I64);
         let zero = self.writer.number(0);
+        let fork = self.writer.fork();
         self.writer.builder.ins().jump(look, &[zero.into()]);
-        self.writer.builder.switch_to_block(look);
+        self.writer.enter(look);
         let is_left = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
         self.writer.builder.ins().brif(is_left, again, &[], done, &[]);
-        self.writer.builder.switch_to_block(again);
+        self.writer.go_on(again);
         let place = self.writer.builder.ins().ishl_imm(at, 2);
         let place = self.writer.builder.ins().iadd(first, place);
         let number = self.writer.load(I32, place, 0);
@@ -400,27 +416,29 @@ impl<'e> Scribe<'e, '_> {
         body(self, number);
         let next = self.writer.builder.ins().iadd_imm(at, 1);
         self.writer.builder.ins().jump(look, &[next.into()]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(done, &fork);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
     fn candidate(&mut self, stream: usize, lane: &'e Lane, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.writer.builder.create_block();
+            let fork = self.writer.fork();
             self.writer.program(Run { stream, program, instance: None }, next, next);
-            self.writer.builder.switch_to_block(next);
+            self.writer.resume(next, &fork);
         }
         let [several, one, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let slot = self.writer.builder.append_block_param(one, I64);
+        let fork = self.writer.fork();
         self.writer.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
-        self.writer.builder.switch_to_block(several);
-        self.call_step(step);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(one);
+        self.writer.resume(one, &fork);
         let instance = self.writer.instance(lane.family, slot);
         self.evaluate(stream, lane, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
-        self.writer.builder.switch_to_block(done);
+        self.writer.resume(several, &fork);
+        self.call_same(step);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
     }
 }
