@@ -47,6 +47,7 @@ pub(super) struct Feed {
 }
 
 /// Who must be evaluated again when something changes.
+#[derive(PartialEq)]
 pub(super) enum Watch {
     /// A stream without instances, or all instances of one.
     All(usize),

@@ -141,9 +141,7 @@ impl<'e> Scribe<'e, '_> {
             let which = (stream as u64) << 32 | number as u64;
             let (changed, members) = self.writer.leave(feed, which, instance, old);
             let group = changed.first().map(|changed| changed.group);
-            for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
-                self.mark_readers(feed.tally, changed, watchers);
-            }
+            self.mark_all_readers(feed, changed);
             if let Some(group) = group {
                 self.tidy(feed.tally, group, members);
             }

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::code::Slot;
 use super::super::instances::{PARAMS, flag};
-use super::super::lane::{Home, Lane, Watch};
+use super::super::lane::{Feed, Home, Lane, Watch};
 use super::super::plan::{Reader, Route, Watcher, Who};
 use super::super::state::{Dirty, FamilyState, StreamState};
 use super::groups::{Change, Changed};
@@ -114,9 +114,7 @@ impl<'e> Scribe<'e, '_> {
         for (number, feed) in lane.tallies.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
             let changed = self.writer.count(feed, which, instance, Change { had, old, new });
-            for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
-                self.mark_readers(feed.tally, changed, watchers);
-            }
+            self.mark_all_readers(feed, changed);
         }
         lane.watchers.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
         self.again(stream, lane, Some(instance), [true, true]);
@@ -238,8 +236,26 @@ impl<'e> Scribe<'e, '_> {
         self.writer.resume(done, &fork);
     }
 
+    /// Who reads measures of a group must look again, if they have changed. Where the same read several, that is one
+    /// question: whether one of them has changed is anybody's guess, but not whether any has.
+    pub(super) fn mark_all_readers(&mut self, feed: &'e Feed, changed: Vec<Changed>) {
+        let mut questions: Vec<(Changed, &'e [Watch])> = Vec::new();
+        for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
+            match questions.iter_mut().find(|(_, asked)| *asked == watchers.as_slice()) {
+                Some((question, _)) => {
+                    let both = question.is_other.zip(changed.is_other);
+                    question.is_other = both.map(|(one, other)| self.writer.either(one, other));
+                }
+                None => questions.push((changed, watchers)),
+            }
+        }
+        for (changed, watchers) in questions.into_iter().filter(|(_, watchers)| !watchers.is_empty()) {
+            self.mark_readers(feed.tally, changed, watchers);
+        }
+    }
+
     /// Who reads a measure of a group must look again, if it has changed.
-    pub(super) fn mark_readers(
+    fn mark_readers(
         &mut self,
         tally: usize,
         Changed { is_other, group }: Changed,
@@ -330,7 +346,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.resume(done, &fork);
     }
 
-    fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
+    pub(super) fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
         let (flag, push, number) = match reader {

@@ -123,6 +123,15 @@ impl<'p> Writer<'p, '_> {
         (bits, self.load(I64, self.context, offset_of!(Context, found)))
     }
 
+    /// Not 0 if one of two words is not.
+    pub(super) fn either(&mut self, one: Value, other: Value) -> Value {
+        let [one, other] = [one, other].map(|word| match self.builder.func.dfg.value_type(word) {
+            I64 => word,
+            _ => self.builder.ins().uextend(I64, word),
+        });
+        self.builder.ins().bor(one, other)
+    }
+
     fn each_bit(&mut self, bits: Value, group: Value, measures: usize) -> Vec<Changed> {
         let bit = |index: usize| Changed {
             is_other: Some(self.builder.ins().band_imm(bits, 1_i64 << index)),

@@ -336,7 +336,13 @@ impl Scribe<'_, '_> {
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
             if stream.eval.remembers || stream.eval.guard.is_some() {
-                self.mark_slot(Reader::Stream(*member), stream.member.state(), instance);
+                let (reader, at) = (Reader::Stream(*member), stream.member.state());
+                // What is rare is not worth a register.
+                if recent.is_some() {
+                    self.mark_in_memory(reader, at, instance);
+                } else {
+                    self.mark_slot(reader, at, instance);
+                }
             }
         }
         if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {

@@ -51,6 +51,21 @@ pub(super) struct Writer<'p, 'f> {
     signatures: [Option<SigRef>; 7],
 }
 
+/// Where a program may jump to, which is always ahead, with what is known on each way there.
+struct Labels {
+    before: Fork,
+    blocks: Vec<Option<(Block, Vec<Fork>)>>,
+}
+
+impl Labels {
+    /// The block of a label, to which there is one more way.
+    fn come(&mut self, to: u32, way: Fork) -> Option<Block> {
+        let (block, ways) = self.blocks[to as usize].as_mut()?;
+        ways.push(way);
+        Some(*block)
+    }
+}
+
 /// The instance that is being evaluated.
 #[derive(Clone, Copy)]
 pub(super) struct Instance {
@@ -96,29 +111,19 @@ impl<'p, 'f> Writer<'p, 'f> {
 
     /// Writes a program, which goes on at `yields` or at `ends`. What is known where it yields.
     pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) -> Fork {
-        let before = self.fork();
         let mut at_yield = Vec::new();
         let plan = self.plan;
         let ops = plan.programs[run.program].ops.as_slice();
-        let mut blocks: Vec<Option<Block>> = vec![None; ops.len() + 1];
-        for op in ops {
-            if let Some(to) = target(op) {
-                blocks[to].get_or_insert_with(|| self.builder.create_block());
-            }
+        let mut labels = Labels { before: self.fork(), blocks: vec![None; ops.len() + 1] };
+        for to in ops.iter().filter_map(target) {
+            labels.blocks[to].get_or_insert_with(|| (self.builder.create_block(), Vec::new()));
         }
         let mut is_open = true;
         for (at, op) in ops.iter().enumerate() {
-            if let Some(block) = blocks[at] {
-                if is_open {
-                    self.builder.ins().jump(block, &[]);
-                }
-                self.enter(block);
-                is_open = true;
-            }
+            is_open |= self.land(&mut labels, at, is_open);
             if !is_open {
                 continue;
             }
-            let block_of = |to: u32| blocks[to as usize];
             is_open = match op {
                 Op::Yield => {
                     at_yield.push(self.fork());
@@ -126,29 +131,33 @@ impl<'p, 'f> Writer<'p, 'f> {
                     false
                 }
                 Op::Jump { to } => {
-                    block_of(*to).into_iter().for_each(|to| {
+                    if let Some(to) = labels.come(*to, self.fork()) {
                         self.builder.ins().jump(to, &[]);
-                    });
+                    }
                     false
                 }
                 Op::JumpUnlessActive { activation, to } => {
                     let holds = plan.activations[*activation as usize].holds(self.present);
-                    match block_of(*to) {
-                        Some(to) if !holds => {
-                            self.builder.ins().jump(to, &[]);
+                    match labels.blocks[*to as usize].is_some() && !holds {
+                        true => {
+                            if let Some(to) = labels.come(*to, self.fork()) {
+                                self.builder.ins().jump(to, &[]);
+                            }
                             false
                         }
-                        _ => true,
+                        false => true,
                     }
                 }
                 Op::JumpUnless { flag, to } | Op::JumpIf { flag, to } => {
                     let flag = self.word(*flag);
-                    self.jump(matches!(op, Op::JumpIf { .. }), flag, block_of(*to));
+                    let to = labels.come(*to, self.fork());
+                    self.jump(matches!(op, Op::JumpIf { .. }), flag, to);
                     true
                 }
                 Op::JumpUnlessSame { a, b, to } => {
                     let same = self.compare(IntCC::Equal, *a, *b);
-                    self.jump(false, same, block_of(*to));
+                    let to = labels.come(*to, self.fork());
+                    self.jump(false, same, to);
                     true
                 }
                 op => {
@@ -157,17 +166,22 @@ impl<'p, 'f> Writer<'p, 'f> {
                 }
             };
         }
-        if let Some(block) = blocks[ops.len()] {
-            if is_open {
-                self.builder.ins().jump(block, &[]);
-            }
-            self.enter(block);
-            is_open = true;
-        }
-        if is_open {
+        if self.land(&mut labels, ops.len(), is_open) || is_open {
             self.builder.ins().jump(ends, &[]);
         }
-        if at_yield.len() == 1 { at_yield.remove(0) } else { before }
+        if at_yield.len() == 1 { at_yield.remove(0) } else { labels.before }
+    }
+
+    /// Whether there is a label at a place of a program, where it goes on then.
+    fn land(&mut self, labels: &mut Labels, at: usize, is_open: bool) -> bool {
+        let Some((block, mut ways)) = labels.blocks[at].take() else { return false };
+        if is_open {
+            ways.push(self.fork());
+            self.builder.ins().jump(block, &[]);
+        }
+        let way = if ways.len() == 1 { &ways[0] } else { &labels.before };
+        self.resume(block, way);
+        true
     }
 
     /// Goes to a block if a condition is as given, and on otherwise.
