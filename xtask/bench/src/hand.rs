@@ -63,7 +63,7 @@ impl Checks {
     }
 }
 
-type FastMap<K, V> = HashMap<K, V, RandomState>;
+pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
 /// Numbers for names, in order of appearance.
 #[derive(Default)]

@@ -1,13 +1,15 @@
 //! Who is compared, behind one face: engines, loops written by hand, and whoever else.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::rc::Rc;
 
-use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, VerdictBatch, Verdicts};
+use fairstream_core::{
+    Closed, Engine, EngineError, EventBatch, Hearer, Instance, Said, Selection, Time, Verdicts,
+};
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
-use crate::hand::HandLoop;
-use crate::triggers::Triggers;
+use crate::hand::{FastMap, HandLoop};
+use crate::triggers::{Triggers, instance_hash};
 
 /// Turns events into triggers.
 pub trait Monitor {
@@ -35,12 +37,11 @@ impl Monitor for Box<dyn HandLoop> {
     }
 }
 
-/// An engine and its verdicts, in batches as the pipeline hands them to sinks.
+/// An engine whose triggers are heard one by one, and added up as the loops written by hand do: neither writes them.
 pub struct Monitored {
     engine: Box<dyn Engine>,
     verdicts: Verdicts,
-    written: Rc<RefCell<Vec<VerdictBatch>>>,
-    triggers: Triggers,
+    triggers: Rc<Cell<Triggers>>,
 }
 
 impl Monitored {
@@ -54,33 +55,66 @@ impl Monitored {
 
     /// Ready for the first event.
     fn new(mut engine: Box<dyn Engine>) -> Result<Monitored, EngineError> {
-        let written = Rc::new(RefCell::new(Vec::new()));
-        let sink = Rc::clone(&written);
-        let mut verdicts = Verdicts::new(engine.streams(), Selection::Triggers, 8192, move |batch| {
-            sink.borrow_mut().push(batch);
-            Ok(())
-        });
+        let number = |name: &String| name.strip_prefix("trigger_").and_then(|number| number.parse().ok());
+        let triggers = Rc::new(Cell::new(Triggers::default()));
+        let listener = Listener {
+            numbers: engine.streams().iter().map(number).collect(),
+            labels: FastMap::default(),
+            label: String::new(),
+            triggers: Rc::clone(&triggers),
+        };
+        let mut verdicts = Verdicts::heard_by(Selection::Triggers, listener);
         engine.prepare(&mut verdicts)?;
-        Ok(Monitored { engine, verdicts, written, triggers: Triggers::default() })
+        Ok(Monitored { engine, verdicts, triggers })
     }
 }
 
 impl Monitor for Monitored {
     fn feed(&mut self, events: &EventBatch) -> Result<(), EngineError> {
-        self.engine.feed(events, &mut self.verdicts)?;
-        Ok(self.verdicts.flush()?)
+        self.engine.feed(events, &mut self.verdicts)
     }
 
     fn advance(&mut self, time: Time) -> Result<(), EngineError> {
-        self.engine.advance(time, &mut self.verdicts)?;
-        Ok(self.verdicts.flush()?)
+        self.engine.advance(time, &mut self.verdicts)
     }
 
     fn triggers(&mut self) -> anyhow::Result<Triggers> {
-        let written = self.written.take();
-        for verdict in written.iter().flat_map(VerdictBatch::iter) {
-            self.triggers.add(&verdict)?;
+        Ok(self.triggers.get())
+    }
+}
+
+/// Adds up triggers.
+struct Listener {
+    /// Of each stream the number of its trigger, if it is one.
+    numbers: Vec<Option<u64>>,
+    /// What is added for an instance, by its stream and number.
+    labels: FastMap<(usize, u64), u64>,
+    label: String,
+    triggers: Rc<Cell<Triggers>>,
+}
+
+impl Listener {
+    fn instance(&mut self, stream: usize, instance: &dyn Instance) -> u64 {
+        let known = instance.number().map(|number| (stream, number));
+        if let Some(label) = known.and_then(|known| self.labels.get(&known)) {
+            return *label;
         }
-        Ok(self.triggers)
+        self.label.clear();
+        instance.label(&mut self.label);
+        let label = instance_hash(&self.label);
+        self.labels.extend(known.map(|known| (known, label)));
+        label
+    }
+}
+
+impl Hearer for Listener {
+    fn hear(&mut self, said: &Said<'_>) -> Result<(), Closed> {
+        let instance = said.instance.map_or(0, |instance| self.instance(said.stream, instance));
+        if let Some(number) = self.numbers[said.stream] {
+            let mut triggers = self.triggers.get();
+            triggers.fired(said.time, number, instance);
+            self.triggers.set(triggers);
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What fired, as two numbers that two contestants share only if they said the same.
 
-use fairstream_core::{Time, Verdict};
+use fairstream_core::Time;
 
 const MIX: u64 = 0x517c_c1b7_2722_0a95;
 
@@ -19,13 +19,6 @@ impl Triggers {
         for word in [time.0 as u64, trigger, instance] {
             self.checksum = mix(self.checksum, word);
         }
-    }
-
-    /// What an engine said.
-    pub fn add(&mut self, verdict: &Verdict<'_>) -> anyhow::Result<()> {
-        let number = verdict.stream.trim_start_matches("trigger_").parse()?;
-        self.fired(verdict.time, number, verdict.instance.map_or(0, instance_hash));
-        Ok(())
     }
 }
 

@@ -1,10 +1,17 @@
 //! Time between events: what is due, and what can be skipped because nothing would come of it.
 
+use std::ops::Range;
+
 use super::instant::{Evaluator, Failed, Reach, Step};
 use super::local_clock::{Due, LocalClock};
 use super::native::Reaction;
 use super::plan::{Chime, Pacing, Task};
 use super::state::State;
+
+/// So many deadlines of instances are done at once, before somebody looks up, ...
+const MANY: u64 = 1024;
+/// ... or looks ahead.
+const AT_ONCE: u64 = 4;
 
 /// What comes at one time, and at many: the clocks that tick then, and the chimes of which instances are due.
 #[derive(Default)]
@@ -106,12 +113,39 @@ impl Evaluator {
         self.close_what_is_due(time)
     }
 
-    /// The same for a time at which nothing but [clocks of instances](Self::next_chime) strikes.
-    pub(super) fn chime(&mut self, time: u64) -> Result<(), Box<Failed>> {
+    /// The same for a time at which nothing but [clocks of instances](Self::next_chime) strikes, and as long as there is
+    /// nothing to tell, for those after it up to another one. The last of them is now.
+    pub(super) fn chime(&mut self, time: u64, until: u64) -> Result<(), Box<Failed>> {
+        if let Some(reaction) = &self.chiming {
+            let (entry, before) = (reaction.entry(), self.state.instant);
+            let looks_ahead = self.look_ahead();
+            self.strike_on(entry, until, if looks_ahead { AT_ONCE } else { MANY })?;
+            if self.state.instant > before {
+                return Ok(());
+            }
+        }
         self.start_instant(time);
         self.hour.clear();
         self.find_struck(time);
         self.strike()
+    }
+
+    /// Has what instances need that are due soon fetched from memory: first their slots, and once these are there, what
+    /// leads to them. Whether there are so many that this is worth it.
+    #[inline]
+    fn look_ahead(&self) -> bool {
+        const NEAR: Range<usize> = 2..2 + AT_ONCE as usize;
+        const FAR: Range<usize> = 8..8 + AT_ONCE as usize;
+        let mut is_worth_it = false;
+        for (clock, chime) in self.state.chimes.iter().zip(&self.plan.chimes) {
+            let instances = &self.state.families[chime.family].instances;
+            if instances.are_many() && self.plan.families[chime.family].is_parameterised {
+                is_worth_it = true;
+                FAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch(due.slot));
+                NEAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch_own_entry(due.slot));
+            }
+        }
+        is_worth_it
     }
 
     /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.
@@ -198,7 +232,10 @@ impl Evaluator {
     pub(super) fn prepare_hours(&mut self) {
         let clocks = (0..self.plan.clocks.len()).map(|number| vec![Stroke::Clock(number)]);
         let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
-        let chimes = (!chimes.is_empty()).then_some(chimes);
+        if !chimes.is_empty() {
+            self.chiming = Reaction::of_chimes(self, &self.steps_at(&chimes));
+        }
+        let chimes = (!chimes.is_empty() && self.chiming.is_none()).then_some(chimes);
         for hour in clocks.chain(chimes).collect::<Vec<_>>() {
             self.hour = hour;
             let number = self.find_hour();
@@ -209,6 +246,7 @@ impl Evaluator {
     /// Machine code was written for who was told before.
     pub(super) fn forget_hours(&mut self) {
         self.hours.clear();
+        self.chiming = None;
     }
 
     /// Closes that have a clock for each instance come last.

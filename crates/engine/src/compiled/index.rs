@@ -38,6 +38,12 @@ impl Index {
         &mut self.heads
     }
 
+    /// Has the place fetched from memory where parameters would be looked for first.
+    #[inline]
+    pub(super) fn fetch(&self, params: &[u64]) {
+        self.heads.fetch(self.half(params));
+    }
+
     pub(super) fn link(&self) -> usize {
         self.link
     }

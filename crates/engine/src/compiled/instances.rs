@@ -232,6 +232,26 @@ impl Instances {
         }
     }
 
+    /// Has a slot fetched.
+    #[inline]
+    pub(super) fn fetch(&self, slot: u32) {
+        if let Some(word) = self.words.get(slot as usize * self.stride) {
+            fetch(word);
+        }
+    }
+
+    /// Has what leads to a slot fetched.
+    #[inline]
+    pub(super) fn fetch_own_entry(&self, slot: u32) {
+        if self.words.len() <= slot as usize * self.stride {
+            return;
+        }
+        match self.selective {
+            Some(index) => self.indexes[index].fetch(self.params(slot)),
+            None => self.table.fetch(Half::of(self.params(slot).iter().copied())),
+        }
+    }
+
     #[inline(always)]
     fn table_of(&self, route: Route) -> &Table {
         match route {

@@ -85,6 +85,8 @@ pub(super) struct Evaluator {
     pub(super) hours: Vec<HourKind>,
     /// ... which it was last, ...
     pub(super) this_hour: usize,
+    /// ... machine code for deadlines of instances one after another, ...
+    pub(super) chiming: Option<Reaction>,
     /// ... and for each chime the instances that are due.
     pub(super) struck: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
@@ -161,6 +163,7 @@ impl Evaluator {
             hour: Vec::new(),
             hours: Vec::new(),
             this_hour: 0,
+            chiming: None,
             struck: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),

@@ -177,26 +177,32 @@ impl Evaluator {
     }
 
     /// An instance that has ended leaves its slot, and its clocks stop.
-    pub(super) fn free(&mut self, index: usize, slot: u32) {
-        let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
-        if plan.is_parameterised {
+    fn free(&mut self, index: usize, slot: u32) {
+        let family = &mut self.state.families[index];
+        if self.plan.families[index].is_parameterised {
             family.instances.close(slot);
         } else {
             family.alive = false;
         }
+        self.stop_clocks(index, 1);
+    }
+
+    /// So many instances of a family have ended.
+    pub(super) fn stop_clocks(&mut self, index: usize, ended: usize) {
+        let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
         if !family.close_clock.is_empty() {
             let mut clock = std::mem::take(&mut family.close_clock);
-            clock.end(|due| family.is_live(due, !plan.is_parameterised));
+            clock.end(ended, |due| family.is_live(due, !plan.is_parameterised));
             family.close_clock = clock;
         }
         let family = &self.state.families[index];
         let is_live = |due: &Due| family.is_live(due, !plan.is_parameterised);
         for chime in &plan.chimes {
-            self.state.chimes[*chime].end(is_live);
+            self.state.chimes[*chime].end(ended, is_live);
         }
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
-            state.wakes.iter_mut().for_each(|wake| wake.end(is_live));
+            state.wakes.iter_mut().for_each(|wake| wake.end(ended, is_live));
         }
     }
 

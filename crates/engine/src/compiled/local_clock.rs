@@ -19,8 +19,10 @@ pub(super) struct LocalClock {
     /// A power of two, or none at all.
     places: Vec<Due>,
     hands: Hands,
-    /// How many belong to instances that have ended.
+    /// How many belong to instances that have ended, at most, ...
     stale: usize,
+    /// ... and how many of them have done so lately.
+    lately: usize,
 }
 
 /// Which place is the first, modulo their number, and how many are taken.
@@ -128,30 +130,39 @@ impl LocalClock {
         self.hands = Hands { first: at & last, count: end - at };
     }
 
-    /// An instance ended. Forgets those that have, once they are many.
-    #[inline]
-    pub(super) fn end(&mut self, is_live: impl Fn(&Due) -> bool) {
+    /// So many instances have ended. Forgets those that have, once they are many: most often they were due a short time
+    /// before and have come to the end of the line.
+    pub(super) fn end(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
         const FEW: usize = 64;
+        const NEAR: usize = 4;
         if self.is_empty() {
             return;
         }
-        self.stale += 1;
+        (self.stale, self.lately) = (self.stale + ended, self.lately + ended);
+        if self.lately > FEW {
+            let near = (NEAR * self.lately).min(self.hands.count);
+            self.forget(near, &is_live);
+            self.lately = 0;
+        }
         if self.stale > FEW && self.stale > self.hands.count / 2 {
-            self.forget(is_live);
+            self.forget(self.hands.count, &is_live);
+            self.stale = 0;
         }
     }
 
-    fn forget(&mut self, is_live: impl Fn(&Due) -> bool) {
+    /// Forgets those that have ended among so many at the end of the line.
+    fn forget(&mut self, near: usize, is_live: &impl Fn(&Due) -> bool) {
         let (first, last) = (self.hands.first, self.last());
-        let mut kept = 0;
-        for at in 0..self.hands.count {
+        let mut kept = self.hands.count - near;
+        for at in kept..self.hands.count {
             let due = self.places[(first + at) & last];
             if is_live(&due) {
                 self.places[(first + kept) & last] = due;
                 kept += 1;
             }
         }
-        (self.hands.count, self.stale) = (kept, 0);
+        self.stale = self.stale.saturating_sub(self.hands.count - kept);
+        self.hands.count = kept;
     }
 }
 
@@ -227,7 +238,7 @@ mod tests {
                     }
                     Change::End(which) if !known.is_empty() => {
                         known.remove(which as usize % known.len());
-                        clock.end(|due| is_live(&known, due));
+                        clock.end(1, |due| is_live(&known, due));
                     }
                     Change::End(_) => {}
                 }

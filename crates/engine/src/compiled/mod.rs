@@ -183,9 +183,9 @@ impl CompiledEngine {
             loop {
                 let alone = self.evaluator.chimes_only_until(done).min(until);
                 while let Some(next) = self.evaluator.next_chime(alone) {
-                    let result = self.evaluator.chime(next);
-                    self.end_deadline(result, next, event, out)?;
-                    done = next;
+                    let result = self.evaluator.chime(next, alone);
+                    done = self.evaluator.state.now;
+                    self.end_deadline(result, done, event, out)?;
                 }
                 let Some(next) = self.evaluator.next_due(done, until) else { break };
                 let result = self.evaluator.deadline(next);

@@ -16,6 +16,10 @@ impl Reaction {
         None
     }
 
+    pub(super) fn of_chimes(_: &Evaluator, _: &[Step]) -> Option<Reaction> {
+        None
+    }
+
     pub(super) fn entry(&self) -> Entry {
         self.0
     }
@@ -33,6 +37,11 @@ pub(super) struct Places {
 impl Evaluator {
     /// Never asked for.
     pub(super) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
+        match entry {}
+    }
+
+    /// Never asked for.
+    pub(super) fn strike_on(&mut self, entry: Entry, _: u64, _: u64) -> Result<(), Box<Failed>> {
         match entry {}
     }
 

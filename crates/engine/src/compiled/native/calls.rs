@@ -216,10 +216,18 @@ pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family:
     slots.len() as u64
 }
 
-/// What is left of an instance goes.
-pub(super) unsafe extern "sysv64" fn free(context: *mut Context, family: u64, slot: u64) -> u64 {
+/// An instance that has ended leaves its slot.
+pub(super) unsafe extern "sysv64" fn leave(context: *mut Context, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { evaluator(context) }.free(family as usize, slot as u32);
+    let state = &mut unsafe { evaluator(context) }.state;
+    state.families[family as usize].instances.close(slot as u32);
+    0
+}
+
+/// The clocks of so many instances that have ended stop.
+pub(super) unsafe extern "sysv64" fn stop_clocks(context: *mut Context, family: u64, ended: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.stop_clocks(family as usize, ended as usize);
     0
 }
 

@@ -84,9 +84,13 @@ impl<'e> Scribe<'e, '_> {
                         scribe.end(*member, lane, instance);
                     }
                 }
-                let number = scribe.writer.number(family as u64);
-                scribe.writer.call_with(calls::free as *const u8, &[number, slot]);
+                scribe.leave(family, instance);
             });
+            let plan = &self.evaluator.plan.families[family];
+            if !plan.chimes.is_empty() {
+                let number = self.writer.number(family as u64);
+                self.writer.call_with(calls::stop_clocks as *const u8, &[number, count]);
+            }
         }
     }
 

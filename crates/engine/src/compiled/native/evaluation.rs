@@ -255,12 +255,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
-    fn mark_readers(
-        &mut self,
-        tally: usize,
-        Changed { is_other, group }: Changed,
-        watchers: &'e [Watch],
-    ) {
+    fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
         if let Some(is_other) = is_other
             && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
         {

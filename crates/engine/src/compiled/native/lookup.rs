@@ -160,6 +160,77 @@ impl Writer<'_, '_> {
         Vacancy { half, at }
     }
 
+    /// Removes the entry of a slot from a table, as [`Table::remove`](super::super::table::Table::remove)
+    /// does.
+    fn remove(&mut self, table: usize, key: &[(usize, Value)], slot: Value) {
+        let [look, next, found, shift, compare, up, on, done, end] =
+            [(); 9].map(|()| self.builder.create_block());
+        let half = self.half_hash(key);
+        let layout = self.map.table(table);
+        let [entries, bits, mask, fill] = [0, 8, 16, 24].map(|at| self.place_at(layout + at));
+        let number = self.builder.ins().iadd_imm(slot, 1);
+        let above = self.builder.ins().ishl_imm(half, 32);
+        let wanted = self.builder.ins().bor(above, number);
+        let entry_at = |writer: &mut Self, place: Value| {
+            let at = writer.builder.ins().ishl_imm(place, 3);
+            writer.builder.ins().iadd(entries, at)
+        };
+        let after = |writer: &mut Self, place: Value| {
+            let after = writer.builder.ins().iadd_imm(place, 1);
+            writer.builder.ins().band(after, mask)
+        };
+        let place = self.builder.append_block_param(look, I64);
+        let home = self.builder.ins().ushr(half, bits);
+        let fork = self.fork();
+        self.builder.ins().jump(look, &[home.into()]);
+
+        self.enter(look);
+        let at = entry_at(self, place);
+        let entry = self.load(I64, at, 0);
+        let is_it = self.builder.ins().icmp(IntCC::Equal, entry, wanted);
+        self.builder.ins().brif(is_it, found, &[], next, &[]);
+        self.enter(next);
+        let further = after(self, place);
+        self.builder.ins().brif(entry, look, &[further.into()], end, &[]);
+
+        self.enter(found);
+        let used = self.load(I64, fill, offset_of!(Fill, used));
+        let used = self.builder.ins().iadd_imm(used, -1);
+        self.store(used, fill, offset_of!(Fill, used));
+        let first = after(self, place);
+        let [other, free] = [(); 2].map(|()| self.builder.append_block_param(shift, I64));
+        self.builder.ins().jump(shift, &[first.into(), place.into()]);
+
+        self.enter(shift);
+        let at = entry_at(self, other);
+        let entry = self.load(I64, at, 0);
+        self.builder.ins().brif(entry, compare, &[], done, &[]);
+        self.enter(compare);
+        let its_half = self.builder.ins().ushr_imm(entry, 32);
+        let its_home = self.builder.ins().ushr(its_half, bits);
+        let [from_home, from_free] = [its_home, free].map(|place| {
+            let distance = self.builder.ins().isub(other, place);
+            self.builder.ins().band(distance, mask)
+        });
+        let moves = self.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, from_home, from_free);
+        let now_free = self.builder.append_block_param(on, I64);
+        self.builder.ins().brif(moves, up, &[], on, &[free.into()]);
+        self.enter(up);
+        let to = entry_at(self, free);
+        self.store(entry, to, 0);
+        self.builder.ins().jump(on, &[other.into()]);
+        self.enter(on);
+        let further = after(self, other);
+        self.builder.ins().jump(shift, &[further.into(), now_free.into()]);
+
+        self.enter(done);
+        let at = entry_at(self, free);
+        let zero = self.number(0);
+        self.store(zero, at, 0);
+        self.builder.ins().jump(end, &[]);
+        self.resume(end, &fork);
+    }
+
     /// Whether an instance has these words at the places of its parameters.
     fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
         let mut is_it = None;
@@ -189,6 +260,15 @@ impl Writer<'_, '_> {
             hash = self.builder.ins().bxor(both, seed);
         }
         self.builder.ins().ushr_imm(hash, 32)
+    }
+
+    /// A time so much later, or never.
+    pub(super) fn later(&mut self, time: Value, period: u64) -> Value {
+        let period = self.number(period);
+        let at = self.builder.ins().iadd(time, period);
+        let fits = self.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, time);
+        let never = self.number(u64::MAX);
+        self.builder.ins().select(fits, at, never)
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
@@ -362,6 +442,65 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
 
+    /// An instance that has ended leaves its slot, without a call if it has an entry to itself.
+    pub(super) fn leave(&mut self, family: usize, instance: Instance) {
+        let [call, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        self.leave_here(family, instance, [done, call]);
+        self.writer.resume(call, &fork);
+        let number = self.writer.number(family as u64);
+        self.writer.call_with(calls::leave as *const u8, &[number, instance.slot]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// What [`Instances::close`](super::super::instances::Instances::close) does, where there is one entry in one table.
+    fn leave_here(&mut self, family: usize, instance: Instance, [done, otherwise]: [Block; 2]) {
+        let plan = &self.evaluator.plan.families[family];
+        let (places, number) = match plan.indexes.as_slice() {
+            _ if plan.param_width == 0 => {
+                self.writer.builder.ins().jump(otherwise, &[]);
+                return;
+            }
+            [] => ((0..plan.param_width).collect(), 0),
+            [places] => (places.clone(), 1),
+            _ => {
+                self.writer.builder.ins().jump(otherwise, &[]);
+                return;
+            }
+        };
+        let map = self.writer.map;
+        let census = self.writer.place_at(map.family(family) + CENSUS);
+        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
+        let mut can = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
+        if number > 0 {
+            let link = self.evaluator.state.families[family].instances.link(0);
+            let links = self.writer.load(I64, instance.words, 8 * link);
+            let is_alone = self.writer.builder.ins().icmp_imm(IntCC::Equal, links, 0);
+            can = self.writer.builder.ins().band(can, is_alone);
+        }
+        let here = self.writer.builder.create_block();
+        self.writer.builder.ins().brif(can, here, &[], otherwise, &[]);
+        self.writer.go_on(here);
+        let key =
+            places.iter().map(|place| (*place, self.writer.load(I64, instance.words, 8 * (PARAMS + place))));
+        let key: Vec<(usize, Value)> = key.collect();
+        let table = self.writer.table(family) + number;
+        self.writer.remove(table, &key, instance.slot);
+        let zero = self.writer.number(0);
+        for at in 0..plan.slot_words() {
+            self.writer.store(zero, instance.words, 8 * at);
+        }
+        let before = self.writer.load(I64, census, offset_of!(Census, free));
+        self.writer.store(before, instance.words, 8 * PARAMS);
+        let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
+        self.writer.store(number, census, offset_of!(Census, free));
+        let live = self.writer.load(I64, census, offset_of!(Census, live));
+        let live = self.writer.builder.ins().iadd_imm(live, -1);
+        self.writer.store(live, census, offset_of!(Census, live));
+        self.writer.builder.ins().jump(done, &[]);
+    }
+
     /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
     fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
         let plan = &self.evaluator.plan;
@@ -400,11 +539,7 @@ impl Scribe<'_, '_> {
         let quiet = offset_of!(Evaluator, quiet_until);
         let mut soonest = self.writer.load(I64, evaluator, quiet);
         for (chime, [places, last, hands, count]) in chimes.iter().zip(layouts) {
-            let period = self.writer.number(plan.chimes[*chime].period);
-            let at = self.writer.builder.ins().iadd(now, period);
-            let fits = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, now);
-            let never = self.writer.number(u64::MAX);
-            let at = self.writer.builder.ins().select(fits, at, never);
+            let at = self.writer.later(now, plan.chimes[*chime].period);
             soonest = self.writer.builder.ins().umin(soonest, at);
             let first = self.writer.load(I64, hands, offset_of!(Hands, first));
             let place = self.writer.builder.ins().iadd(first, count);

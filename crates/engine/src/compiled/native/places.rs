@@ -21,6 +21,10 @@ pub(in super::super) struct Context {
     pub(super) listed: *mut u32,
     /// The words of the group that was found by a call.
     pub(super) found: *mut u64,
+    /// Up to when deadlines of instances are done, ...
+    pub(super) until: u64,
+    /// ... and how many at most.
+    pub(super) budget: u64,
 }
 
 /// How far from the context, in bytes, it says where things are.
@@ -140,7 +144,10 @@ impl Evaluator {
         let evaluator = &raw mut *self;
         let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: there are words for a context, and for what is after it, once things have been found.
-        unsafe { *context = Context { evaluator, frame, streams, families, row: 0, listed, found } };
+        unsafe {
+            *context =
+                Context { evaluator, frame, streams, families, row: 0, listed, found, until: 0, budget: 0 };
+        }
         context
     }
 

@@ -42,6 +42,26 @@ impl Reaction {
 
     /// `None` if there can be no machine code here.
     pub(in super::super) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Reaction> {
+        Reaction::compile(evaluator, present, steps, |scribe, steps| {
+            scribe.expect(steps);
+            scribe.accept(present);
+            steps.iter().for_each(|step| scribe.step(step));
+            scribe.end_instances();
+        })
+    }
+
+    /// For deadlines of instances, [one after another](Evaluator::strike_on).
+    pub(in super::super) fn of_chimes(evaluator: &Evaluator, steps: &[Step]) -> Option<Reaction> {
+        let can = evaluator.chimes_simply(steps);
+        can.then(|| Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.chimes(steps)))?
+    }
+
+    fn compile(
+        evaluator: &Evaluator,
+        present: u128,
+        steps: &[Step],
+        write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Step]),
+    ) -> Option<Reaction> {
         let steps: Box<[Step]> = steps.into();
         let mut flags = settings::builder();
         // What optimizing would find costs more time than it saves.
@@ -55,7 +75,8 @@ impl Reaction {
         let mut compilation =
             Compilation::for_function(Function::with_name_signature(UserFuncName::default(), signature));
         let mut shared = FunctionBuilderContext::new();
-        write(evaluator, present, &steps, FunctionBuilder::new(&mut compilation.func, &mut shared));
+        let builder = FunctionBuilder::new(&mut compilation.func, &mut shared);
+        write(evaluator, present, builder, |scribe| write_steps(scribe, &steps));
         let compiled = compilation.compile(&*isa, &mut ControlPlane::default()).ok()?;
         // Nothing has been asked for that would have to be put in by a linker.
         if !compiled.buffer.relocs().is_empty() {
@@ -121,6 +142,28 @@ impl Evaluator {
 }
 
 impl Evaluator {
+    /// Does what instances are due for up to a time, one after another and so many at most, by machine code for that.
+    /// What is left of it is due for several at a time, or for nobody who is there.
+    pub(in super::super) fn strike_on(
+        &mut self,
+        entry: Entry,
+        until: u64,
+        budget: u64,
+    ) -> Result<(), Box<Failed>> {
+        self.state.present = 0;
+        let context = self.context();
+        // SAFETY: as for a row.
+        let failed = unsafe {
+            (*context).until = until.min(u64::MAX - 1);
+            (*context).budget = budget;
+            entry(context)
+        };
+        match self.failed.take() {
+            Some(reason) if failed != 0 => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
     /// Does what is due at this time.
     pub(in super::super) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
         let context = self.context();
@@ -134,7 +177,12 @@ impl Evaluator {
     }
 }
 
-fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: FunctionBuilder<'_>) {
+fn write(
+    evaluator: &Evaluator,
+    present: u128,
+    mut builder: FunctionBuilder<'_>,
+    write_steps: impl FnOnce(&mut Scribe<'_, '_>),
+) {
     let (start, failed) = (builder.create_block(), builder.create_block());
     builder.append_block_params_for_function_params(start);
     builder.set_cold_block(failed);
@@ -146,10 +194,7 @@ fn write(evaluator: &Evaluator, present: u128, steps: &[Step], mut builder: Func
     writer.streams = writer.load(I64, context, offset_of!(Context, streams));
     let pending = vec![None; evaluator.plan.streams.len()];
     let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), pending, ending: Vec::new() };
-    scribe.expect(steps);
-    scribe.accept(present);
-    steps.iter().for_each(|step| scribe.step(step));
-    scribe.end_instances();
+    write_steps(&mut scribe);
     let Scribe { mut writer, fresh, .. } = scribe;
     // What is of this instant is not of the next.
     let zero = writer.number(0);

@@ -1,0 +1,171 @@
+//! Deadlines of instances, one after another, without leaving machine code between them.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::super::instances::BORN;
+use super::super::instant::{Evaluator, Reach, Step};
+use super::super::lane::{Home, Lane};
+use super::super::local_clock::{Due, Hands};
+use super::super::state::State;
+use super::Context;
+use super::reaction::Scribe;
+
+/// Where the first that is due is, if there is nobody.
+static NOBODY: Due = Due { at: u64::MAX, born: 0, slot: 0 };
+
+/// What is read of a chime's clock.
+struct Front {
+    places: Value,
+    last: Value,
+    hands: Value,
+    first: Value,
+    count: Value,
+    /// In memory.
+    due: Value,
+    at: Value,
+}
+
+impl Evaluator {
+    /// Whether nothing is told of what the clocks of instances lead to, and machine code can do all of it.
+    pub(super) fn chimes_simply(&self, steps: &[Step]) -> bool {
+        let is_simple =
+            |lane: &Lane| !lane.repeats && !lane.has_more && matches!(lane.home, Home::Slot { .. });
+        let is_step = |step: &Step| match step {
+            Step::Evaluate(stream, Reach::Struck(_)) => self.lanes[*stream].as_ref().is_some_and(is_simple),
+            _ => false,
+        };
+        steps.iter().all(is_step)
+            && self.plan.chimes.iter().all(|chime| self.plan.families[chime.family].is_parameterised)
+    }
+}
+
+impl Scribe<'_, '_> {
+    /// Does what is due up to the time that the context says, as long as it is an instance at a time and all of them are
+    /// there. What is left is for Rust to do.
+    pub(super) fn chimes(&mut self, steps: &[Step]) {
+        let [look, strike, leave] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.ins().jump(look, &[]);
+        self.writer.enter(look);
+        let fronts: Vec<Front> =
+            (0..self.evaluator.plan.chimes.len()).map(|chime| self.front(chime)).collect();
+        let mut next = self.writer.number(u64::MAX);
+        for front in &fronts {
+            next = self.writer.builder.ins().umin(next, front.at);
+        }
+        let context = self.writer.context;
+        let until = self.writer.load(I64, context, offset_of!(Context, until));
+        let budget = self.writer.load(I64, context, offset_of!(Context, budget));
+        let is_due = self.writer.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, until);
+        let may = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, budget, 0);
+        let goes_on = self.writer.builder.ins().band(is_due, may);
+        self.writer.builder.ins().brif(goes_on, strike, &[], leave, &[]);
+
+        self.writer.go_on(strike);
+        let less = self.writer.builder.ins().iadd_imm(budget, -1);
+        self.writer.store(less, context, offset_of!(Context, budget));
+        // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
+        let due: Vec<(Value, Value)> = fronts
+            .iter()
+            .enumerate()
+            .map(|(chime, front)| self.only_one(chime, front, next, leave))
+            .collect();
+        for (chime, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
+            self.start_again(chime, front, next, [*is_due, *slot]);
+        }
+        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
+        let state = offset_of!(Evaluator, state);
+        self.writer.store(next, evaluator, state + offset_of!(State, now));
+        let instant = self.writer.load(I64, evaluator, state + offset_of!(State, instant));
+        let instant = self.writer.builder.ins().iadd_imm(instant, 1);
+        self.writer.store(instant, evaluator, state + offset_of!(State, instant));
+        for step in steps {
+            let Step::Evaluate(stream, Reach::Struck(chime)) = step else { continue };
+            let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
+            let (is_due, slot) = due[*chime];
+            let [evaluate, done] = [(); 2].map(|()| self.writer.builder.create_block());
+            let fork = self.writer.fork();
+            self.writer.builder.ins().brif(is_due, evaluate, &[], done, &[]);
+            self.writer.go_on(evaluate);
+            let instance = self.writer.instance(lane.family, slot);
+            self.evaluate(*stream, lane, Some(instance));
+            self.writer.builder.ins().jump(done, &[]);
+            self.writer.resume(done, &fork);
+        }
+        self.writer.builder.ins().jump(look, &[]);
+        self.writer.enter(leave);
+    }
+
+    fn front(&mut self, chime: usize) -> Front {
+        let map = self.writer.map;
+        let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
+        let [first, count] =
+            [offset_of!(Hands, first), offset_of!(Hands, count)].map(|at| self.writer.load(I64, hands, at));
+        let real = self.due(places, last, first);
+        let nobody = self.writer.number((&raw const NOBODY).expose_provenance() as u64);
+        let due = self.writer.builder.ins().select(count, real, nobody);
+        let at = self.writer.load(I64, due, offset_of!(Due, at));
+        Front { places, last, hands, first, count, due, at }
+    }
+
+    /// Where in memory a place of a clock is, counted around.
+    fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
+        let place = self.writer.builder.ins().band(place, last);
+        let at = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+        self.writer.builder.ins().iadd(places, at)
+    }
+
+    /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
+    /// or if it has ended.
+    fn only_one(&mut self, chime: usize, front: &Front, next: Value, otherwise: Block) -> (Value, Value) {
+        let family = self.evaluator.plan.chimes[chime].family;
+        let [look, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let slot = self.writer.builder.append_block_param(done, I64);
+        let is_due = self.writer.builder.ins().icmp(IntCC::Equal, front.at, next);
+        let fork = self.writer.fork();
+        let nobody = self.writer.number(0);
+        self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
+        self.writer.go_on(look);
+        let number = self.writer.load(I32, front.due, offset_of!(Due, slot));
+        let number = self.writer.builder.ins().uextend(I64, number);
+        let instance = self.writer.instance(family, number);
+        let born = self.writer.load(I64, instance.words, 8 * BORN);
+        let expected = self.writer.load(I64, front.due, offset_of!(Due, born));
+        let is_there = self.writer.builder.ins().icmp(IntCC::Equal, born, expected);
+        // Where there is no second, its place has some other time, or that of the first.
+        let second = self.writer.builder.ins().iadd_imm(front.first, 1);
+        let second = self.due(front.places, front.last, second);
+        let at = self.writer.load(I64, second, offset_of!(Due, at));
+        let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next);
+        let is_only = self.writer.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
+        let is_only = self.writer.builder.ins().bor(is_only, is_later);
+        let can = self.writer.builder.ins().band(is_there, is_only);
+        self.writer.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
+        self.writer.resume(done, &fork);
+        (is_due, slot)
+    }
+
+    /// An instance that is due is due again a period later.
+    fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
+        let [again, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(is_due, again, &[], done, &[]);
+        self.writer.go_on(again);
+        let born = self.writer.load(I64, front.due, offset_of!(Due, born));
+        let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
+        let end = self.writer.builder.ins().iadd(front.first, front.count);
+        let due = self.due(front.places, front.last, end);
+        self.writer.store(at, due, offset_of!(Due, at));
+        self.writer.store(born, due, offset_of!(Due, born));
+        let slot = self.writer.builder.ins().ireduce(I32, slot);
+        self.writer.store(slot, due, offset_of!(Due, slot));
+        let first = self.writer.builder.ins().iadd_imm(front.first, 1);
+        let first = self.writer.builder.ins().band(first, front.last);
+        self.writer.store(first, front.hands, offset_of!(Hands, first));
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+}
