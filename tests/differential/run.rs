@@ -193,6 +193,10 @@ impl Case {
         });
         let mut done = 0;
         let mut failure = None;
+        // What is likely to come may have machine code before it does.
+        if random.chance(50) {
+            failure = failed(0, catch_panic(|| engine.prepare(&mut out)));
+        }
         while done < self.trace.events.len() && failure.is_none() {
             let to = (done + 1 + random.below(12)).min(self.trace.events.len());
             let batch = self.trace.batch(done, to, spec.wanted(), self.start);
