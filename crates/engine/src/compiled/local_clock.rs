@@ -134,7 +134,7 @@ impl LocalClock {
     /// before and have come to the end of the line.
     pub(super) fn end(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
         const FEW: usize = 64;
-        const NEAR: usize = 4;
+        const NEAR: usize = 2;
         if self.is_empty() {
             return;
         }
