@@ -75,22 +75,26 @@ impl Evaluator {
             time.into_iter().for_each(&mut sooner);
         }
         // What a tick would do is asked only if it comes first: there may be many deadlines before it.
-        let mut ticks = std::mem::take(&mut self.ticks);
-        for ((period, tasks), tick) in self.plan.clocks.iter().zip(&mut ticks) {
+        let (mut ticks, mut busy) = (std::mem::take(&mut self.ticks), std::mem::take(&mut self.busy));
+        let clocks = self.plan.clocks.iter().zip(&mut ticks).zip(&mut busy);
+        for (((period, tasks), tick), busy) in clocks {
             if *tick <= done || *tick - period > done {
                 *tick = (done / period + 1).saturating_mul(*period);
             }
             if *tick > until {
                 later = later.min(*tick);
             } else if *tick < next {
-                if !tasks.iter().all(|task| self.is_idle(*task)) {
+                // What had something to do at a tick has most often something to do at the next.
+                if !self.is_idle(tasks[*busy]) {
                     next = *tick;
+                } else if let Some(found) = tasks.iter().position(|task| !self.is_idle(*task)) {
+                    (*busy, next) = (found, *tick);
                 } else {
                     later = later.min((until / period + 1).saturating_mul(*period));
                 }
             }
         }
-        self.ticks = ticks;
+        (self.ticks, self.busy) = (ticks, busy);
         if next == u64::MAX {
             self.quiet_until = later;
             return None;

@@ -79,6 +79,8 @@ pub(super) struct Evaluator {
     pub(super) failed: Option<Box<Failed>>,
     /// When clocks that start with the monitor tick next, as far as somebody asked.
     pub(super) ticks: Vec<u64>,
+    /// For each of them a task that had something to do.
+    pub(super) busy: Vec<usize>,
     /// What strikes at this time, ...
     pub(super) hour: Vec<Stroke>,
     /// ... the kinds of such times, ...
@@ -160,6 +162,7 @@ impl Evaluator {
         let closes = closes.map(|close| close.is_some_and(|close| is_local(&close.pacing)));
         Evaluator {
             ticks: vec![0; plan.clocks.len()],
+            busy: vec![0; plan.clocks.len()],
             hour: Vec::new(),
             hours: Vec::new(),
             this_hour: 0,

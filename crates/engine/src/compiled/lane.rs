@@ -22,8 +22,10 @@ pub(super) struct Lane {
     pub(super) remembers: bool,
     /// Whether somebody is told each time of who holds a value.
     pub(super) repeats: bool,
-    /// Whether an evaluation has consequences beside those of a new value.
+    /// Whether an evaluation has consequences beside those of a new value, ...
     pub(super) has_more: bool,
+    /// ... and whether these are no others than that it must look again at its own new value.
+    pub(super) looks_at_itself: bool,
     pub(super) tallies: Vec<Feed>,
     pub(super) watchers: Vec<Watch>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
@@ -100,6 +102,7 @@ impl Lane {
             remembers: eval.remembers,
             repeats: tells && repeats && eval.remembers,
             has_more: !is_plain(stream, tells, repeats),
+            looks_at_itself: eval.remembers && eval.reads_itself && (!tells || repeats),
             tallies: stream.tallies.iter().map(feed).collect(),
             watchers: watches(plan, &stream.watchers, &[]),
             left: {

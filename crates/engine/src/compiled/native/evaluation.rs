@@ -167,7 +167,15 @@ impl<'e> Scribe<'e, '_> {
         instance: Option<Instance>,
         [yields, changed]: [bool; 2],
     ) {
-        if lane.has_more {
+        if lane.looks_at_itself {
+            match (lane.home, instance) {
+                _ if !changed => {}
+                (Home::Slot { state, .. }, Some(instance)) => {
+                    self.mark_slot(Reader::Stream(stream), state, instance);
+                }
+                _ => self.mark(stream, &Watch::All(stream), None),
+            }
+        } else if lane.has_more {
             let outcome = if yields { calls::YIELDS } else { 0 } | if changed { calls::CHANGED } else { 0 };
             let arguments =
                 [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
@@ -183,7 +191,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a stream must look again.
-    pub(super) fn mark(&mut self, stream: usize, watch: &'e Watch, instance: Option<Instance>) {
+    pub(super) fn mark(&mut self, stream: usize, watch: &Watch, instance: Option<Instance>) {
         match (watch, instance) {
             (Watch::All(reader), _) => {
                 let yes = self.writer.byte(1);

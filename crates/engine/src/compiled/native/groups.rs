@@ -352,17 +352,22 @@ impl<'p> Writer<'p, '_> {
         let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
         let measure = plan.measures[index];
         let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
-        let [found, some] = [(); 2].map(|()| self.builder.create_block());
+        let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
         self.go_on(found);
         let members = self.load(I64, group, 8 * MEMBERS);
-        self.builder.ins().brif(members, some, &[], otherwise, &[]);
-        self.go_on(some);
         let cell = 8 * tally.cell(index);
-        let word = match measure {
-            Measure::Count => members,
-            Measure::Min(_) | Measure::Max(_) => self.load(I64, group, cell),
+        let (flag, word) = match measure {
+            Measure::Count => (self.number(1), members),
+            Measure::Min(_) | Measure::Max(_) => {
+                let word = self.load(I64, group, cell);
+                let nothing = self.number(0);
+                let word = self.builder.ins().select(members, word, nothing);
+                let has_members = self.builder.ins().icmp_imm(IntCC::NotEqual, members, 0);
+                (self.builder.ins().uextend(I64, has_members), word)
+            }
+            // The sum of nobody is 0.
             _ => {
                 let fits = self.builder.create_block();
                 let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
@@ -370,11 +375,10 @@ impl<'p> Writer<'p, '_> {
                 let rest = self.builder.ins().bor(high, sign);
                 self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
                 self.go_on(fits);
-                low
+                (self.number(1), low)
             }
         };
-        let yes = self.number(1);
-        self.builder.ins().jump(done, &[yes.into(), word.into()]);
+        self.builder.ins().jump(done, &[flag.into(), word.into()]);
     }
 }
 

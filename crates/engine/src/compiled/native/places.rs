@@ -151,8 +151,16 @@ impl Evaluator {
         context
     }
 
+    /// The same context again, for another row.
+    #[inline(always)]
+    pub(super) fn turn_to(&mut self, row: usize, context: *mut Context) {
+        self.find_places();
+        // SAFETY: it is there as long as the places are.
+        unsafe { ((*context).evaluator, (*context).row) = (&raw mut *self, row) };
+    }
+
     /// Finds what has moved.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_places(&mut self) {
         let Places { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
         if inputs_moved | slots_moved | groups_moved | clocks_moved {

@@ -101,6 +101,7 @@ impl Evaluator {
         if *row >= end || self.entry(self.arrived.present[*row]).is_none() {
             return Ok(());
         }
+        let context = self.context();
         let mut known: Option<(u128, Entry)> = None;
         let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
         while *row < end && timeline.is_next(times[*row], self.quiet_until) {
@@ -119,15 +120,11 @@ impl Evaluator {
             self.start_instant(timeline.since_start(Time(times[*row])));
             self.state.present = present;
             timeline.evaluated = Time(times[*row] - 1);
-            let context = self.context();
+            self.turn_to(*row, context);
             // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
-            let failed = unsafe {
-                (*context).row = *row;
-                entry(context)
-            };
-            if failed != 0
+            if unsafe { entry(context) } != 0
                 && let Some(failed) = self.failed.take()
             {
                 return Err(failed);
