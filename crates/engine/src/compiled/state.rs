@@ -140,6 +140,11 @@ impl Dirty {
         slots: &mut Vec<u32>,
     ) {
         slots.clear();
+        if let Some(slot) = self.take_only() {
+            let is_marked = instances.is_live(slot) && instances.set(slot, member, flag, false);
+            slots.extend(is_marked.then_some(slot));
+            return;
+        }
         std::mem::swap(slots, &mut self.others);
         let is_listed = std::mem::take(&mut self.count) > 0;
         if std::mem::take(&mut self.all) {

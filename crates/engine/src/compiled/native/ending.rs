@@ -88,8 +88,14 @@ impl<'e> Scribe<'e, '_> {
             });
             let plan = &self.evaluator.plan.families[family];
             if !plan.chimes.is_empty() {
+                let [stop, done] = [(); 2].map(|()| self.writer.builder.create_block());
+                let fork = self.writer.fork();
+                self.writer.builder.ins().brif(count, stop, &[], done, &[]);
+                self.writer.go_on(stop);
                 let number = self.writer.number(family as u64);
                 self.writer.call_with(calls::stop_clocks as *const u8, &[number, count]);
+                self.writer.builder.ins().jump(done, &[]);
+                self.writer.resume(done, &fork);
             }
         }
     }

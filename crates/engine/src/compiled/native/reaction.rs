@@ -14,6 +14,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use fairstream_core::Time;
 
 use super::super::code::Slot;
+use super::super::instances::{BORN, flag};
 use super::super::instant::{Evaluator, Failed, Reach, Step};
 use super::super::lane::{Home, Lane};
 use super::super::plan::{Path, Reader};
@@ -396,16 +397,46 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().bor(count, wide)
     }
 
-    /// The instances that are marked in memory, one after another.
+    /// The instances that are marked in memory, one after another. The list of a single one is where it is marked.
     fn marked(&mut self, stream: usize, lane: &'e Lane) {
-        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let Home::Slot { state, .. } = lane.home else { return };
+        let [some, one, is_there, several, evaluate, done] =
+            [(); 6].map(|()| self.writer.builder.create_block());
+        let [slots, number] = [(); 2].map(|()| self.writer.builder.append_block_param(evaluate, I64));
+        let at = dirty(stream);
         let any = self.are_marked(stream);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(any, some, &[], done, &[]);
         self.writer.go_on(some);
-        let count = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.each(slots, count, |scribe, slot| {
+        let count = self.writer.load(I32, self.writer.streams, at + offset_of!(Dirty, count));
+        let all = self.writer.load(I8, self.writer.streams, at + offset_of!(Dirty, all));
+        let is_one = self.writer.builder.ins().icmp_imm(IntCC::Equal, count, 1);
+        let not_all = self.writer.builder.ins().icmp_imm(IntCC::Equal, all, 0);
+        let is_only = self.writer.builder.ins().band(is_one, not_all);
+        self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
+        self.writer.resume(one, &fork);
+        let none = self.writer.half(0);
+        self.writer.store(none, self.writer.streams, at + offset_of!(Dirty, count));
+        let first = (at + offset_of!(Dirty, first)) as i64;
+        let first = self.writer.builder.ins().iadd_imm(self.writer.streams, first);
+        let slot = self.writer.load(I32, first, 0);
+        let slot = self.writer.builder.ins().uextend(I64, slot);
+        let instance = self.writer.instance(lane.family, slot);
+        let born = self.writer.load(I64, instance.words, 8 * BORN);
+        self.writer.builder.ins().brif(born, is_there, &[], done, &[]);
+        self.writer.go_on(is_there);
+        let flags = self.writer.load(I64, instance.words, 8 * state);
+        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
+        let others = self.writer.builder.ins().band_imm(flags, !flag::EVALUATE.cast_signed());
+        self.writer.store(others, instance.words, 8 * state);
+        let single = self.writer.number(1);
+        self.writer.builder.ins().brif(is_marked, evaluate, &[first.into(), single.into()], done, &[]);
+        self.writer.resume(several, &fork);
+        let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
+        let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
+        self.writer.resume(evaluate, &fork);
+        self.each(slots, number, |scribe, slot| {
             let instance = scribe.writer.instance(lane.family, slot);
             scribe.evaluate(stream, lane, Some(instance));
         });
