@@ -32,14 +32,24 @@ pub(super) enum Stroke {
     Chime(usize),
 }
 
+/// The first tick of a clock after a time; `guess` is one of its ticks that is likely to be it.
+#[inline(always)]
+fn tick_after(time: u64, period: u64, guess: u64) -> u64 {
+    if guess > time && guess - period <= time { guess } else { (time / period + 1).saturating_mul(period) }
+}
+
 impl Evaluator {
     /// Up to when nothing but clocks of instances can be due after a time, as far as that is easily told.
-    pub(super) fn chimes_only_until(&self, done: u64) -> u64 {
+    pub(super) fn chimes_only_until(&mut self, done: u64) -> u64 {
         if !self.counters.is_empty() || !self.local_closes.is_empty() {
             return done;
         }
-        let before_tick = |(period, _): &(u64, _)| (done / period + 1).saturating_mul(*period) - 1;
-        self.plan.clocks.iter().map(before_tick).min().unwrap_or(u64::MAX)
+        let mut until = u64::MAX;
+        for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
+            *tick = tick_after(done, *period, *tick);
+            until = until.min(*tick - 1);
+        }
+        until
     }
 
     /// When the first clock of an instance strikes, if that is up to a time.
@@ -78,9 +88,7 @@ impl Evaluator {
         let (mut ticks, mut busy) = (std::mem::take(&mut self.ticks), std::mem::take(&mut self.busy));
         let clocks = self.plan.clocks.iter().zip(&mut ticks).zip(&mut busy);
         for (((period, tasks), tick), busy) in clocks {
-            if *tick <= done || *tick - period > done {
-                *tick = (done / period + 1).saturating_mul(*period);
-            }
+            *tick = tick_after(done, *period, *tick);
             if *tick > until {
                 later = later.min(*tick);
             } else if *tick < next {
@@ -90,7 +98,7 @@ impl Evaluator {
                 } else if let Some(found) = tasks.iter().position(|task| !self.is_idle(*task)) {
                     (*busy, next) = (found, *tick);
                 } else {
-                    later = later.min((until / period + 1).saturating_mul(*period));
+                    later = later.min(tick_after(until, *period, tick.saturating_add(*period)));
                 }
             }
         }

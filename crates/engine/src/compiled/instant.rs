@@ -55,6 +55,8 @@ pub(super) struct Evaluator {
     pub(super) is_plain: Vec<bool>,
     /// Whether a value that was kept instead of computed again is told again.
     pub(super) repeats: Vec<bool>,
+    /// For each stream whether it need not be evaluated at a tick before which nothing has changed.
+    pub(super) rests: Vec<bool>,
     /// For each stream its short way, if it has one.
     pub(super) lanes: Vec<Option<Lane>>,
     /// Streams with new values at this instant, as far as somebody wants to know.
@@ -175,6 +177,7 @@ impl Evaluator {
             tells: vec![false; plan.streams.len()],
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
+            rests: plan.streams.iter().map(|stream| stream.eval.remembers).collect(),
             lanes: plan.streams.iter().map(|stream| Lane::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
@@ -427,6 +430,8 @@ impl Evaluator {
         };
         match task {
             Task::Spawn(_) => false,
+            // Most often nothing has changed, and nobody is told of anything.
+            Task::Evaluate(index) if self.rests[index] && self.state.streams[index].is_at_rest() => true,
             Task::Evaluate(index) => {
                 let (plan, state) = (&self.plan.streams[index], &self.state.streams[index]);
                 if state.counts {

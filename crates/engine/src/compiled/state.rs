@@ -321,6 +321,12 @@ impl FamilyState {
 }
 
 impl StreamState {
+    /// Whether nothing must be evaluated again, and nobody is told each time.
+    #[inline(always)]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.evaluate.is_clean() && self.holders.is_empty()
+    }
+
     /// Something has changed that an instance reads, whose state is at a place in its slot.
     #[inline(always)]
     pub(super) fn mark(&mut self, instances: &mut Instances, slot: u32, at: usize) {

@@ -99,7 +99,10 @@ impl Evaluator {
         timeline: &mut Timeline,
     ) -> Result<(), Box<Failed>> {
         let end = self.arrived.first_wrong().unwrap_or(times.len());
-        if *row >= end || self.entry(self.arrived.present[*row]).is_none() {
+        if *row >= end
+            || !timeline.is_next(times[*row], self.quiet_until)
+            || self.entry(self.arrived.present[*row]).is_none()
+        {
             return Ok(());
         }
         let context = self.context();
