@@ -115,12 +115,15 @@ impl Holders {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Dirty {
     pub(super) all: bool,
-    /// How many slots are listed: the first of them here, where it is at hand, ...
+    /// How many slots are listed: the first of them here, where they are at hand, ...
     pub(super) count: u32,
-    pub(super) first: u32,
+    pub(super) near: [u32; NEAR],
     /// ... and the others.
     others: Vec<u32>,
 }
+
+/// How many slots are listed at hand.
+pub(super) const NEAR: usize = 32;
 
 impl Dirty {
     /// Everything.
@@ -146,7 +149,7 @@ impl Dirty {
             return;
         }
         std::mem::swap(slots, &mut self.others);
-        let is_listed = std::mem::take(&mut self.count) > 0;
+        let near = (std::mem::take(&mut self.count) as usize).min(NEAR);
         if std::mem::take(&mut self.all) {
             slots.clear();
             slots.extend(instances.live_slots());
@@ -154,7 +157,7 @@ impl Dirty {
                 instances.set(*slot, member, flag, false);
             });
         } else {
-            slots.extend(is_listed.then_some(self.first));
+            slots.extend_from_slice(&self.near[..near]);
             slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
         }
     }
@@ -165,7 +168,7 @@ impl Dirty {
         let is_only = self.count == 1 && !self.all;
         is_only.then(|| {
             self.count = 0;
-            self.first
+            self.near[0]
         })
     }
 
@@ -181,10 +184,9 @@ impl Dirty {
             self.all = true;
             return;
         }
-        if self.count == 0 {
-            self.first = slot;
-        } else {
-            self.others.push(slot);
+        match self.near.get_mut(self.count as usize) {
+            Some(place) => *place = slot,
+            None => self.others.push(slot),
         }
         self.count += 1;
     }

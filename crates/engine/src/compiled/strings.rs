@@ -32,6 +32,23 @@ impl fmt::Debug for Strings {
     }
 }
 
+/// Whether two strings are the same, without a call if they are short.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    /// The first bytes and the last, which are all if there are at most twice as many.
+    #[inline(always)]
+    fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+        bytes.first_chunk().zip(bytes.last_chunk())
+    }
+    match one.len() {
+        length if length != other.len() => false,
+        0..4 => one.iter().zip(other).all(|(a, b)| a == b),
+        4..8 => ends::<4>(one) == ends::<4>(other),
+        8..=16 => ends::<8>(one) == ends::<8>(other),
+        _ => one == other,
+    }
+}
+
 impl Strings {
     /// The number of a string.
     #[inline]
@@ -43,7 +60,9 @@ impl Strings {
             [only] => usize::from(*only),
         };
         let recent = self.recent.at(look);
-        if self.stored.get(recent as usize).is_some_and(|stored| stored.as_deref() == Some(bytes)) {
+        if let Some(Some(stored)) = self.stored.get(recent as usize)
+            && is_same(stored, bytes)
+        {
             return u64::from(recent);
         }
         let number = self.look_up(bytes);

@@ -42,7 +42,7 @@ pub(super) struct Fill {
 
 impl Fill {
     fn new(used: usize, places: usize) -> Fill {
-        Fill { used, room: places / 8 * 5 }
+        Fill { used, room: places / 2 }
     }
 }
 

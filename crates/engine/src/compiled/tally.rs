@@ -82,7 +82,7 @@ pub(super) const KEY: usize = 2;
 
 /// A bit beside that of its use: the group has had no members at some time since, and may be given to another key if
 /// it still has none. Most often they come back, as groups of people do.
-const LISTED: u64 = 2;
+pub(super) const LISTED: u64 = 2;
 
 /// Of a winner: where it says whether there are a few, or [some](SOME_RANKS), or many, whose ranks are elsewhere; where
 /// the ranks begin; and how many are a few and some at most.

@@ -13,6 +13,7 @@ use cranelift_frontend::Variable;
 use super::super::lane::{Home, Lane};
 use super::super::plan::ClosePlan;
 use super::super::state::Dirty;
+use super::super::tally::{LISTED, USED};
 use super::evaluation::dirty_family;
 use super::groups::is_flat;
 use super::program::{Instance, Run};
@@ -165,6 +166,10 @@ impl<'e> Scribe<'e, '_> {
     fn tidy(&mut self, tally: usize, group: Value, members: Value) {
         let [empty, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let used = self.writer.load(I64, group, 8 * USED);
+        let listed = self.writer.builder.ins().band_imm(used, LISTED.cast_signed());
+        let is_new = self.writer.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
+        let is_empty = self.writer.builder.ins().band(is_empty, is_new);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_empty, empty, &[], done, &[]);
         self.writer.go_on(empty);

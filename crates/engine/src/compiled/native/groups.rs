@@ -86,7 +86,8 @@ impl<'p> Writer<'p, '_> {
                 }
                 Form::Members | Form::Winner(_) | Form::Beside => {}
             }
-            let is_other = matches!(measure, Measure::Sum(_)).then(|| {
+            let is_guess = self.is_guess(measure);
+            let is_other = is_guess.then(|| {
                 let is_last = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
                 let is_less = self.builder.ins().icmp_imm(IntCC::NotEqual, old, 0);
                 self.builder.ins().bor(is_last, is_less)
@@ -94,6 +95,12 @@ impl<'p> Writer<'p, '_> {
             Changed { is_other, group }
         };
         (measures.iter().enumerate().map(&mut each).collect(), members)
+    }
+
+    /// Whether it is asked if a measure has changed where somebody leaves. Of sums at ticks and deadlines it is not: there
+    /// are many members to one look at the sum, which has changed by then.
+    fn is_guess(&self, measure: &Measure) -> bool {
+        matches!(measure, Measure::Sum(_)) && self.present != 0
     }
 
     /// The words of the group that an instance belongs to, which is new if need be.
@@ -317,7 +324,8 @@ impl<'p> Writer<'p, '_> {
                 Form::Whole { is_signed } => {
                     self.add(group, cell, change.new, old, is_signed);
                     let by_number = if matches!(measure, Measure::Sum(_)) { is_first } else { is_new };
-                    Some(self.builder.ins().bor(is_other, by_number))
+                    let is_other = self.builder.ins().bor(is_other, by_number);
+                    (self.present != 0 || !matches!(measure, Measure::Sum(_))).then_some(is_other)
                 }
                 Form::Members | Form::Winner(_) | Form::Beside => Some(is_new),
             };

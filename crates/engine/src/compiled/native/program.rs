@@ -51,6 +51,35 @@ pub(super) struct Writer<'p, 'f> {
     signatures: [Option<SigRef>; 7],
 }
 
+/// What `if … then … else …` becomes where there is nothing to compute.
+struct Choice {
+    flag: Slot,
+    a: Slot,
+    b: Slot,
+    to: Slot,
+}
+
+impl Choice {
+    const OPS: usize = 4;
+
+    /// If that is what a program does from a place on, and nobody jumps into it.
+    fn at(ops: &[Op], at: usize) -> Option<Choice> {
+        let [
+            Op::JumpUnless { flag, to: otherwise },
+            Op::Copy { from: a, to },
+            Op::Jump { to: done },
+            Op::Copy { from: b, to: also },
+        ] = *ops.get(at..at + Choice::OPS)?
+        else {
+            return None;
+        };
+        let is_one = to == also && otherwise as usize == at + 3 && done as usize == at + Choice::OPS;
+        let inside = at + 1..at + Choice::OPS;
+        let ways = ops.iter().filter_map(target).filter(|to| inside.contains(to)).count();
+        (is_one && ways == 1).then_some(Choice { flag, a, b, to })
+    }
+}
+
 /// Where a program may jump to, which is always ahead, with what is known on each way there.
 struct Labels {
     before: Fork,
@@ -119,9 +148,18 @@ impl<'p, 'f> Writer<'p, 'f> {
             labels.blocks[to].get_or_insert_with(|| (self.builder.create_block(), Vec::new()));
         }
         let mut is_open = true;
+        let mut chosen = 0;
         for (at, op) in ops.iter().enumerate() {
+            if at < chosen {
+                continue;
+            }
             is_open |= self.land(&mut labels, at, is_open);
             if !is_open {
+                continue;
+            }
+            if let Some(choice) = Choice::at(ops, at) {
+                self.choose(&choice);
+                chosen = at + Choice::OPS;
                 continue;
             }
             is_open = match op {
@@ -170,6 +208,13 @@ impl<'p, 'f> Writer<'p, 'f> {
             self.builder.ins().jump(ends, &[]);
         }
         if at_yield.len() == 1 { at_yield.remove(0) } else { labels.before }
+    }
+
+    /// One word or another: which of them is anybody's guess, so better no branch.
+    fn choose(&mut self, choice: &Choice) {
+        let [flag, a, b] = [choice.flag, choice.a, choice.b].map(|slot| self.word(slot));
+        let word = self.builder.ins().select(flag, a, b);
+        self.put(choice.to, word);
     }
 
     /// Whether there is a label at a place of a program, where it goes on then.

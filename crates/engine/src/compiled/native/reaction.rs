@@ -420,7 +420,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.resume(one, &fork);
         let none = self.writer.half(0);
         self.writer.store(none, self.writer.streams, at + offset_of!(Dirty, count));
-        let first = (at + offset_of!(Dirty, first)) as i64;
+        let first = (at + offset_of!(Dirty, near)) as i64;
         let first = self.writer.builder.ins().iadd_imm(self.writer.streams, first);
         let slot = self.writer.load(I32, first, 0);
         let slot = self.writer.builder.ins().uextend(I64, slot);
