@@ -140,11 +140,11 @@ impl Column {
             DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
-                self.texts(at, |row| array.value(row).as_bytes(), strings);
+                self.texts(at, array.value_offsets(), array.value_data(), strings);
             }
             DataType::Binary => {
                 let array = array.as_binary::<i32>();
-                self.texts(at, |row| array.value(row), strings);
+                self.texts(at, array.value_offsets(), array.value_data(), strings);
             }
             DataType::Struct(_) => {
                 let mut at = at;
@@ -214,10 +214,13 @@ impl Column {
         self.put(at, values.iter().map(|value| (*value).into()));
     }
 
-    fn texts<'a>(&mut self, at: usize, value: impl Fn(usize) -> &'a [u8], strings: &mut Strings) {
-        let rows = self.own.len() / self.width.max(1);
-        for row in (0..rows).filter(|row| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row))) {
-            self.own[row * self.width + at] = strings.intern(value(row));
+    /// Texts lie one after another, and begin at offsets.
+    fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], strings: &mut Strings) {
+        let rows = self.own.chunks_exact_mut(self.width.max(1)).zip(offsets.windows(2)).enumerate();
+        for (row, (words, ends)) in rows {
+            if self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                words[at] = strings.intern_from(texts, ends[0] as usize, ends[1] as usize);
+            }
         }
     }
 

@@ -23,29 +23,38 @@ pub(super) struct Strings {
     /// Numbers that were given lately, by what is easily seen of their strings.
     #[serde(skip)]
     recent: Recent,
+    /// The same for short ones.
+    #[serde(skip)]
+    short: Shorts,
+}
+
+/// Numbers of strings that are a word at most, by that word.
+#[derive(Clone)]
+struct Shorts([Short; Shorts::PLACES]);
+
+#[derive(Clone, Copy, Default)]
+struct Short {
+    /// Its bytes, with zeros after them, ...
+    word: u64,
+    /// ... and how many they are; 0 if this place is free.
+    length: u32,
+    number: u32,
+}
+
+impl Shorts {
+    const PLACES: usize = 64;
+}
+
+impl Default for Shorts {
+    fn default() -> Shorts {
+        Shorts([Short::default(); Shorts::PLACES])
+    }
 }
 
 /// The strings alone: the table beside them is another one in every process.
 impl fmt::Debug for Strings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.stored).finish()
-    }
-}
-
-/// Whether two strings are the same, without a call if they are short.
-#[inline(always)]
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    /// The first bytes and the last, which are all if there are at most twice as many.
-    #[inline(always)]
-    fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
-        bytes.first_chunk().zip(bytes.last_chunk())
-    }
-    match one.len() {
-        length if length != other.len() => false,
-        0..4 => one.iter().zip(other).all(|(a, b)| a == b),
-        4..8 => ends::<4>(one) == ends::<4>(other),
-        8..=16 => ends::<8>(one) == ends::<8>(other),
-        _ => one == other,
     }
 }
 
@@ -60,14 +69,32 @@ impl Strings {
             [only] => usize::from(*only),
         };
         let recent = self.recent.at(look);
-        if let Some(Some(stored)) = self.stored.get(recent as usize)
-            && is_same(stored, bytes)
-        {
+        if self.stored.get(recent as usize).is_some_and(|stored| stored.as_deref() == Some(bytes)) {
             return u64::from(recent);
         }
         let number = self.look_up(bytes);
         self.recent.set(look, number);
         u64::from(number)
+    }
+
+    /// The same for the bytes of a text from one place to another: most texts are short, and others follow.
+    #[inline(always)]
+    pub(super) fn intern_from(&mut self, texts: &[u8], from: usize, to: usize) -> u64 {
+        const WORD: usize = 8;
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let length = to - from;
+        let Some(word) = texts[from..].first_chunk::<WORD>().filter(|_| (1..=WORD).contains(&length)) else {
+            return self.intern(&texts[from..to]);
+        };
+        let word = u64::from_le_bytes(*word) & (u64::MAX >> (8 * (WORD - length)));
+        let place = (word.wrapping_mul(FACTOR) >> 58) as usize % Shorts::PLACES;
+        let known = self.short.0[place];
+        if known.word == word && known.length as usize == length {
+            return u64::from(known.number);
+        }
+        let number = self.intern(&texts[from..to]);
+        self.short.0[place] = Short { word, length: length as u32, number: number as u32 };
+        number
     }
 
     fn look_up(&mut self, bytes: &[u8]) -> u32 {
@@ -121,6 +148,7 @@ impl Strings {
     /// Builds the table anew, after a clean-up or once the strings have been read back.
     pub(super) fn index(&mut self) {
         self.table.clear();
+        self.short = Shorts::default();
         for (index, place) in self.stored.iter().enumerate() {
             if let (Some(bytes), Ok(index)) = (place, u32::try_from(index)) {
                 let hasher = &self.hasher;
