@@ -200,6 +200,9 @@ impl Evaluator {
         for chime in &plan.chimes {
             self.state.chimes[*chime].end(ended, is_live);
         }
+        if self.counters.is_empty() {
+            return;
+        }
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
             state.wakes.iter_mut().for_each(|wake| wake.end(ended, is_live));
