@@ -153,8 +153,9 @@ impl LocalClock {
     /// Forgets those that have ended among so many at the end of the line.
     fn forget(&mut self, near: usize, is_live: &impl Fn(&Due) -> bool) {
         let (first, last) = (self.hands.first, self.last());
-        let mut kept = self.hands.count - near;
-        for at in kept..self.hands.count {
+        let far = self.hands.count - near;
+        let mut kept = far;
+        for at in far..self.hands.count {
             let due = self.places[(first + at) & last];
             if is_live(&due) {
                 self.places[(first + kept) & last] = due;

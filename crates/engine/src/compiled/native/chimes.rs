@@ -86,14 +86,10 @@ impl Scribe<'_, '_> {
             let Step::Evaluate(stream, Reach::Struck(chime)) = step else { continue };
             let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
             let (is_due, slot) = due[*chime];
-            let [evaluate, done] = [(); 2].map(|()| self.writer.builder.create_block());
-            let fork = self.writer.fork();
-            self.writer.builder.ins().brif(is_due, evaluate, &[], done, &[]);
-            self.writer.go_on(evaluate);
+            let way = self.writer.part(is_due);
             let instance = self.writer.instance(lane.family, slot);
             self.evaluate(*stream, lane, Some(instance));
-            self.writer.builder.ins().jump(done, &[]);
-            self.writer.resume(done, &fork);
+            self.writer.meet(way);
         }
         self.writer.builder.ins().jump(look, &[]);
         self.writer.enter(leave);
@@ -150,10 +146,7 @@ impl Scribe<'_, '_> {
 
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
-        let [again, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_due, again, &[], done, &[]);
-        self.writer.go_on(again);
+        let way = self.writer.part(is_due);
         let born = self.writer.load(I64, front.due, offset_of!(Due, born));
         let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
         let end = self.writer.builder.ins().iadd(front.first, front.count);
@@ -165,7 +158,6 @@ impl Scribe<'_, '_> {
         let first = self.writer.builder.ins().iadd_imm(front.first, 1);
         let first = self.writer.builder.ins().band(first, front.last);
         self.writer.store(first, front.hands, offset_of!(Hands, first));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
     }
 }

@@ -89,14 +89,10 @@ impl<'e> Scribe<'e, '_> {
             });
             let plan = &self.evaluator.plan.families[family];
             if !plan.chimes.is_empty() {
-                let [stop, done] = [(); 2].map(|()| self.writer.builder.create_block());
-                let fork = self.writer.fork();
-                self.writer.builder.ins().brif(count, stop, &[], done, &[]);
-                self.writer.go_on(stop);
-                let number = self.writer.number(family as u64);
-                self.writer.call_with(calls::stop_clocks as *const u8, &[number, count]);
-                self.writer.builder.ins().jump(done, &[]);
-                self.writer.resume(done, &fork);
+                self.writer.when(count, |writer| {
+                    let number = writer.number(family as u64);
+                    writer.call_with(calls::stop_clocks as *const u8, &[number, count]);
+                });
             }
         }
     }
@@ -141,12 +137,9 @@ impl<'e> Scribe<'e, '_> {
         if lane.tallies.is_empty() && lane.left.is_empty() {
             return;
         }
-        let [has_value, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let values = self.writer.builder.ins().ushr_imm(flags, 32);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(values, has_value, &[], done, &[]);
-        self.writer.go_on(has_value);
+        let way = self.writer.part(values);
         let old = self.writer.load(I64, instance.words, 8 * value);
         for (number, feed) in lane.tallies.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
@@ -158,25 +151,20 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         lane.left.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
     }
 
     /// A group may have no members left.
     fn tidy(&mut self, tally: usize, group: Value, members: Value) {
-        let [empty, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
         let used = self.writer.load(I64, group, 8 * USED);
         let listed = self.writer.builder.ins().band_imm(used, LISTED.cast_signed());
         let is_new = self.writer.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
         let is_empty = self.writer.builder.ins().band(is_empty, is_new);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_empty, empty, &[], done, &[]);
-        self.writer.go_on(empty);
-        let number = self.writer.number(tally as u64);
-        self.writer.call_with(calls::tidy as *const u8, &[number, group]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.when(is_empty, |writer| {
+            let number = writer.number(tally as u64);
+            writer.call_with(calls::tidy as *const u8, &[number, group]);
+        });
     }
 
     /// Looks whether an instance closes.

@@ -148,15 +148,11 @@ impl<'e> Scribe<'e, '_> {
     }
 
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
-        let [hold, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_other, hold, &[], done, &[]);
-        self.writer.go_on(hold);
+        let way = self.writer.part(is_other);
         let arguments =
             [self.writer.number(stream as u64), self.slot(instance), self.writer.number(yields.into())];
         self.writer.call_with(calls::hold as *const u8, &arguments);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.

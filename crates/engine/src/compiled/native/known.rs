@@ -36,6 +36,12 @@ pub(super) struct Fork {
     lost: usize,
 }
 
+/// A way that is gone if a condition holds.
+pub(super) struct Way {
+    fork: Fork,
+    done: Block,
+}
+
 impl Writer<'_, '_> {
     /// Goes on in a block that can be reached from anywhere.
     pub(super) fn enter(&mut self, block: Block) {
@@ -65,6 +71,27 @@ impl Writer<'_, '_> {
     /// Whether a value is that of a word, and can be used here.
     pub(super) fn knows(&self, value: Value) -> bool {
         self.known.words.values().any(|word| *word == value)
+    }
+
+    /// Writes what is done if a condition holds.
+    pub(super) fn when(&mut self, condition: Value, write: impl FnOnce(&mut Self)) {
+        let way = self.part(condition);
+        write(self);
+        self.meet(way);
+    }
+
+    /// Goes on where a condition holds, until this way [meets](Self::meet) the one on which it does not.
+    pub(super) fn part(&mut self, condition: Value) -> Way {
+        let [holds, done] = [(); 2].map(|()| self.builder.create_block());
+        let fork = self.fork();
+        self.builder.ins().brif(condition, holds, &[], done, &[]);
+        self.go_on(holds);
+        Way { fork, done }
+    }
+
+    pub(super) fn meet(&mut self, way: Way) {
+        self.builder.ins().jump(way.done, &[]);
+        self.resume(way.done, &way.fork);
     }
 
     /// Something may have been changed, by a call.

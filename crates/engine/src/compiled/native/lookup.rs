@@ -1,24 +1,19 @@
-//! How instances are found by their parameters, and spawned.
+//! How instances are found by their parameters.
 
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::super::code::Slot;
-use super::super::instances::{BORN, Census, PARAMS};
-use super::super::instant::Evaluator;
-use super::super::local_clock::{Due, Hands};
-use super::super::plan::{ClosePlan, Pacing, Reader, Route};
-use super::super::state::State;
+use super::super::instances::PARAMS;
+use super::super::plan::Route;
 use super::super::table::Fill;
 use super::super::words::{FACTOR, SEED};
-use super::known::Lost;
-use super::places::{CENSUS, RECENT_SLOTS, SLOTS};
-use super::program::{Instance, Run, Writer};
-use super::reaction::Scribe;
-use super::{Context, calls};
+use super::calls;
+use super::places::SLOTS;
+use super::program::{Instance, Writer};
 
 /// Where it goes on, with the number of a slot if there is one.
 #[derive(Clone, Copy)]
@@ -32,15 +27,15 @@ pub(super) struct Outcome {
 /// parameters, as far as they are in registers.
 #[derive(Clone)]
 pub(super) struct Spawned {
-    number: Value,
-    key: Vec<Option<Value>>,
+    pub(super) number: Value,
+    pub(super) key: Vec<Option<Value>>,
 }
 
 /// Where the entry of an instance belongs that is not there.
-struct Vacancy {
-    half: Value,
+pub(super) struct Vacancy {
+    pub(super) half: Value,
     /// In memory.
-    at: Value,
+    pub(super) at: Value,
 }
 
 impl Writer<'_, '_> {
@@ -102,13 +97,13 @@ impl Writer<'_, '_> {
     }
 
     /// The number of the first table of a family: that of all parameters.
-    fn table(&self, family: usize) -> usize {
+    pub(super) fn table(&self, family: usize) -> usize {
         self.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
     }
 
     /// Looks from place to place in a table, as [`Table::look`](super::super::table::Table::look) does. Where the entry
     /// would be is of use only if there is none.
-    fn probe(
+    pub(super) fn probe(
         &mut self,
         (family, table): (usize, usize),
         key: &[(usize, Value)],
@@ -162,7 +157,7 @@ impl Writer<'_, '_> {
 
     /// Removes the entry of a slot from a table, as [`Table::remove`](super::super::table::Table::remove)
     /// does.
-    fn remove(&mut self, table: usize, key: &[(usize, Value)], slot: Value) {
+    pub(super) fn remove(&mut self, table: usize, key: &[(usize, Value)], slot: Value) {
         let [look, next, found, shift, compare, up, on, done, end] =
             [(); 9].map(|()| self.builder.create_block());
         let half = self.half_hash(key);
@@ -232,7 +227,7 @@ impl Writer<'_, '_> {
     }
 
     /// Whether an instance has these words at the places of its parameters.
-    fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
+    pub(super) fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
         let mut is_it = None;
         for (place, word) in key {
             let own = self.load(I64, instance.words, 8 * (PARAMS + place));
@@ -277,338 +272,5 @@ impl Writer<'_, '_> {
         let at = self.builder.ins().imul_imm(slot, 8 * stride as i64);
         let words = self.builder.ins().iadd(first, at);
         Instance { slot, words }
-    }
-}
-
-impl Scribe<'_, '_> {
-    /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
-    pub(super) fn spawn(&mut self, family: usize) {
-        let plan = &self.evaluator.plan.families[family];
-        let Some(spawn) = &plan.spawn else { return };
-        let [look, call, done, ends] = [(); 4].map(|()| self.writer.builder.create_block());
-        let slot = self.writer.builder.append_block_param(done, I64);
-        let fork = self.writer.fork();
-        match spawn.program {
-            Some(program) => {
-                let stream = self.evaluator.first_member(family);
-                let run = Run { stream, program, instance: None };
-                let at_yield = self.writer.program(run, look, ends);
-                self.writer.resume(ends, &fork);
-                let nobody = BlockArg::from(self.writer.number(0));
-                self.writer.builder.ins().jump(done, &[nobody]);
-                self.writer.resume(look, &at_yield);
-            }
-            None => {
-                self.writer.builder.ins().jump(look, &[]);
-                self.writer.go_on(look);
-            }
-        }
-        let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
-        let key: Vec<Value> = key.collect();
-        let here = self.writer.fork();
-        let recent = self.evaluator.is_met_again(family).then(|| {
-            let missing = self.writer.builder.create_block();
-            let recent = self.find_recent(family, &key, done, missing);
-            self.writer.resume(missing, &here);
-            recent
-        });
-        if self.evaluator.spawns_simply(family) {
-            self.spawn_here(family, &key, recent, [done, call]);
-        } else {
-            self.writer.builder.ins().jump(call, &[]);
-        }
-        self.writer.resume(call, &here);
-        let called = self.writer.call(calls::spawn as *const u8, &[family as u64]);
-        self.writer.lose(Lost::Places);
-        if plan.close.as_ref().is_some_and(|close| close.looks_at_spawn) {
-            self.writer.lose(Lost::AllWords);
-        }
-        self.writer.builder.ins().jump(done, &[called.into()]);
-        self.writer.resume(done, &fork);
-        let key = key.into_iter().map(|word| self.writer.knows(word).then_some(word)).collect();
-        self.writer.spawned[family] = plan.is_parameterised.then_some(Spawned { number: slot, key });
-    }
-
-    /// Spawns an instance without a call, if there is room for it and it has an entry to itself. Goes to `done` with its
-    /// slot, plus one. If it is there already, that is noted as `recent`.
-    fn spawn_here(
-        &mut self,
-        family: usize,
-        key: &[Value],
-        recent: Option<Value>,
-        [done, otherwise]: [Block; 2],
-    ) {
-        let plan = &self.evaluator.plan.families[family];
-        let (places, number) = match plan.indexes.as_slice() {
-            [] => ((0..plan.param_width).collect(), 0),
-            [places] => (places.clone(), 1),
-            _ => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
-        };
-        let [one, none, create, fresh, used, made] = [(); 6].map(|()| self.writer.builder.create_block());
-        let found = self.writer.builder.append_block_param(one, I64);
-        let words: Vec<(usize, Value)> = places.iter().map(|place| (*place, key[*place])).collect();
-        let table = self.writer.table(family) + number;
-        let fork = self.writer.fork();
-        let spot =
-            self.writer.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
-        self.writer.resume(one, &fork);
-        if number == 0 {
-            let number = self.writer.builder.ins().iadd_imm(found, 1);
-            if let Some(recent) = recent {
-                let number = self.writer.builder.ins().ireduce(I32, number);
-                self.writer.store(number, recent, 0);
-            }
-            self.writer.builder.ins().jump(done, &[number.into()]);
-        } else {
-            // Others have the same words.
-            self.writer.builder.ins().jump(otherwise, &[]);
-        }
-
-        self.writer.resume(none, &fork);
-        let map = self.writer.map;
-        let census = self.writer.place_at(map.family(family) + CENSUS);
-        let fill = self.writer.place_at(map.table(table) + 24);
-        let [slot, room, free] =
-            [offset_of!(Census, slots), offset_of!(Census, room), offset_of!(Census, free)]
-                .map(|at| self.writer.load(I64, census, at));
-        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
-        let [entries, most] =
-            [offset_of!(Fill, used), offset_of!(Fill, room)].map(|at| self.writer.load(I64, fill, at));
-        let has_room = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
-        let has_free = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, free, 0);
-        let has_slot = self.writer.builder.ins().bor(has_room, has_free);
-        let has_place = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, entries, most);
-        let has_both = self.writer.builder.ins().band(has_slot, has_place);
-        let is_plain = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
-        let can = self.writer.builder.ins().band(has_both, is_plain);
-        self.writer.builder.ins().brif(can, create, &[], otherwise, &[]);
-
-        self.writer.go_on(create);
-        self.increment(fill, offset_of!(Fill, used));
-        self.increment(census, offset_of!(Census, live));
-        let born = self.increment(census, offset_of!(Census, spawned));
-        let slot = self.writer.builder.append_block_param(made, I64);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(free, used, &[], fresh, &[]);
-        self.writer.resume(used, &fork);
-        let number = self.writer.builder.ins().iadd_imm(free, -1);
-        let instance = self.writer.instance(family, number);
-        let before = self.writer.load(I64, instance.words, 8 * PARAMS);
-        self.writer.store(before, census, offset_of!(Census, free));
-        self.writer.builder.ins().jump(made, &[number.into()]);
-        self.writer.resume(fresh, &fork);
-        let number = self.increment(census, offset_of!(Census, slots));
-        let number = self.writer.builder.ins().iadd_imm(number, -1);
-        self.writer.builder.ins().jump(made, &[number.into()]);
-        self.writer.resume(made, &fork);
-        let number = self.writer.builder.ins().iadd_imm(slot, 1);
-        let half = self.writer.builder.ins().ishl_imm(spot.half, 32);
-        let entry = self.writer.builder.ins().bor(half, number);
-        self.writer.store(entry, spot.at, 0);
-        let instance = self.writer.instance(family, slot);
-        self.writer.store(born, instance.words, 8 * BORN);
-        for (at, word) in key.iter().enumerate() {
-            self.writer.store(*word, instance.words, 8 * (PARAMS + at));
-        }
-        for member in &plan.members {
-            let stream = &self.evaluator.plan.streams[*member];
-            if stream.eval.remembers || stream.eval.guard.is_some() {
-                let (reader, at) = (Reader::Stream(*member), stream.member.state());
-                // What is rare is not worth a register.
-                if recent.is_some() {
-                    self.mark_in_memory(reader, at, instance);
-                } else {
-                    self.mark_slot(reader, at, instance);
-                }
-            }
-        }
-        if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
-            let [closes, done] = [(); 2].map(|()| self.writer.builder.create_block());
-            let fork = self.writer.fork();
-            if close.looks_at_spawn {
-                self.close_condition(family, close, instance, [closes, done]);
-            } else {
-                self.writer.builder.ins().jump(closes, &[]);
-            }
-            self.writer.resume(closes, &fork);
-            self.mark_slot(Reader::Family(family), PARAMS + plan.param_width, instance);
-            self.writer.builder.ins().jump(done, &[]);
-            self.writer.resume(done, &fork);
-        }
-        self.wind_up(family, slot, born);
-        self.writer.builder.ins().jump(done, &[number.into()]);
-    }
-
-    /// An instance that has ended leaves its slot, without a call if it has an entry to itself.
-    pub(super) fn leave(&mut self, family: usize, instance: Instance) {
-        let [call, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
-        self.leave_here(family, instance, [done, call]);
-        self.writer.resume(call, &fork);
-        let number = self.writer.number(family as u64);
-        self.writer.call_with(calls::leave as *const u8, &[number, instance.slot]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
-    }
-
-    /// What [`Instances::close`](super::super::instances::Instances::close) does, where there is one entry in one table.
-    fn leave_here(&mut self, family: usize, instance: Instance, [done, otherwise]: [Block; 2]) {
-        let plan = &self.evaluator.plan.families[family];
-        let (places, number) = match plan.indexes.as_slice() {
-            _ if plan.param_width == 0 => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
-            [] => ((0..plan.param_width).collect(), 0),
-            [places] => (places.clone(), 1),
-            _ => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
-        };
-        let map = self.writer.map;
-        let census = self.writer.place_at(map.family(family) + CENSUS);
-        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
-        let mut can = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
-        if number > 0 {
-            let link = self.evaluator.state.families[family].instances.link(0);
-            let links = self.writer.load(I64, instance.words, 8 * link);
-            let is_alone = self.writer.builder.ins().icmp_imm(IntCC::Equal, links, 0);
-            can = self.writer.builder.ins().band(can, is_alone);
-        }
-        let here = self.writer.builder.create_block();
-        self.writer.builder.ins().brif(can, here, &[], otherwise, &[]);
-        self.writer.go_on(here);
-        let key =
-            places.iter().map(|place| (*place, self.writer.load(I64, instance.words, 8 * (PARAMS + place))));
-        let key: Vec<(usize, Value)> = key.collect();
-        let table = self.writer.table(family) + number;
-        self.writer.remove(table, &key, instance.slot);
-        let zero = self.writer.number(0);
-        for at in 0..plan.slot_words() {
-            self.writer.store(zero, instance.words, 8 * at);
-        }
-        let before = self.writer.load(I64, census, offset_of!(Census, free));
-        self.writer.store(before, instance.words, 8 * PARAMS);
-        let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
-        self.writer.store(number, census, offset_of!(Census, free));
-        let live = self.writer.load(I64, census, offset_of!(Census, live));
-        let live = self.writer.builder.ins().iadd_imm(live, -1);
-        self.writer.store(live, census, offset_of!(Census, live));
-        self.writer.builder.ins().jump(done, &[]);
-    }
-
-    /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
-    fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
-        let plan = &self.evaluator.plan;
-        let chimes = plan.families[family].chimes.as_slice();
-        if chimes.is_empty() {
-            return;
-        }
-        let [have_room, full, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(full);
-        let (context, map) = (self.writer.context, self.writer.map);
-        let layouts: Vec<[Value; 4]> = chimes
-            .iter()
-            .map(|chime| {
-                let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(*chime) + at));
-                [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
-            })
-            .collect();
-        let mut has_room = self.writer.byte(1);
-        for [_, last, _, count] in &layouts {
-            // Without any place, the last is -1.
-            let is_full = self.writer.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
-            let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
-            has_room = self.writer.builder.ins().band(has_room, is_not);
-        }
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(has_room, have_room, &[], full, &[]);
-        self.writer.resume(full, &fork);
-        let which = self.writer.number(family as u64);
-        self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
-        self.writer.lose(Lost::Places);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.go_on(have_room);
-        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
-        let now = offset_of!(Evaluator, state) + offset_of!(State, now);
-        let now = self.writer.load(I64, evaluator, now);
-        let quiet = offset_of!(Evaluator, quiet_until);
-        let mut soonest = self.writer.load(I64, evaluator, quiet);
-        for (chime, [places, last, hands, count]) in chimes.iter().zip(layouts) {
-            let at = self.writer.later(now, plan.chimes[*chime].period);
-            soonest = self.writer.builder.ins().umin(soonest, at);
-            let first = self.writer.load(I64, hands, offset_of!(Hands, first));
-            let place = self.writer.builder.ins().iadd(first, count);
-            let place = self.writer.builder.ins().band(place, last);
-            let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
-            let due = self.writer.builder.ins().iadd(places, place);
-            self.writer.store(at, due, offset_of!(Due, at));
-            self.writer.store(born, due, offset_of!(Due, born));
-            let slot = self.writer.builder.ins().ireduce(I32, slot);
-            self.writer.store(slot, due, offset_of!(Due, slot));
-            self.increment(hands, offset_of!(Hands, count));
-        }
-        self.writer.store(soonest, evaluator, quiet);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
-    }
-
-    /// Adds one to a word in memory.
-    fn increment(&mut self, from: Value, at: usize) -> Value {
-        let before = self.writer.load(I64, from, at);
-        let now = self.writer.builder.ins().iadd_imm(before, 1);
-        self.writer.store(now, from, at);
-        now
-    }
-
-    /// Goes to `found` with the slot, plus one, of the instance with a key if it is among those that somebody tried to
-    /// spawn again. Where it is noted.
-    fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
-        let look = self.writer.builder.create_block();
-        let recent = self.writer.place_at(self.writer.map.family(family) + RECENT_SLOTS);
-        let at = self.writer.recent(key);
-        let at = self.writer.builder.ins().iadd(recent, at);
-        let number = self.writer.load(I32, at, 0);
-        self.writer.builder.ins().brif(number, look, &[], missing, &[]);
-        self.writer.go_on(look);
-        let number = self.writer.builder.ins().uextend(I64, number);
-        let slot = self.writer.builder.ins().iadd_imm(number, -1);
-        let instance = self.writer.instance(family, slot);
-        let born = self.writer.load(I64, instance.words, 8 * BORN);
-        let is_there = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, born, 0);
-        let key: Vec<(usize, Value)> = key.iter().copied().enumerate().collect();
-        let is_it = self.writer.is_it(instance, &key);
-        let is_it = self.writer.builder.ins().band(is_it, is_there);
-        self.writer.builder.ins().brif(is_it, found, &[number.into()], missing, &[]);
-        at
-    }
-}
-
-impl Evaluator {
-    /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
-    /// events look for.
-    fn is_met_again(&self, family: usize) -> bool {
-        let plan = &self.plan.families[family];
-        let is_looked_for = |member: &usize| {
-            self.plan.streams[*member].eval.clauses.iter().any(|clause| clause.path.is_some())
-        };
-        plan.is_parameterised && plan.close.is_none() && !plan.members.iter().any(is_looked_for)
-    }
-
-    /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks.
-    fn spawns_simply(&self, family: usize) -> bool {
-        let plan = &self.plan.families[family];
-        plan.is_parameterised
-            && plan.param_width > 0
-            && !matches!(&plan.close, Some(ClosePlan { pacing: Pacing::Local(_), .. }))
-            && !plan.knows_its_spawn
-            && plan.members.iter().all(|member| {
-                let stream = &self.plan.streams[*member];
-                !self.tells[*member] && stream.eval.counter.is_none() && stream.windows.is_empty()
-            })
     }
 }

@@ -3,7 +3,7 @@
 //! An event with certain inputs leads to the same steps each time, on words whose places are known, and so does a time at
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
 //! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
-//! a new value leads to, [`ending`] what the end of an instance does, [`chimes`] deadlines one after another, [`lookup`] how instances are found, [`groups`] how
+//! a new value leads to, [`ending`] what the end of an instance does, [`chimes`] deadlines one after another, [`lookup`] how instances are found, [`slots`] how they come and go, [`groups`] how
 //! tallies hear of it, [`program`] the expressions, [`known`] what need not be read again, and [`memory`] lets all that
 //! be run. What is rare or long is a call back into Rust ([`calls`]).
 //!
@@ -29,6 +29,7 @@ mod memory;
 mod places;
 mod program;
 mod reaction;
+mod slots;
 
 pub(super) use memory::Entry;
 use places::Context;

@@ -261,13 +261,10 @@ impl<'e> Scribe<'e, '_> {
                     let same = self.writer.builder.ins().icmp(IntCC::Equal, old, *new);
                     is_same = self.writer.builder.ins().band(is_same, same);
                 }
-                let [tell, done] = [(); 2].map(|()| self.writer.builder.create_block());
-                let fork = self.writer.fork();
-                self.writer.builder.ins().brif(is_same, done, &[], tell, &[]);
-                self.writer.go_on(tell);
-                self.writer.call(calls::tell_readers as *const u8, &[input as u64]);
-                self.writer.builder.ins().jump(done, &[]);
-                self.writer.resume(done, &fork);
+                let is_other = self.writer.builder.ins().bxor_imm(is_same, 1);
+                self.writer.when(is_other, |writer| {
+                    writer.call(calls::tell_readers as *const u8, &[input as u64]);
+                });
             }
             let one = self.writer.number(1);
             self.writer.put(cell.present, one);
@@ -336,17 +333,13 @@ impl<'e> Scribe<'e, '_> {
 
     /// A stream without instances, if something has changed that it reads.
     fn changed_cell(&mut self, stream: usize, lane: &'e Lane) {
-        let [evaluate, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let at = dirty(stream) + offset_of!(Dirty, all);
         let is_due = self.writer.load(I8, self.writer.streams, at);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_due, evaluate, &[], done, &[]);
-        self.writer.go_on(evaluate);
+        let way = self.writer.part(is_due);
         let no = self.writer.byte(0);
         self.writer.store(no, self.writer.streams, at);
         self.evaluate(stream, lane, None);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
         self.tell_again(stream, lane);
     }
 
@@ -380,15 +373,11 @@ impl<'e> Scribe<'e, '_> {
     /// Marks who is pending, if there is somebody.
     fn mark_pending(&mut self, stream: usize, lane: &Lane, number: Value) {
         let Home::Slot { state, .. } = lane.home else { return };
-        let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(number, mark, &[], done, &[]);
-        self.writer.go_on(mark);
+        let way = self.writer.part(number);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
         let instance = self.writer.instance(lane.family, slot);
         self.mark_slot(Reader::Stream(stream), state, instance);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
     }
 
     /// Not 0 if instances of a stream are marked in memory.
@@ -453,15 +442,11 @@ impl<'e> Scribe<'e, '_> {
         if !lane.repeats {
             return;
         }
-        let [tell, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let at = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
         let holders = self.writer.load(I64, self.writer.streams, at);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(holders, tell, &[], done, &[]);
-        self.writer.go_on(tell);
-        self.writer.call(calls::tell_again as *const u8, &[stream as u64]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.when(holders, |writer| {
+            writer.call(calls::tell_again as *const u8, &[stream as u64]);
+        });
     }
 
     /// The instances whose clock says so, one after another.
