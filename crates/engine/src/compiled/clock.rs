@@ -39,17 +39,17 @@ fn tick_after(time: u64, period: u64, guess: u64) -> u64 {
 }
 
 impl Evaluator {
-    /// Up to when nothing but clocks of instances can be due after a time, as far as that is easily told.
-    pub(super) fn chimes_only_until(&mut self, done: u64) -> u64 {
+    /// The first time after another at which more than clocks of instances can be due, if that is easily told.
+    pub(super) fn next_tick(&mut self, done: u64) -> Option<u64> {
         if !self.counters.is_empty() || !self.local_closes.is_empty() {
-            return done;
+            return None;
         }
-        let mut until = u64::MAX;
+        let mut next = u64::MAX;
         for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
             *tick = tick_after(done, *period, *tick);
-            until = until.min(*tick - 1);
+            next = next.min(*tick);
         }
-        until
+        Some(next)
     }
 
     /// When the first clock of an instance strikes, if that is up to a time.

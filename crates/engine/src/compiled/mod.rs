@@ -181,11 +181,17 @@ impl CompiledEngine {
         if self.evaluator.quiet_until <= until {
             let mut done = self.timeline.since_start(self.timeline.evaluated);
             loop {
-                let alone = self.evaluator.chimes_only_until(done).min(until);
+                let tick = self.evaluator.next_tick(done);
+                let alone = tick.map_or(done, |tick| until.min(tick - 1));
                 while let Some(next) = self.evaluator.next_chime(alone) {
                     let result = self.evaluator.chime(next, alone);
                     done = self.evaluator.state.now;
                     self.end_deadline(result, done, event, out)?;
+                }
+                if let Some(tick) = tick.filter(|tick| *tick > until) {
+                    let chime = self.evaluator.next_chime(u64::MAX);
+                    self.evaluator.quiet_until = chime.map_or(tick, |chime| chime.min(tick));
+                    break;
                 }
                 let Some(next) = self.evaluator.next_due(done, until) else { break };
                 let result = self.evaluator.deadline(next);
