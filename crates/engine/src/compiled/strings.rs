@@ -177,4 +177,24 @@ mod tests {
         assert_eq!(strings.intern(b"X"), 1);
         assert_eq!((strings.intern(b"M"), strings.intern(b"F")), (3, 0));
     }
+
+    /// Texts of few letters and of all lengths around a word, also with zeros in them, and forgotten in between.
+    #[test]
+    fn a_text_has_the_same_number_wherever_it_lies() {
+        let (mut strings, mut random) = (Strings::default(), 1_u64);
+        for round in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let texts: Vec<u8> = (0..24).map(|bit| b"\0F"[(random >> (30 + bit)) as usize % 2]).collect();
+            let length = (random >> 56) as usize % 10;
+            let from = ((random >> 59) as usize).min(texts.len() - length);
+            let text = &texts[from..from + length];
+            let found = strings.intern_from(&texts, from, from + length);
+            assert_eq!(strings.bytes(found), text);
+            assert_eq!(strings.intern(text), found);
+            if round % 1000 == 999 {
+                let used: Vec<bool> = (0..strings.numbers()).map(|number| number % 2 == 0).collect();
+                strings.retain(&used);
+            }
+        }
+    }
 }

@@ -525,6 +525,39 @@ fn whole(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
 mod tests {
     use super::*;
 
+    /// A group that empties keeps its place, and gives it away only if it is still empty.
+    #[test]
+    fn empty_groups_are_anybodys() {
+        let measures = [Measure::Count, Measure::Sum(Leaf::UInt)];
+        let mut tally = Tally::new(1, &measures, 0);
+        let change = |tally: &mut Tally, key: u64, old: Option<&[u64]>, new: Option<&[u64]>| {
+            let group = tally.group(&[key], &measures);
+            tally.change(group, 0, old, new, &measures);
+            tally.tidy(group);
+            group
+        };
+        let sum = |tally: &Tally, key: u64| {
+            let said = tally.value(tally.find(&[key]), 1, measures[1]).unwrap();
+            said.map(|sum| sum.to_f64())
+        };
+        let first = change(&mut tally, 7, None, Some(&[5]));
+        change(&mut tally, 7, Some(&[5]), None);
+        assert_eq!((tally.find(&[7]), sum(&tally, 7)), (Some(first), Some(0.0)));
+        // Somebody comes back: another key must go elsewhere.
+        change(&mut tally, 7, None, Some(&[3]));
+        let second = change(&mut tally, 8, None, Some(&[2]));
+        assert_ne!(first, second);
+        assert_eq!((sum(&tally, 7), sum(&tally, 8)), (Some(3.0), Some(2.0)));
+        // Nobody does: it gets the place, and nothing of what was there.
+        change(&mut tally, 7, Some(&[3]), None);
+        assert_eq!(change(&mut tally, 9, None, Some(&[1])), first);
+        assert_eq!((tally.find(&[7]), sum(&tally, 9)), (None, Some(1.0)));
+        change(&mut tally, 9, Some(&[1]), None);
+        tally.forget_empty();
+        assert_eq!(tally.keys().collect::<Vec<_>>(), [&[8]]);
+        assert_eq!(change(&mut tally, 10, None, Some(&[4])), first);
+    }
+
     /// Changes instances at random and holds every measure against a computation from scratch.
     #[test]
     fn measures_are_those_of_the_values_there_are() {

@@ -39,6 +39,14 @@ pub(super) struct Map {
     end: usize,
 }
 
+/// How many bytes it needs for that: of an input, a family, a table, a tally, who is due, and a clock.
+const INPUT: usize = size_of::<usize>();
+const FAMILY: usize = size_of::<[usize; 3]>();
+const TABLE: usize = size_of::<[usize; 4]>();
+const TALLY: usize = size_of::<[usize; 3]>();
+const STRUCK: usize = size_of::<[usize; 2]>();
+const CLOCK: usize = size_of::<[usize; 3]>();
+
 /// What it says of a family: where its slots are, ...
 pub(super) const SLOTS: usize = 0;
 /// ... the numbers of those that somebody tried to spawn again, ...
@@ -55,44 +63,43 @@ pub(super) const PLACES: usize = 16;
 
 impl Map {
     pub(super) fn new(plan: &Plan) -> Map {
-        let tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
-        let word = size_of::<usize>();
+        let number_of_tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
         let inputs = size_of::<Context>();
-        let slots = inputs + word * plan.inputs.len();
-        let tables_at = slots + 3 * word * plan.families.len();
-        let groups = tables_at + 4 * word * tables;
-        let struck = groups + 3 * word * plan.tallies.len();
-        let clocks = struck + 2 * word * plan.chimes.len();
-        let end = clocks + 3 * word * plan.chimes.len();
-        Map { inputs, slots, tables: tables_at, groups, struck, clocks, end }
+        let slots = inputs + INPUT * plan.inputs.len();
+        let tables = slots + FAMILY * plan.families.len();
+        let groups = tables + TABLE * number_of_tables;
+        let struck = groups + TALLY * plan.tallies.len();
+        let clocks = struck + STRUCK * plan.chimes.len();
+        let end = clocks + CLOCK * plan.chimes.len();
+        Map { inputs, slots, tables, groups, struck, clocks, end }
     }
 
     /// Where the words of an input are.
     pub(super) fn input(&self, input: usize) -> usize {
-        self.inputs + 8 * input
+        self.inputs + INPUT * input
     }
 
     pub(super) fn family(&self, family: usize) -> usize {
-        self.slots + 24 * family
+        self.slots + FAMILY * family
     }
 
     /// The [layout](Table::layout) of a table, which are counted family by family.
     pub(super) fn table(&self, table: usize) -> usize {
-        self.tables + 32 * table
+        self.tables + TABLE * table
     }
 
     pub(super) fn tally(&self, tally: usize) -> usize {
-        self.groups + 24 * tally
+        self.groups + TALLY * tally
     }
 
     /// The slots of the instances that are due, and how many there are.
     pub(super) fn struck(&self, chime: usize) -> usize {
-        self.struck + 16 * chime
+        self.struck + STRUCK * chime
     }
 
     /// The [layout](LocalClock::layout) of a chime's clock.
     pub(super) fn clock(&self, chime: usize) -> usize {
-        self.clocks + 24 * chime
+        self.clocks + CLOCK * chime
     }
 }
 

@@ -128,11 +128,8 @@ impl Evaluator {
             // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
-            if unsafe { entry(context) } != 0
-                && let Some(failed) = self.failed.take()
-            {
-                return Err(failed);
-            }
+            let failed = unsafe { entry(context) };
+            self.outcome(failed)?;
             *row += 1;
             if !self.is_quiet() {
                 break;
@@ -159,10 +156,7 @@ impl Evaluator {
             (*context).budget = budget;
             entry(context)
         };
-        match self.failed.take() {
-            Some(reason) if failed != 0 => Err(reason),
-            _ => Ok(()),
-        }
+        self.outcome(failed)
     }
 
     /// Does what is due at this time.
@@ -171,10 +165,13 @@ impl Evaluator {
         self.find_struck_places();
         // SAFETY: as for a row; lists of who is due do not change meanwhile.
         let failed = unsafe { entry(context) };
-        match self.failed.take() {
-            Some(reason) if failed != 0 => Err(reason),
-            _ => Ok(()),
-        }
+        self.outcome(failed)
+    }
+
+    /// Why machine code failed, if it did.
+    #[inline(always)]
+    fn outcome(&mut self, failed: u64) -> Result<(), Box<Failed>> {
+        if failed == 0 { Ok(()) } else { self.failed.take().map_or(Ok(()), Err) }
     }
 }
 

@@ -79,13 +79,9 @@ impl Scribe<'_, '_> {
         [done, otherwise]: [Block; 2],
     ) {
         let plan = &self.evaluator.plan.families[family];
-        let (places, number) = match plan.indexes.as_slice() {
-            [] => ((0..plan.param_width).collect(), 0),
-            [places] => (places.clone(), 1),
-            _ => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
+        let Some((places, number)) = self.evaluator.only_entry(family) else {
+            self.writer.builder.ins().jump(otherwise, &[]);
+            return;
         };
         let [one, none, create, fresh, used, made] = [(); 6].map(|()| self.writer.builder.create_block());
         let found = self.writer.builder.append_block_param(one, I64);
@@ -197,17 +193,9 @@ impl Scribe<'_, '_> {
     /// What [`Instances::close`](super::super::instances::Instances::close) does, where there is one entry in one table.
     fn leave_here(&mut self, family: usize, instance: Instance, [done, otherwise]: [Block; 2]) {
         let plan = &self.evaluator.plan.families[family];
-        let (places, number) = match plan.indexes.as_slice() {
-            _ if plan.param_width == 0 => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
-            [] => ((0..plan.param_width).collect(), 0),
-            [places] => (places.clone(), 1),
-            _ => {
-                self.writer.builder.ins().jump(otherwise, &[]);
-                return;
-            }
+        let Some((places, number)) = self.evaluator.only_entry(family) else {
+            self.writer.builder.ins().jump(otherwise, &[]);
+            return;
         };
         let map = self.writer.map;
         let census = self.writer.place_at(map.family(family) + CENSUS);
@@ -329,6 +317,18 @@ impl Scribe<'_, '_> {
 }
 
 impl Evaluator {
+    /// If an instance of a family has one entry in one table, most often: the places of the parameters that lead to it,
+    /// and which table of the family that is.
+    fn only_entry(&self, family: usize) -> Option<(Vec<usize>, usize)> {
+        let plan = &self.plan.families[family];
+        match plan.indexes.as_slice() {
+            _ if plan.param_width == 0 => None,
+            [] => Some(((0..plan.param_width).collect(), 0)),
+            [places] => Some((places.clone(), 1)),
+            _ => None,
+        }
+    }
+
     /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
     /// events look for.
     fn is_met_again(&self, family: usize) -> bool {
