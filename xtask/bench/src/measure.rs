@@ -41,7 +41,7 @@ impl Run {
 pub type Build<'a> = dyn Fn(&Workload, Time) -> anyhow::Result<Box<dyn Monitor>> + 'a;
 
 /// Runs a monitor on so many trials, for at most `limit` if there is one. Only the time in which
-/// it judges is taken: not that of building it, of generating events, of adding up what it said.
+/// it judges is taken: not that of building it, of generating events, of asking what it has said.
 pub fn run(
     workload: &Workload,
     build: &Build<'_>,
