@@ -123,8 +123,11 @@ fn is_periodic(output: &OutputStream) -> bool {
     matches!(output.eval.eval_pacing, PacingType::GlobalPeriodic(_) | PacingType::LocalPeriodic(_))
 }
 
-/// Whether a sum may overflow at another time: the interpreter sums what is in a window as it comes, the
-/// compiled engine what is in one with a local clock when it is read.
+/// Whether a sum may overflow at another time: the interpreter sums what is in a window, and what instances
+/// have, as it comes, the compiled engine what is in a window with a local clock, and what instances have, when it is
+/// read.
 pub(super) fn may_overflow_later(spec: &Specification) -> bool {
-    spec.mir().sliding_windows.iter().any(|window| matches!(window.pacing, PacingType::LocalPeriodic(_)))
+    let mir = spec.mir();
+    mir.sliding_windows.iter().any(|window| matches!(window.pacing, PacingType::LocalPeriodic(_)))
+        || mir.instance_aggregations.iter().any(|aggregation| aggregation.aggr == InstanceOperation::Sum)
 }

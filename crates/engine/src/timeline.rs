@@ -29,11 +29,10 @@ impl Timeline {
         Ok(before)
     }
 
-    /// Whether a row with a time is not too late, and comes before what is due at some time since the start of the clock.
+    /// Whether a row with a time is not too late, and comes after the start of the clock.
     #[inline(always)]
-    pub(crate) fn is_next(&self, time: i64, due: u64) -> bool {
-        let since_start = time.wrapping_sub(self.start.0).cast_unsigned();
-        time > self.start.0 && time > self.evaluated.0 && since_start <= due
+    pub(crate) fn is_in_order(&self, time: i64) -> bool {
+        time > self.start.0 && time > self.evaluated.0
     }
 
     /// Everything up to and at a time has been evaluated.

@@ -8,7 +8,7 @@ use super::native::Reaction;
 use super::plan::{Chime, Pacing, Task};
 use super::state::State;
 
-/// So many deadlines of instances are done at once, before somebody looks up, ...
+/// So many deadlines and ticks are done at once, before somebody looks up, ...
 const MANY: u64 = 1024;
 /// ... or looks ahead.
 const AT_ONCE: u64 = 4;
@@ -39,25 +39,37 @@ fn tick_after(time: u64, period: u64, guess: u64) -> u64 {
 }
 
 impl Evaluator {
-    /// The first time after another at which more than clocks of instances can be due, if that is easily told.
-    pub(super) fn next_tick(&mut self, done: u64) -> Option<u64> {
-        if !self.counters.is_empty() || !self.local_closes.is_empty() {
-            return None;
+    /// Evaluates what is due next, after `done` and up to `until`: the first time at which something must be told, if
+    /// machine code can do what is due before it. Whether there was something.
+    #[inline]
+    pub(super) fn go_on(&mut self, done: u64, until: u64) -> Result<bool, Box<Failed>> {
+        if let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) {
+            let before = self.state.instant;
+            self.run_clockwork(clockwork, done, until)?;
+            if self.state.instant > before || self.quiet_until > until {
+                return Ok(self.state.instant > before);
+            }
         }
-        let mut next = u64::MAX;
-        for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
-            *tick = tick_after(done, *period, *tick);
-            next = next.min(*tick);
+        match self.next_due(done, until) {
+            Some(next) => self.deadline(next).map(|()| true),
+            None => Ok(false),
         }
-        Some(next)
     }
 
-    /// When the first clock of an instance strikes, if that is up to a time.
+    /// Sets the clocks that start with the monitor to a time. How many deadlines and ticks are done at once from then on.
     #[inline]
-    pub(super) fn next_chime(&self, until: u64) -> Option<u64> {
+    pub(super) fn wind(&mut self, done: u64) -> u64 {
+        for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
+            *tick = tick_after(done, *period, *tick);
+        }
+        if self.look_ahead() { AT_ONCE } else { MANY }
+    }
+
+    /// When the first clock of an instance strikes.
+    #[inline]
+    fn next_chime(&self) -> Option<u64> {
         let first = |clock: &LocalClock| clock.first().map_or(u64::MAX, |due| due.at);
-        let next = self.state.chimes.iter().map(first).min()?;
-        (next <= until && next < u64::MAX).then_some(next)
+        self.state.chimes.iter().map(first).min().filter(|next| *next < u64::MAX)
     }
 
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
@@ -66,7 +78,7 @@ impl Evaluator {
         let (mut next, mut later) = (u64::MAX, u64::MAX);
         let mut sooner =
             |time: u64| if time <= until { next = next.min(time) } else { later = later.min(time) };
-        self.next_chime(u64::MAX).into_iter().for_each(&mut sooner);
+        self.next_chime().into_iter().for_each(&mut sooner);
         for index in &self.counters {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
             let family = &self.state.families[plan.family];
@@ -123,23 +135,6 @@ impl Evaluator {
         self.find_struck(time);
         self.strike()?;
         self.close_what_is_due(time)
-    }
-
-    /// The same for a time at which nothing but [clocks of instances](Self::next_chime) strikes, and as long as there is
-    /// nothing to tell, for those after it up to another one. The last of them is now.
-    pub(super) fn chime(&mut self, time: u64, until: u64) -> Result<(), Box<Failed>> {
-        if let Some(reaction) = &self.chiming {
-            let (entry, before) = (reaction.entry(), self.state.instant);
-            let looks_ahead = self.look_ahead();
-            self.strike_on(entry, until, if looks_ahead { AT_ONCE } else { MANY })?;
-            if self.state.instant > before {
-                return Ok(());
-            }
-        }
-        self.start_instant(time);
-        self.hour.clear();
-        self.find_struck(time);
-        self.strike()
     }
 
     /// Has what instances need that are due soon fetched from memory: first their slots, and once these are there, what
@@ -242,23 +237,47 @@ impl Evaluator {
 
     /// Writes machine code for the hours that are sure to come: each clock by itself, and each instance by itself.
     pub(super) fn prepare_hours(&mut self) {
-        let clocks = (0..self.plan.clocks.len()).map(|number| vec![Stroke::Clock(number)]);
+        let clocks: Vec<Stroke> = (0..self.plan.clocks.len()).map(Stroke::Clock).collect();
         let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
-        if !chimes.is_empty() {
-            self.chiming = Reaction::of_chimes(self, &self.steps_at(&chimes));
+        if clocks.is_empty() && chimes.is_empty() {
+            return;
         }
-        let chimes = (!chimes.is_empty() && self.chiming.is_none()).then_some(chimes);
-        for hour in clocks.chain(chimes).collect::<Vec<_>>() {
+        // Counters and closes of instances have times of their own.
+        if self.counters.is_empty() && self.local_closes.is_empty() {
+            let at_ticks = clocks.iter().map(|clock| self.steps_at(&[*clock])).collect();
+            self.clockwork = Reaction::of_clocks(self, self.steps_at(&chimes), at_ticks);
+        }
+        let is_left = |stroke: &Stroke| match stroke {
+            _ if self.clockwork.is_none() => true,
+            Stroke::Clock(clock) => !self.rests_simply(*clock),
+            Stroke::Chime(_) => false,
+        };
+        let mut hours: Vec<Vec<Stroke>> =
+            clocks.into_iter().map(|clock| vec![clock]).chain([chimes]).collect();
+        hours.retain(|hour| hour.first().is_some_and(is_left));
+        for hour in hours {
             self.hour = hour;
             let number = self.find_hour();
             self.hours[number].reaction = Reaction::new(self, 0, &self.hours[number].steps);
         }
     }
 
+    /// Whether it is easily told that a tick of a clock would change nothing and tell nothing.
+    pub(super) fn rests_simply(&self, clock: usize) -> bool {
+        self.plan.clocks[clock].1.iter().all(|task| match *task {
+            Task::Spawn(_) => false,
+            Task::Evaluate(stream) => self.rests[stream],
+            Task::Close(family) => {
+                let plan = &self.plan.families[family];
+                plan.is_parameterised && plan.close.as_ref().is_some_and(|close| close.remembers)
+            }
+        })
+    }
+
     /// Machine code was written for who was told before.
     pub(super) fn forget_hours(&mut self) {
         self.hours.clear();
-        self.chiming = None;
+        self.clockwork = None;
     }
 
     /// Closes that have a clock for each instance come last.

@@ -363,6 +363,38 @@ impl Program {
         found.map_or("", |(_, text)| text.as_str())
     }
 
+    /// If all it does is to add what a tally says to the latest value of its own stream: which tally that is. While the
+    /// tally says 0, the value stays as it is.
+    pub(super) fn grows_by(&self, stream: usize) -> Option<u32> {
+        let (tally, said, own, last, sum) = match self.ops.as_slice() {
+            [
+                Op::PastOfOwn { stream: of, back: 1, to: own },
+                last,
+                Op::Tally { tally, to, .. },
+                sum,
+                Op::Yield,
+            ]
+            | [
+                Op::Tally { tally, to, .. },
+                Op::PastOfOwn { stream: of, back: 1, to: own },
+                last,
+                sum,
+                Op::Yield,
+            ] if *of as usize == stream => (*tally, *to + 1, *own, last, sum),
+            _ => return None,
+        };
+        let (
+            Op::Or { flag, a, to: last, .. },
+            Op::AddU { a: one, b: other, .. } | Op::AddI { a: one, b: other, .. },
+        ) = (last, sum)
+        else {
+            return None;
+        };
+        let is_last = (*flag, *a) == (own, own + 1);
+        let adds_both = [(*last, said), (said, *last)].contains(&(*one, *other));
+        (is_last && adds_both).then_some(tally)
+    }
+
     /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
     pub(super) fn only_looks(&self) -> bool {
         let looks = |op: &Op| {

@@ -80,7 +80,10 @@ impl Evaluator {
         if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
             self.valued.push(index);
             state.valued.clear();
-            state.valued.extend(state.holders.slots());
+            match self.plan.streams[index].cell {
+                Some(_) => state.valued.push(WHOLE),
+                None => state.valued.extend(state.holders.slots()),
+            }
         }
     }
 

@@ -89,8 +89,8 @@ pub(super) struct Evaluator {
     pub(super) hours: Vec<HourKind>,
     /// ... which it was last, ...
     pub(super) this_hour: usize,
-    /// ... machine code for deadlines of instances one after another, ...
-    pub(super) chiming: Option<Reaction>,
+    /// ... machine code for deadlines of instances and ticks one after another, ...
+    pub(super) clockwork: Option<Reaction>,
     /// ... and for each chime the instances that are due.
     pub(super) struck: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
@@ -121,6 +121,17 @@ pub(super) struct EventKind {
     count: u32,
     /// The same steps as machine code.
     pub(super) reaction: Option<Reaction>,
+}
+
+/// Why machine code has come to a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// A row failed, or something must be told of it.
+    Row,
+    /// The same of what is due before a row.
+    Deadline,
+    /// What comes next is left to others.
+    Left,
 }
 
 /// Something that is done at an instant, and to which instances.
@@ -168,7 +179,7 @@ impl Evaluator {
             hour: Vec::new(),
             hours: Vec::new(),
             this_hour: 0,
-            chiming: None,
+            clockwork: None,
             struck: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
@@ -459,9 +470,19 @@ impl Evaluator {
 
     /// Ends the instances that close, once the instant has been told of.
     pub(super) fn end_instant(&mut self) -> Result<(), Box<Failed>> {
-        for index in self.valued.drain(..) {
+        while let Some(index) = self.valued.pop() {
             self.state.streams[index].valued.clear();
         }
+        if !self.moved.is_empty() {
+            self.end_moved()?;
+        }
+        while let Some(fresh) = self.fresh.pop() {
+            self.state.frame[fresh as usize] = 0;
+        }
+        Ok(())
+    }
+
+    fn end_moved(&mut self) -> Result<(), Box<Failed>> {
         let mut moved = std::mem::take(&mut self.moved);
         // Who reads others is gone before they are, most often, and need not look again.
         for index in moved.drain(..).rev() {
@@ -475,9 +496,6 @@ impl Evaluator {
             state.spawned.clear();
         }
         self.moved = moved;
-        for fresh in self.fresh.drain(..) {
-            self.state.frame[fresh as usize] = 0;
-        }
         Ok(())
     }
 }

@@ -112,6 +112,16 @@ impl Lane {
         })
     }
 
+    /// Whether a new value of an instance may let others of the same stream look again.
+    pub(super) fn marks_others_of(&self, stream: usize) -> bool {
+        let of_tallies = self.tallies.iter().flat_map(|feed| feed.watchers.iter().flatten());
+        self.watchers.iter().chain(of_tallies).any(|watch| match watch {
+            Watch::Slot { .. } => false,
+            Watch::All(reader) | Watch::Instance { stream: reader, .. } => *reader == stream,
+            Watch::Other(watcher) => watcher.reader == Reader::Stream(stream),
+        })
+    }
+
     /// An instance ends: its value no longer counts. Whether a tally may have lost a group.
     pub(super) fn end(&self, plan: &Plan, state: &mut State, slot: u32) -> bool {
         let Home::Slot { state: at, value } = self.home else { return false };

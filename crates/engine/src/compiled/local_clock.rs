@@ -19,10 +19,6 @@ pub(super) struct LocalClock {
     /// A power of two, or none at all.
     places: Vec<Due>,
     hands: Hands,
-    /// How many belong to instances that have ended, at most, ...
-    stale: usize,
-    /// ... and how many of them have done so lately.
-    lately: usize,
 }
 
 /// Which place is the first, modulo their number, and how many are taken.
@@ -31,7 +27,14 @@ pub(super) struct LocalClock {
 pub(super) struct Hands {
     pub(super) first: usize,
     pub(super) count: usize,
+    /// How many belong to instances that have ended, at most, ...
+    pub(super) stale: usize,
+    /// ... and how many of them have done so lately.
+    pub(super) lately: usize,
 }
+
+/// So many may have ended before somebody looks.
+pub(super) const FEW: usize = 64;
 
 impl LocalClock {
     /// For machine code, until it grows: where its places are in memory, the number of the last, and where its hands
@@ -112,7 +115,7 @@ impl LocalClock {
         is_live: impl Fn(&Due) -> bool,
         struck: &mut Vec<u32>,
     ) {
-        let Hands { first, count } = self.hands;
+        let Hands { first, count, .. } = self.hands;
         let (mut at, mut end, last) = (first, first + count, self.last());
         while at < first + count {
             let due = self.places[at & last];
@@ -127,26 +130,27 @@ impl LocalClock {
                 struck.push(due.slot);
             }
         }
-        self.hands = Hands { first: at & last, count: end - at };
+        (self.hands.first, self.hands.count) = (at & last, end - at);
     }
 
     /// So many instances have ended. Forgets those that have, once they are many: most often they were due a short time
     /// before and have come to the end of the line.
     pub(super) fn end(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
-        const FEW: usize = 64;
         const NEAR: usize = 2;
         if self.is_empty() {
             return;
         }
-        (self.stale, self.lately) = (self.stale + ended, self.lately + ended);
-        if self.lately > FEW {
-            let near = (NEAR * self.lately).min(self.hands.count);
-            self.forget(near, &is_live);
-            self.lately = 0;
+        self.hands.stale += ended;
+        self.hands.lately += ended;
+        if self.hands.lately <= FEW {
+            return;
         }
-        if self.stale > FEW && self.stale > self.hands.count / 2 {
+        let near = (NEAR * self.hands.lately).min(self.hands.count);
+        self.forget(near, &is_live);
+        self.hands.lately = 0;
+        if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
             self.forget(self.hands.count, &is_live);
-            self.stale = 0;
+            self.hands.stale = 0;
         }
     }
 
@@ -162,7 +166,7 @@ impl LocalClock {
                 kept += 1;
             }
         }
-        self.stale = self.stale.saturating_sub(self.hands.count - kept);
+        self.hands.stale = self.hands.stale.saturating_sub(self.hands.count - kept);
         self.hands.count = kept;
     }
 }

@@ -58,7 +58,7 @@ mod words;
 use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time, Verdicts, WantedColumn};
 
 pub use self::explain::Explanation;
-use self::instant::{Evaluator, Failed};
+use self::instant::{Evaluator, Failed, Stop};
 use self::plan::StreamPlan;
 use crate::Specification;
 use crate::specification::with_deep_stack;
@@ -129,26 +129,39 @@ impl CompiledEngine {
     fn rows(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         let mut row = 0;
         while row < events.len() {
-            let begun = row;
-            self.react(&mut row, events)?;
-            if row == begun {
-                self.run_clock_before(row, events.time(row), out)?;
-                self.react(&mut row, events)?;
+            let (stop, done) = self.evaluator.react(&mut row, &events.times, &mut self.timeline);
+            match stop {
+                Stop::Row => {
+                    done.map_err(|failed| self.bad_row(row, &failed))?;
+                    self.end_row(row - 1, events.time(row - 1), out)?;
+                }
+                Stop::Deadline => self.end_deadline(done, self.evaluator.state.now, Some(row), out)?,
+                Stop::Left if row < events.len() => self.without_machine_code(&mut row, events, out)?,
+                Stop::Left => {}
             }
-            if row == begun {
-                self.evaluator.start_instant(self.timeline.since_start(events.time(row)));
-                self.evaluator.event(row).map_err(|failed| self.bad_row(row, &failed))?;
-                row += 1;
-            }
-            self.end_row(row - 1, events.time(row - 1), out)?;
         }
         Ok(())
     }
 
-    /// Evaluates rows by machine code, as far as that can be.
-    fn react(&mut self, row: &mut usize, events: &EventBatch) -> Result<(), EngineError> {
-        let done = self.evaluator.react(row, &events.times, &mut self.timeline);
-        done.map_err(|failed| self.bad_row(*row, &failed))
+    /// Evaluates what is due before a row, and the row, unless it has machine code.
+    fn without_machine_code(
+        &mut self,
+        row: &mut usize,
+        events: &EventBatch,
+        out: &mut Verdicts,
+    ) -> Result<(), EngineError> {
+        let time = events.time(*row);
+        self.run_clock_before(*row, time, out)?;
+        let evaluator = &mut self.evaluator;
+        let now = self.timeline.since_start(time);
+        let can_react = self.timeline.is_in_order(time.0) && now <= evaluator.quiet_until;
+        if can_react && evaluator.entry(evaluator.arrived.present[*row]).is_some() {
+            return Ok(());
+        }
+        evaluator.start_instant(now);
+        evaluator.event(*row).map_err(|failed| self.bad_row(*row, &failed))?;
+        *row += 1;
+        self.end_row(*row - 1, time, out)
     }
 
     /// Evaluates what is due before a row, and sees to it that the row can be evaluated.
@@ -178,26 +191,14 @@ impl CompiledEngine {
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
     fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
         let until = self.timeline.since_start(time);
-        if self.evaluator.quiet_until <= until {
-            let mut done = self.timeline.since_start(self.timeline.evaluated);
-            loop {
-                let tick = self.evaluator.next_tick(done);
-                let alone = tick.map_or(done, |tick| until.min(tick - 1));
-                while let Some(next) = self.evaluator.next_chime(alone) {
-                    let result = self.evaluator.chime(next, alone);
-                    done = self.evaluator.state.now;
-                    self.end_deadline(result, done, event, out)?;
-                }
-                if let Some(tick) = tick.filter(|tick| *tick > until) {
-                    let chime = self.evaluator.next_chime(u64::MAX);
-                    self.evaluator.quiet_until = chime.map_or(tick, |chime| chime.min(tick));
-                    break;
-                }
-                let Some(next) = self.evaluator.next_due(done, until) else { break };
-                let result = self.evaluator.deadline(next);
-                self.end_deadline(result, next, event, out)?;
-                done = next;
+        let mut done = self.timeline.since_start(self.timeline.evaluated);
+        while self.evaluator.quiet_until <= until {
+            let result = self.evaluator.go_on(done, until);
+            if matches!(result, Ok(false)) {
+                break;
             }
+            done = self.evaluator.state.now;
+            self.end_deadline(result.map(|_| ()), done, event, out)?;
         }
         self.timeline.reach(time);
         Ok(())
@@ -404,7 +405,7 @@ mod tests {
         }
         let mut newer = snapshot.clone();
         newer[8] = 99;
-        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: 6 }));
+        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: snapshot::VERSION }));
         same.restore(&snapshot).unwrap();
         assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
     }

@@ -26,8 +26,10 @@ pub(super) struct Plan {
     pub(super) programs: Vec<Program>,
     pub(super) slow: Vec<Slow>,
     pub(super) activations: Vec<Activation>,
-    /// The frame before the first event: constants are in their places.
+    /// The frame before the first event: constants are in their places, ...
     pub(super) frame: Vec<u64>,
+    /// ... which are these.
+    pub(super) constants: BTreeSet<Slot>,
     pub(super) strings: Strings,
     /// What may be done at an event, in order.
     pub(super) at_event: Vec<Task>,

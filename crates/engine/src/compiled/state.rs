@@ -111,12 +111,18 @@ impl Holders {
     }
 }
 
-/// What must be evaluated again.
+/// What must be evaluated again. To machine code the first three are one word, which is 0 if that is nobody, and
+/// how many slots are listed unless all must be.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[repr(C, align(8))]
 pub(super) struct Dirty {
-    pub(super) all: bool,
-    /// How many slots are listed: the first of them here, where they are at hand, ...
+    /// How many slots are listed, ...
     pub(super) count: u32,
+    pub(super) all: bool,
+    /// Always 0.
+    #[serde(skip)]
+    rest: [u8; 3],
+    /// ... the first of them here, where they are at hand, ...
     pub(super) near: [u32; NEAR],
     /// ... and the others.
     others: Vec<u32>,
@@ -148,17 +154,29 @@ impl Dirty {
             slots.extend(is_marked.then_some(slot));
             return;
         }
+        self.list(instances, member, flag, slots);
+        slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
+    }
+
+    /// Whoever is listed is listed there and no longer here; those that must be evaluated are marked.
+    pub(super) fn list(
+        &mut self,
+        instances: &mut Instances,
+        member: Member,
+        flag: u64,
+        slots: &mut Vec<u32>,
+    ) {
+        slots.clear();
         std::mem::swap(slots, &mut self.others);
         let near = (std::mem::take(&mut self.count) as usize).min(NEAR);
         if std::mem::take(&mut self.all) {
             slots.clear();
             slots.extend(instances.live_slots());
             slots.iter().for_each(|slot| {
-                instances.set(*slot, member, flag, false);
+                instances.set(*slot, member, flag, true);
             });
         } else {
             slots.extend_from_slice(&self.near[..near]);
-            slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
         }
     }
 

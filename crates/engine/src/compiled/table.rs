@@ -128,11 +128,14 @@ impl Table {
         self.entries[place] = entry(half, number);
     }
 
+    /// A small table grows faster, so that few entries are entered again.
     #[cold]
     fn grow(&mut self) {
-        let larger = vec![0; self.entries.len() * 2];
+        const SMALL: usize = 1 << 12;
+        let doublings = if self.entries.len() < SMALL { 2 } else { 1 };
+        let larger = vec![0; self.entries.len() << doublings];
         let entries = std::mem::replace(&mut self.entries, larger);
-        self.shift -= 1;
+        self.shift -= doublings;
         self.fill = Fill::new(self.fill.used, self.entries.len());
         for entry in entries.into_iter().filter(|entry| *entry != 0) {
             self.put(half_of(entry), number_of(entry));

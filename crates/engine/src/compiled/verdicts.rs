@@ -9,7 +9,7 @@ use super::layout::width;
 use super::plan::StreamPlan;
 use super::scalar::decimal;
 use super::show::show;
-use super::state::{FamilyState, State};
+use super::state::{FamilyState, State, WHOLE};
 use super::strings::Strings;
 use crate::value::{json_float, json_text};
 
@@ -20,21 +20,10 @@ impl Evaluator {
         if self.valued.is_empty() && self.moved.is_empty() {
             return Ok(());
         }
-        let Evaluator { plan, state, tells, moved, .. } = self;
-        moved.sort_unstable();
-        moved.dedup();
-        for family in moved.iter() {
-            let FamilyState { instances, spawned, closing, .. } = &mut state.families[*family];
-            if plan.families[*family].is_parameterised {
-                in_order(spawned, instances);
-                in_order(closing, instances);
-                closing.dedup();
-            }
+        if !self.moved.is_empty() {
+            self.list_moved();
         }
-        let streams = &mut self.valued;
-        for family in moved.iter() {
-            streams.extend(plan.families[*family].members.iter().filter(|index| tells[**index]));
-        }
+        let Evaluator { plan, state, tells, valued: streams, .. } = self;
         if !streams.is_sorted_by(|one, next| one < next) {
             streams.sort_unstable();
             streams.dedup();
@@ -44,8 +33,12 @@ impl Evaluator {
             if stream.is_parameterised() {
                 in_order(&mut state.streams[index].valued, &state.families[stream.family].instances);
             }
-            let family = &state.families[stream.family];
             let of_slot = |slot: u32| OfSlot { plan: stream, state, slot };
+            if plan.families[stream.family].spawn.is_none() {
+                write_value(&of_slot(WHOLE), time, index, false, out)?;
+                continue;
+            }
+            let family = &state.families[stream.family];
             let say = |kind: Kind, of: &OfSlot<'_>, out: &mut Verdicts| {
                 let (instance, value, message) = (Some(of as &dyn Instance), None, None);
                 out.say(&Said { time, kind, stream: index, instance, value, message })
@@ -53,15 +46,30 @@ impl Evaluator {
             for slot in &family.spawned {
                 say(Kind::Spawn, &of_slot(*slot), out)?;
             }
-            let spawns = plan.families[stream.family].spawn.is_some();
             for slot in &state.streams[index].valued {
-                write_value(&of_slot(*slot), time, index, spawns, out)?;
+                write_value(&of_slot(*slot), time, index, true, out)?;
             }
             for slot in &family.closing {
                 say(Kind::Close, &of_slot(*slot), out)?;
             }
         }
         Ok(())
+    }
+
+    /// Puts instances that have come and gone in order, and lists the streams that they are of.
+    fn list_moved(&mut self) {
+        let Evaluator { plan, state, tells, moved, valued, .. } = self;
+        moved.sort_unstable();
+        moved.dedup();
+        for family in moved.iter() {
+            let FamilyState { instances, spawned, closing, .. } = &mut state.families[*family];
+            if plan.families[*family].is_parameterised {
+                in_order(spawned, instances);
+                in_order(closing, instances);
+                closing.dedup();
+            }
+            valued.extend(plan.families[*family].members.iter().filter(|index| tells[**index]));
+        }
     }
 }
 

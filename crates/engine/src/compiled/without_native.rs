@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::instant::{Evaluator, Failed, Step};
+use super::instant::{Evaluator, Failed, Step, Stop};
 use crate::timeline::Timeline;
 
 pub(super) const OFTEN: u32 = u32::MAX;
@@ -16,7 +16,7 @@ impl Reaction {
         None
     }
 
-    pub(super) fn of_chimes(_: &Evaluator, _: &[Step]) -> Option<Reaction> {
+    pub(super) fn of_clocks(_: &Evaluator, _: Vec<Step>, _: Vec<Vec<Step>>) -> Option<Reaction> {
         None
     }
 
@@ -41,12 +41,17 @@ impl Evaluator {
     }
 
     /// Never asked for.
-    pub(super) fn strike_on(&mut self, entry: Entry, _: u64, _: u64) -> Result<(), Box<Failed>> {
+    pub(super) fn run_clockwork(&mut self, entry: Entry, _: u64, _: u64) -> Result<(), Box<Failed>> {
         match entry {}
     }
 
     /// Evaluates no row.
-    pub(super) fn react(&mut self, _: &mut usize, _: &[i64], _: &mut Timeline) -> Result<(), Box<Failed>> {
-        Ok(())
+    pub(super) fn react(
+        &mut self,
+        _: &mut usize,
+        _: &[i64],
+        _: &mut Timeline,
+    ) -> (Stop, Result<(), Box<Failed>>) {
+        (Stop::Left, Ok(()))
     }
 }

@@ -1,5 +1,5 @@
-//! One run of the compiled engine, for a tool that counts instructions: `bench-once WORKLOAD TRIALS`. Says how many
-//! events there were.
+//! One run of the compiled engine, or several, for a tool that counts instructions or says where time goes:
+//! `bench-once WORKLOAD TRIALS [TIMES]`. Says how many events a run had.
 
 #![allow(clippy::print_stdout, reason = "talking to another program is what this one is for")]
 
@@ -12,7 +12,11 @@ fn main() -> anyhow::Result<()> {
     let name = arguments.next().context("which workload?")?;
     let trials = arguments.next().context("how many trials?")?.parse()?;
     let workload = Workload::invented(&name)?.with_context(|| format!("no workload `{name}`"))?;
-    let run = run(&workload, &|workload, start| workload.compiled(start), trials, None)?;
-    println!("{}", run.events);
+    let times: u64 = arguments.next().map_or(Ok(1), |times| times.parse())?;
+    let mut events = 0;
+    for _ in 0..times {
+        events = run(&workload, &|workload, start| workload.compiled(start), trials, None)?.events;
+    }
+    println!("{events}");
     Ok(())
 }

@@ -160,6 +160,7 @@ impl Builder<'_> {
         let slot = self.take(words.len());
         if !self.is_full {
             self.plan.frame[slot as usize..].copy_from_slice(words);
+            self.plan.constants.extend((slot..).take(words.len()));
         }
         self.constants.insert(words.to_vec(), slot);
         slot

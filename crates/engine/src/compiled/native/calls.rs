@@ -191,26 +191,26 @@ pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u
     0
 }
 
-/// Lists the instances of a stream that must be evaluated again; how many they are.
+/// Lists the instances of a stream that may have to be evaluated again; those that must are marked. How many they are.
 pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, listed, .. } = unsafe { evaluator(context) };
     let of = &plan.streams[stream as usize];
     let instances = &mut state.families[of.family].instances;
-    state.streams[stream as usize].evaluate.take(instances, of.member, flag::EVALUATE, listed);
+    state.streams[stream as usize].evaluate.list(instances, of.member, flag::EVALUATE, listed);
     // SAFETY: as the module says.
     unsafe { (*context).listed = listed.as_mut_ptr() };
     listed.len() as u64
 }
 
-/// Lists the instances of a family whose close condition must be looked at; how many they are. The list is theirs until
-/// the end of the instant.
+/// The same for the instances of a family whose close condition may have to be looked at. The list is theirs until the
+/// end of the instant.
 pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { state, places, .. } = unsafe { evaluator(context) };
     let FamilyState { instances, close, .. } = &mut state.families[family as usize];
     let slots = &mut places.closing[family as usize];
-    close.take(instances, instances.first_member(), flag::CLOSE, slots);
+    close.list(instances, instances.first_member(), flag::CLOSE, slots);
     // SAFETY: as the module says.
     unsafe { (*context).listed = slots.as_mut_ptr() };
     slots.len() as u64
@@ -244,6 +244,12 @@ pub(super) unsafe extern "sysv64" fn close(context: *mut Context, family: u64, s
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.is_closing(family as usize, slot as u32);
     0
+}
+
+/// Whether there is nothing to tell of this instant, and nothing to end.
+pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut Context) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.is_quiet().into()
 }
 
 /// Starts the clocks of an instance.

@@ -6,19 +6,18 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::super::lane::{Home, Lane};
-use super::super::plan::ClosePlan;
-use super::super::state::Dirty;
+use super::super::local_clock::{FEW, Hands};
+use super::super::plan::{ClosePlan, Reader};
 use super::super::tally::{LISTED, USED};
-use super::evaluation::dirty_family;
+use super::calls;
 use super::groups::is_flat;
 use super::program::{Instance, Run};
 use super::reaction::Scribe;
-use super::{Context, calls};
 
 /// The instances of a family that end with this instant: their slots, and how many there are.
 pub(super) struct Ending {
@@ -39,31 +38,24 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
         let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
         let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let at = dirty_family(family);
-        let families = self.writer.load(I64, self.writer.context, offset_of!(Context, families));
-        let count = self.writer.load(I32, families, at + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, families, at + offset_of!(Dirty, all));
-        let wide = self.writer.builder.ins().uextend(I32, all);
-        let any = self.writer.builder.ins().bor(count, wide);
+        let marked = self.marked(Reader::Family(family));
         let fork = self.writer.fork();
-        self.writer.builder.ins().brif(any, some, &[], done, &[]);
+        self.writer.builder.ins().brif(marked, some, &[], done, &[]);
         self.writer.go_on(some);
-        let number = self.writer.call(calls::list_closing as *const u8, &[family as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        let [list, length, room] = self.list(Reader::Family(family), marked);
         if let Some(ending) = &ending {
-            self.writer.builder.def_var(ending.slots, slots);
+            self.writer.builder.def_var(ending.slots, room);
         }
-        self.each(slots, number, |scribe, slot| {
-            let instance = scribe.writer.instance(family, slot);
+        self.each_marked(Reader::Family(family), [list, length], |scribe, instance| {
             let [yields, ends] = [(); 2].map(|()| scribe.writer.builder.create_block());
             let fork = scribe.writer.fork();
             scribe.close_condition(family, close, instance, [yields, ends]);
             scribe.writer.resume(yields, &fork);
             match &ending {
-                Some(ending) => scribe.add(ending, slot),
+                Some(ending) => scribe.add(ending, instance.slot),
                 None => {
                     let number = scribe.writer.number(family as u64);
-                    scribe.writer.call_with(calls::close as *const u8, &[number, slot]);
+                    scribe.writer.call_with(calls::close as *const u8, &[number, instance.slot]);
                 }
             }
             scribe.writer.builder.ins().jump(ends, &[]);
@@ -87,14 +79,44 @@ impl<'e> Scribe<'e, '_> {
                 }
                 scribe.leave(family, instance);
             });
-            let plan = &self.evaluator.plan.families[family];
-            if !plan.chimes.is_empty() {
-                self.writer.when(count, |writer| {
-                    let number = writer.number(family as u64);
-                    writer.call_with(calls::stop_clocks as *const u8, &[number, count]);
-                });
+            self.stop_clocks(family, count);
+        }
+    }
+
+    /// The clocks of so many instances that have ended stop, as [`LocalClock::end`](super::super::local_clock::LocalClock::end) has it; how they do is for Rust, once
+    /// there are some.
+    fn stop_clocks(&mut self, family: usize, ended: Value) {
+        let mut are_many = None;
+        for chime in &self.evaluator.plan.families[family].chimes {
+            let hands = self.writer.place_at(self.writer.map.clock(*chime) + 16);
+            let lately = self.writer.load(I64, hands, offset_of!(Hands, lately));
+            let lately = self.writer.builder.ins().iadd(lately, ended);
+            let are = self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, lately, FEW as i64);
+            are_many = Some(match are_many {
+                Some(others) => self.writer.builder.ins().bor(are, others),
+                None => are,
+            });
+        }
+        let Some(are_many) = are_many else { return };
+        let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(many);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(are_many, many, &[], few, &[]);
+        self.writer.resume(many, &fork);
+        let number = self.writer.number(family as u64);
+        self.writer.call_with(calls::stop_clocks as *const u8, &[number, ended]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(few, &fork);
+        for chime in &self.evaluator.plan.families[family].chimes {
+            let hands = self.writer.place_at(self.writer.map.clock(*chime) + 16);
+            for at in [offset_of!(Hands, stale), offset_of!(Hands, lately)] {
+                let before = self.writer.load(I64, hands, at);
+                let now = self.writer.builder.ins().iadd(before, ended);
+                self.writer.store(now, hands, at);
             }
         }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
     }
 
     /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
@@ -119,7 +141,7 @@ impl<'e> Scribe<'e, '_> {
         Ending { family, slots, count }
     }
 
-    /// Lists a slot among those that end, in the place of one that has been looked at.
+    /// Lists a slot among those that end.
     fn add(&mut self, ending: &Ending, slot: Value) {
         let [slots, count] =
             [ending.slots, ending.count].map(|variable| self.writer.builder.use_var(variable));
@@ -176,7 +198,8 @@ impl<'e> Scribe<'e, '_> {
         [yields, ends]: [cranelift_codegen::ir::Block; 2],
     ) {
         let (plan, stream) = (&self.evaluator.plan, self.evaluator.first_member(family));
-        self.load_parameters(plan.streams[stream].own, plan.families[family].param_width, instance);
+        let width = plan.families[family].param_width;
+        self.writer.know_parameters(plan.streams[stream].own, width, instance.words);
         self.writer.program(Run { stream, program: close.program, instance: Some(instance) }, yields, ends);
     }
 }

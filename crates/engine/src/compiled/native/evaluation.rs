@@ -3,25 +3,26 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::code::Slot;
 use super::super::instances::{PARAMS, flag};
 use super::super::lane::{Feed, Home, Lane, Watch};
 use super::super::plan::{Reader, Route, Watcher, Who};
-use super::super::state::{Dirty, FamilyState, NEAR, StreamState};
+use super::super::state::{Dirty, StreamState};
+use super::calls;
 use super::groups::{Change, Changed};
 use super::lookup::Outcome;
+use super::marks::{dirty, of};
 use super::program::{Instance, Run};
 use super::reaction::Scribe;
-use super::{Context, calls};
 
 impl<'e> Scribe<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
     pub(super) fn evaluate(&mut self, stream: usize, lane: &'e Lane, instance: Option<Instance>) {
         if let Some(instance) = instance {
-            self.load_parameters(lane.own, lane.params, instance);
+            self.writer.know_parameters(lane.own, lane.params, instance.words);
         }
         let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let fork = self.writer.fork();
@@ -50,14 +51,6 @@ impl<'e> Scribe<'e, '_> {
         }
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
-    }
-
-    /// Puts the parameters of an instance to their place in the frame.
-    pub(super) fn load_parameters(&mut self, own: Slot, width: usize, instance: Instance) {
-        for at in 0..width {
-            let word = self.writer.load(I64, instance.words, 8 * (PARAMS + at));
-            self.writer.put(own + at as Slot, word);
-        }
     }
 
     /// A stream without instances has a value.
@@ -259,7 +252,8 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
-    fn mark_readers(&mut self, tally: usize, Changed { is_other, group }: Changed, watchers: &'e [Watch]) {
+    fn mark_readers(&mut self, tally: usize, changed: Changed, watchers: &'e [Watch]) {
+        let Changed { is_other, is_nothing, group } = changed;
         if let Some(is_other) = is_other
             && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
         {
@@ -278,7 +272,7 @@ impl<'e> Scribe<'e, '_> {
         for watch in watchers {
             match watch {
                 Watch::All(_) => self.mark(tally, watch, None),
-                Watch::Instance { kept: Some(_), .. } => self.mark_reader(tally, group, watch),
+                Watch::Instance { kept: Some(_), .. } => self.mark_reader(tally, group, watch, is_nothing),
                 watch => {
                     let watch = self.writer.number(&raw const *watch as u64);
                     let arguments = [watch, self.writer.number(tally as u64), group];
@@ -298,9 +292,11 @@ impl<'e> Scribe<'e, '_> {
         self.writer.store(now, self.writer.streams, at);
     }
 
-    /// The instance that reads a group must look again. Its slot is kept with the group, or else found.
-    fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch) {
+    /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
+    /// [adds](super::super::code::Program::grows_by) what the group says, and that is nothing, it need not.
+    fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
         let Watch::Instance { stream, family, at, kept: Some(kept), .. } = watch else { return };
+        let tally_number = tally;
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
         let next = self.writer.builder.append_block_param(known, I64);
@@ -315,91 +311,25 @@ impl<'e> Scribe<'e, '_> {
         self.writer.resume(known, &fork);
         let slot = self.writer.builder.ins().iadd_imm(next, -1);
         let instance = self.writer.instance(*family, slot);
+        if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
+            let [rests, marks] = [(); 2].map(|()| self.writer.builder.create_block());
+            let fork = self.writer.fork();
+            self.writer.builder.ins().brif(is_nothing, rests, &[], marks, &[]);
+            self.writer.resume(rests, &fork);
+            self.unmark(*stream, instance);
+            self.writer.builder.ins().jump(done, &[]);
+            self.writer.resume(marks, &fork);
+        }
         self.mark_slot(Reader::Stream(*stream), *at, instance);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }
 
-    /// The instance of a stream or family in a slot must look again; its flags are at a place there.
-    pub(super) fn mark_slot(&mut self, reader: Reader, at: usize, instance: Instance) {
-        let pending = match reader {
-            Reader::Stream(stream) => self.pending[stream],
-            Reader::Family(_) => None,
-        };
-        let Some(pending) = pending else { return self.mark_in_memory(reader, at, instance) };
-        let [first, other, another, done] = [(); 4].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(another);
-        let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
-        let before = self.writer.builder.use_var(pending);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(before, other, &[], first, &[]);
-        self.writer.resume(first, &fork);
-        self.writer.builder.def_var(pending, number);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(other, &fork);
-        let is_it = self.writer.builder.ins().icmp(IntCC::Equal, before, number);
-        self.writer.builder.ins().brif(is_it, done, &[], another, &[]);
-        self.writer.resume(another, &fork);
-        self.mark_in_memory(reader, at, instance);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+    /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
+    fn only_grows_by(&self, stream: usize, tally: usize) -> bool {
+        let is_told = self.evaluator.lanes[stream].as_ref().is_none_or(|lane| !lane.looks_at_itself);
+        let plan = &self.evaluator.plan;
+        let program = &plan.programs[plan.streams[stream].eval.program];
+        !is_told && program.grows_by(stream) == Some(tally as u32)
     }
-
-    pub(super) fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
-        let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(other);
-        let (flag, push, number) = match reader {
-            Reader::Stream(stream) => (flag::EVALUATE, calls::mark as *const u8, stream),
-            Reader::Family(family) => (flag::CLOSE, calls::mark_close as *const u8, family),
-        };
-        let fork = self.writer.fork();
-        let flags = self.writer.load(I64, instance.words, 8 * at);
-        let is_marked = self.writer.builder.ins().band_imm(flags, flag.cast_signed());
-        self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
-        self.writer.resume(mark, &fork);
-        let flags = self.writer.builder.ins().bor_imm(flags, flag.cast_signed());
-        self.writer.store(flags, instance.words, 8 * at);
-        let (from, dirty) = match reader {
-            Reader::Stream(stream) => (self.writer.streams, dirty(stream)),
-            Reader::Family(family) => {
-                let families = self.writer.load(I64, self.writer.context, offset_of!(Context, families));
-                (families, dirty_family(family))
-            }
-        };
-        let count = self.writer.load(I32, from, dirty + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, from, dirty + offset_of!(Dirty, all));
-        let not_all = self.writer.builder.ins().icmp_imm(IntCC::Equal, all, 0);
-        let has_room = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, NEAR as i64);
-        let can = self.writer.builder.ins().band(not_all, has_room);
-        self.writer.builder.ins().brif(can, first, &[], other, &[]);
-        self.writer.resume(first, &fork);
-        let more = self.writer.builder.ins().iadd_imm(count, 1);
-        self.writer.store(more, from, dirty + offset_of!(Dirty, count));
-        let place = self.writer.builder.ins().uextend(I64, count);
-        let place = self.writer.builder.ins().ishl_imm(place, 2);
-        let place = self.writer.builder.ins().iadd(from, place);
-        let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
-        self.writer.store(slot, place, dirty + offset_of!(Dirty, near));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(other, &fork);
-        let number = self.writer.number(number as u64);
-        self.writer.call_with(push, &[number, instance.slot]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
-    }
-}
-
-/// Where the state of a stream is.
-pub(super) fn of(stream: usize) -> usize {
-    stream * size_of::<StreamState>()
-}
-
-/// Where it says which instances must be evaluated again.
-pub(super) fn dirty(stream: usize) -> usize {
-    of(stream) + offset_of!(StreamState, evaluate)
-}
-
-/// Where it says which instances of a family may have to close.
-pub(super) fn dirty_family(family: usize) -> usize {
-    family * size_of::<FamilyState>() + offset_of!(FamilyState, close)
 }

@@ -32,6 +32,8 @@ pub(super) struct Change {
 pub(super) struct Changed {
     /// Not 0 if the measure may say something else; always so, if there is none.
     pub(super) is_other: Option<Value>,
+    /// Not 0 if it is 0, as far as that is known.
+    pub(super) is_nothing: Option<Value>,
     /// The words of the group.
     pub(super) group: Value,
 }
@@ -74,25 +76,29 @@ impl<'p> Writer<'p, '_> {
         self.store(members, group, 8 * MEMBERS);
         let mut each = |(index, measure): (usize, &Measure)| {
             let cell = 8 * tally.cell(index);
-            match measure.form() {
+            let left = match measure.form() {
                 Form::True => {
                     let count = self.load(I64, group, cell);
                     let count = self.builder.ins().isub(count, old);
                     self.store(count, group, cell);
+                    None
                 }
                 Form::Whole { is_signed } => {
                     let zero = self.number(0);
-                    self.add(group, cell, zero, old, is_signed);
+                    let [low, high] = self.add(group, cell, zero, old, is_signed);
+                    matches!(measure, Measure::Sum(_)).then(|| self.builder.ins().bor(low, high))
                 }
-                Form::Members | Form::Winner(_) | Form::Beside => {}
-            }
+                Form::Members => Some(members),
+                Form::Winner(_) | Form::Beside => None,
+            };
+            let is_nothing = left.map(|left| self.builder.ins().icmp_imm(IntCC::Equal, left, 0));
             let is_guess = self.is_guess(measure);
             let is_other = is_guess.then(|| {
                 let is_last = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
                 let is_less = self.builder.ins().icmp_imm(IntCC::NotEqual, old, 0);
                 self.builder.ins().bor(is_last, is_less)
             });
-            Changed { is_other, group }
+            Changed { is_other, is_nothing, group }
         };
         (measures.iter().enumerate().map(&mut each).collect(), members)
     }
@@ -142,6 +148,7 @@ impl<'p> Writer<'p, '_> {
     fn each_bit(&mut self, bits: Value, group: Value, measures: usize) -> Vec<Changed> {
         let bit = |index: usize| Changed {
             is_other: Some(self.builder.ins().band_imm(bits, 1_i64 << index)),
+            is_nothing: None,
             group,
         };
         (0..measures).map(bit).collect()
@@ -329,13 +336,13 @@ impl<'p> Writer<'p, '_> {
                 }
                 Form::Members | Form::Winner(_) | Form::Beside => Some(is_new),
             };
-            Changed { is_other, group }
+            Changed { is_other, is_nothing: None, group }
         };
         measures.iter().enumerate().map(&mut each).collect()
     }
 
-    /// Adds a word to a sum of two, and takes another away.
-    fn add(&mut self, group: Value, cell: usize, new: Value, old: Value, is_signed: bool) {
+    /// Adds a word to a sum of two, and takes another away; what is left.
+    fn add(&mut self, group: Value, cell: usize, new: Value, old: Value, is_signed: bool) -> [Value; 2] {
         let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
         let sum = self.builder.ins().iadd(low, new);
         let carry = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, low);
@@ -352,6 +359,7 @@ impl<'p> Writer<'p, '_> {
         }
         self.store(rest, group, cell);
         self.store(high, group, cell + 8);
+        [rest, high]
     }
 
     /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is

@@ -46,6 +46,7 @@ impl Writer<'_, '_> {
             Route::Index(index) => plan.indexes[index].len(),
             // An index may stand for the table.
             Route::Lookup if !plan.indexes.is_empty() => {
+                self.rust_reads(key, plan.param_width);
                 let slot = self.call(calls::find as *const u8, &[family as u64, key.into()]);
                 let is_none = self.builder.ins().icmp_imm(IntCC::Equal, slot, calls::NONE.cast_signed());
                 self.builder.ins().brif(is_none, to.none, &[], to.one, &[slot.into()]);

@@ -2,10 +2,11 @@
 //!
 //! An event with certain inputs leads to the same steps each time, on words whose places are known, and so does a time at
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
-//! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what
-//! a new value leads to, [`ending`] what the end of an instance does, [`chimes`] deadlines one after another, [`lookup`] how instances are found, [`slots`] how they come and go, [`groups`] how
-//! tallies hear of it, [`program`] the expressions, [`known`] what need not be read again, and [`memory`] lets all that
-//! be run. What is rare or long is a call back into Rust ([`calls`]).
+//! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
+//! of an instance does, [`clocks`] deadlines and ticks one after another, [`marks`] who must look again, [`lookup`] how
+//! instances are found, [`slots`] how they come and go, [`groups`] how tallies hear of it, [`program`] the expressions,
+//! [`known`] what need not be read again or not be written, and [`memory`] lets all that be run. What is rare or long is
+//! a call back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
 //! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is
@@ -15,16 +16,19 @@
 //! - Places in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
 //! - Slots and clocks move when an instance is spawned, groups when there is a new one, inputs with the next batch, and
 //!   at no other time. Whoever does that says so in [`Places`], and things are found anew before machine code goes on.
-//! - A list of slots that it goes through does not change meanwhile: new values mark slots, and list none.
+//! - In a list of slots that it goes through, only who has had its turn is listed again meanwhile, in the place of one
+//!   who has.
+//! - What a program puts into the frame for itself is read by that program alone, and by Rust only where a call says so.
 //! - A reaction is dropped when what it was written for is no longer so: who is told, and of what.
 
 mod calls;
-mod chimes;
+mod clocks;
 mod ending;
 mod evaluation;
 mod groups;
 mod known;
 mod lookup;
+mod marks;
 mod memory;
 mod places;
 mod program;

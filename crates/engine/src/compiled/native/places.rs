@@ -3,7 +3,7 @@
 use super::super::instant::Evaluator;
 use super::super::local_clock::LocalClock;
 use super::super::plan::Plan;
-use super::super::state::{FamilyState, StreamState};
+use super::super::state::{FamilyState, NEAR, StreamState};
 use super::super::table::Table;
 use super::super::tally::Tally;
 
@@ -21,10 +21,12 @@ pub(in super::super) struct Context {
     pub(super) listed: *mut u32,
     /// The words of the group that was found by a call.
     pub(super) found: *mut u64,
-    /// Up to when deadlines of instances are done, ...
+    /// Up to when deadlines and ticks are done, ...
     pub(super) until: u64,
-    /// ... and how many at most.
+    /// ... how many at most, ...
     pub(super) budget: u64,
+    /// ... and when each clock ticks next.
+    pub(super) ticks: *mut u64,
 }
 
 /// How far from the context, in bytes, it says where things are.
@@ -36,16 +38,18 @@ pub(super) struct Map {
     groups: usize,
     struck: usize,
     clocks: usize,
+    lists: usize,
     end: usize,
 }
 
-/// How many bytes it needs for that: of an input, a family, a table, a tally, who is due, and a clock.
+/// How many bytes it needs for that: of an input, a family, a table, a tally, who is due, a clock, and a short list.
 const INPUT: usize = size_of::<usize>();
 const FAMILY: usize = size_of::<[usize; 3]>();
 const TABLE: usize = size_of::<[usize; 4]>();
 const TALLY: usize = size_of::<[usize; 3]>();
 const STRUCK: usize = size_of::<[usize; 2]>();
 const CLOCK: usize = size_of::<[usize; 3]>();
+const LIST: usize = size_of::<[u32; NEAR]>();
 
 /// What it says of a family: where its slots are, ...
 pub(super) const SLOTS: usize = 0;
@@ -70,8 +74,9 @@ impl Map {
         let groups = tables + TABLE * number_of_tables;
         let struck = groups + TALLY * plan.tallies.len();
         let clocks = struck + STRUCK * plan.chimes.len();
-        let end = clocks + CLOCK * plan.chimes.len();
-        Map { inputs, slots, tables, groups, struck, clocks, end }
+        let lists = clocks + CLOCK * plan.chimes.len();
+        let end = lists + LIST * plan.families.len();
+        Map { inputs, slots, tables, groups, struck, clocks, lists, end }
     }
 
     /// Where the words of an input are.
@@ -100,6 +105,11 @@ impl Map {
     /// The [layout](LocalClock::layout) of a chime's clock.
     pub(super) fn clock(&self, chime: usize) -> usize {
         self.clocks + CLOCK * chime
+    }
+
+    /// Room for the slots of a family that end, if they are few.
+    pub(super) fn closing(&self, family: usize) -> usize {
+        self.lists + LIST * family
     }
 }
 
@@ -150,10 +160,21 @@ impl Evaluator {
         let context = self.places.words.as_mut_ptr().cast::<Context>();
         let evaluator = &raw mut *self;
         let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let ticks = self.ticks.as_mut_ptr();
         // SAFETY: there are words for a context, and for what is after it, once things have been found.
         unsafe {
-            *context =
-                Context { evaluator, frame, streams, families, row: 0, listed, found, until: 0, budget: 0 };
+            *context = Context {
+                evaluator,
+                frame,
+                streams,
+                families,
+                row: 0,
+                listed,
+                found,
+                until: 0,
+                budget: 0,
+                ticks,
+            };
         }
         context
     }

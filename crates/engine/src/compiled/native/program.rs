@@ -1,9 +1,9 @@
 //! Programs → machine code.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F64, I8, I32, I64};
+use cranelift_codegen::ir::types::{F64, I8, I64};
 use cranelift_codegen::ir::{
-    AbiParam, Block, BlockArg, InstBuilder, MemFlags, SigRef, Signature, Type, Value,
+    AbiParam, Block, BlockArg, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
@@ -16,7 +16,7 @@ use super::super::state::{FamilyState, State, WHOLE};
 use super::super::tally::Tally;
 use super::calls;
 use super::groups::is_at_hand;
-use super::known::{Fork, Known, Lost};
+use super::known::{Fork, Known, Lost, Unread};
 use super::lookup::{Outcome, Spawned};
 use super::places::Map;
 
@@ -46,6 +46,7 @@ pub(super) struct Writer<'p, 'f> {
     pub(super) known: Known,
     /// ... and what no longer was, at some point before.
     pub(super) lost: Vec<Lost>,
+    pub(super) unread: Unread,
     /// Where it goes after a failure.
     pub(super) failed: Block,
     signatures: [Option<SigRef>; 7],
@@ -133,6 +134,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             streams,
             known: Known::default(),
             lost: Vec::new(),
+            unread: Unread::new(plan),
             failed,
             signatures: [None; 7],
         }
@@ -346,6 +348,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             Op::Hold { stream, key, to } => self.hold(stream, key, to),
             Op::Sync { stream, key, to } => {
                 let arguments = [stream.into(), key.into(), to.into()];
+                self.rust_reads(key, self.plan.streams[stream as usize].param_width);
                 let fault = self.call(calls::need_instance as *const u8, &arguments);
                 self.lose_words(to, self.plan.streams[stream as usize].width);
                 self.fail_with(run, at, fault);
@@ -363,6 +366,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 }
                 self.resume(otherwise, &fork);
                 let arguments = [tally.into(), measure.into(), key.into(), to.into()];
+                self.rust_reads(key, self.plan.tallies[number[0]].places.len());
                 let fault = self.call(calls::read_tally as *const u8, &arguments);
                 self.lose_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
@@ -388,6 +392,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                     None => self.number(WHOLE.into()),
                 };
                 let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
+                self.rust_reads_anything();
                 let failed = self.call_with(calls::run_rare as *const u8, &arguments);
                 self.lose(Lost::AllWords);
                 self.check(failed);
@@ -399,6 +404,7 @@ impl<'p, 'f> Writer<'p, 'f> {
     fn hold(&mut self, stream: u32, key: Slot, to: Slot) {
         let plan = &self.plan.streams[stream as usize];
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
+            self.rust_reads(key, plan.param_width);
             self.call(calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
             self.lose_words(to, 1 + plan.width);
             return;
@@ -509,8 +515,8 @@ impl<'p, 'f> Writer<'p, 'f> {
         self.builder.ins().load(ty, MemFlags::trusted(), from, at as i32)
     }
 
-    pub(super) fn store(&mut self, value: Value, to: Value, at: usize) {
-        self.builder.ins().store(MemFlags::trusted(), value, to, at as i32);
+    pub(super) fn store(&mut self, value: Value, to: Value, at: usize) -> Inst {
+        self.builder.ins().store(MemFlags::trusted(), value, to, at as i32)
     }
 
     pub(super) fn number(&mut self, number: u64) -> Value {
@@ -519,10 +525,6 @@ impl<'p, 'f> Writer<'p, 'f> {
 
     pub(super) fn byte(&mut self, number: i64) -> Value {
         self.builder.ins().iconst(I8, number)
-    }
-
-    pub(super) fn half(&mut self, number: i64) -> Value {
-        self.builder.ins().iconst(I32, number)
     }
 
     /// Calls a function with the context and numbers.

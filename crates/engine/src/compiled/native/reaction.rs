@@ -14,15 +14,14 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use fairstream_core::Time;
 
 use super::super::code::Slot;
-use super::super::instances::{BORN, flag};
-use super::super::instant::{Evaluator, Failed, Reach, Step};
+use super::super::instant::{Evaluator, Failed, Reach, Step, Stop};
 use super::super::lane::{Home, Lane};
 use super::super::plan::{Path, Reader};
 use super::super::state::{Dirty, Holders, StreamState};
 use super::ending::Ending;
-use super::evaluation::{dirty, of};
 use super::known::Lost;
 use super::lookup::Outcome;
+use super::marks::{dirty, of};
 use super::memory::{Code, Entry};
 use super::program::{NARROW, Run, Writer};
 use super::{Context, calls};
@@ -32,7 +31,7 @@ use crate::timeline::Timeline;
 pub(in super::super) struct Reaction {
     code: Code,
     /// Steps that it has done for it.
-    _steps: Box<[Step]>,
+    _steps: Vec<Vec<Step>>,
 }
 
 impl Reaction {
@@ -43,27 +42,35 @@ impl Reaction {
 
     /// `None` if there can be no machine code here.
     pub(in super::super) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Reaction> {
-        Reaction::compile(evaluator, present, steps, |scribe, steps| {
-            scribe.expect(steps);
+        Reaction::compile(evaluator, present, vec![steps.to_vec()], |scribe, steps| {
+            scribe.expect(&steps[0]);
             scribe.accept(present);
-            steps.iter().for_each(|step| scribe.step(step));
+            steps[0].iter().for_each(|step| scribe.step(step));
             scribe.end_instances();
+            scribe.end_fresh();
         })
     }
 
-    /// For deadlines of instances, [one after another](Evaluator::strike_on).
-    pub(in super::super) fn of_chimes(evaluator: &Evaluator, steps: &[Step]) -> Option<Reaction> {
-        let can = evaluator.chimes_simply(steps);
-        can.then(|| Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.chimes(steps)))?
+    /// For deadlines of instances and ticks of clocks, [one after another](Evaluator::run_clockwork): what is done at a
+    /// deadline, and at the ticks of each clock.
+    pub(in super::super) fn of_clocks(
+        evaluator: &Evaluator,
+        at_chimes: Vec<Step>,
+        at_ticks: Vec<Vec<Step>>,
+    ) -> Option<Reaction> {
+        if !evaluator.chimes_simply(&at_chimes) {
+            return None;
+        }
+        let steps = std::iter::once(at_chimes).chain(at_ticks).collect();
+        Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
     }
 
     fn compile(
         evaluator: &Evaluator,
         present: u128,
-        steps: &[Step],
-        write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Step]),
+        steps: Vec<Vec<Step>>,
+        write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Vec<Step>]),
     ) -> Option<Reaction> {
-        let steps: Box<[Step]> = steps.into();
         let mut flags = settings::builder();
         // What optimizing would find costs more time than it saves.
         flags.set("opt_level", "none").ok()?;
@@ -89,39 +96,50 @@ impl Reaction {
 }
 
 impl Evaluator {
-    /// Evaluates rows of the batch one after another, as long as machine code can, nothing is due before them, and
-    /// nothing must be told of them. `row` is the first, and then the first that is left: the one that failed, or the
-    /// one after that of which something must be told.
+    /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can and
+    /// nothing must be told. `row` is the first, and then the first that is left: the one that failed, or the one after
+    /// that of which something must be told.
     pub(in super::super) fn react(
         &mut self,
         row: &mut usize,
         times: &[i64],
         timeline: &mut Timeline,
-    ) -> Result<(), Box<Failed>> {
+    ) -> (Stop, Result<(), Box<Failed>>) {
+        const KNOWN: usize = 4;
         let end = self.arrived.first_wrong().unwrap_or(times.len());
-        if *row >= end
-            || !timeline.is_next(times[*row], self.quiet_until)
-            || self.entry(self.arrived.present[*row]).is_none()
-        {
-            return Ok(());
-        }
         let context = self.context();
-        let mut known: Option<(u128, Entry)> = None;
+        let mut known: [Option<(u128, Entry)>; KNOWN] = [None; KNOWN];
         let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
-        while *row < end && timeline.is_next(times[*row], self.quiet_until) {
+        while *row < end && timeline.is_in_order(times[*row]) {
+            let now = timeline.since_start(Time(times[*row]));
+            if now > self.quiet_until {
+                let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { break };
+                let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
+                let result = self.keep_time(context, clockwork, done, now - 1);
+                if result.is_err() || !self.is_quiet() {
+                    return (Stop::Deadline, result);
+                }
+                if self.state.instant > before {
+                    timeline.reach(timeline.at(self.state.now));
+                }
+                if now > self.quiet_until {
+                    break;
+                }
+            }
             let present = self.arrived.present[*row];
-            let entry = match known {
+            let known = &mut known[(present ^ present >> 3) as usize % KNOWN];
+            let entry = match *known {
                 Some((inputs, entry)) if inputs == present => entry,
                 _ => {
                     let Some(entry) = self.entry(present) else { break };
-                    known = Some((present, entry));
+                    *known = Some((present, entry));
                     entry
                 }
             };
             if looks_ahead {
                 self.ahead.iter().for_each(|ahead| ahead.fetch(&self.arrived, &self.state.families, *row));
             }
-            self.start_instant(timeline.since_start(Time(times[*row])));
+            self.start_instant(now);
             self.state.present = present;
             timeline.evaluated = Time(times[*row] - 1);
             self.turn_to(*row, context);
@@ -129,27 +147,40 @@ impl Evaluator {
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
             let failed = unsafe { entry(context) };
-            self.outcome(failed)?;
+            if failed != 0 {
+                return (Stop::Row, self.outcome(failed));
+            }
             *row += 1;
             if !self.is_quiet() {
-                break;
+                return (Stop::Row, Ok(()));
             }
         }
-        Ok(())
+        (Stop::Left, Ok(()))
     }
-}
 
-impl Evaluator {
-    /// Does what instances are due for up to a time, one after another and so many at most, by machine code for that.
-    /// What is left of it is due for several at a time, or for nobody who is there.
-    pub(in super::super) fn strike_on(
+    /// Does what is due up to a time, one after another and so many at most, by machine code for that. What is left must
+    /// be told, or is due together with something else.
+    pub(in super::super) fn run_clockwork(
         &mut self,
         entry: Entry,
+        done: u64,
         until: u64,
-        budget: u64,
     ) -> Result<(), Box<Failed>> {
-        self.state.present = 0;
         let context = self.context();
+        self.keep_time(context, entry, done, until)
+    }
+
+    #[inline]
+    fn keep_time(
+        &mut self,
+        context: *mut Context,
+        entry: Entry,
+        done: u64,
+        until: u64,
+    ) -> Result<(), Box<Failed>> {
+        let budget = self.wind(done);
+        self.state.present = 0;
+        self.turn_to(0, context);
         // SAFETY: as for a row.
         let failed = unsafe {
             (*context).until = until.min(u64::MAX - 1);
@@ -193,10 +224,11 @@ fn write(
     let pending = vec![None; evaluator.plan.streams.len()];
     let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), pending, ending: Vec::new() };
     write_steps(&mut scribe);
-    let Scribe { mut writer, fresh, .. } = scribe;
-    // What is of this instant is not of the next.
+    let Scribe { mut writer, .. } = scribe;
+    for write in std::mem::take(&mut writer.unread).in_vain() {
+        writer.builder.func.layout.remove_inst(write);
+    }
     let zero = writer.number(0);
-    fresh.into_iter().for_each(|slot| writer.put(slot, zero));
     writer.builder.ins().return_(&[zero]);
     writer.builder.switch_to_block(failed);
     let one = writer.number(1);
@@ -279,7 +311,13 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    fn step(&mut self, step: &Step) {
+    /// What is of this instant is not of the next.
+    pub(super) fn end_fresh(&mut self) {
+        let zero = self.writer.number(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.writer.put(slot, zero));
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
             Step::Evaluate(stream, reach) => match (self.lane(*stream), reach) {
@@ -343,11 +381,11 @@ impl<'e> Scribe<'e, '_> {
     /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
     /// marked in memory are left to Rust.
     fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
-        let Some(variable) = self.pending[stream].take() else { return self.marked(stream, lane) };
+        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, lane, step) };
         let [none, evaluate, done, several, end] = [(); 5].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let number = self.writer.builder.use_var(variable);
-        let marked = self.are_marked(stream);
+        let marked = self.marked(Reader::Stream(stream));
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(marked, several, &[], none, &[]);
         self.writer.go_on(none);
@@ -377,60 +415,22 @@ impl<'e> Scribe<'e, '_> {
         self.writer.meet(way);
     }
 
-    /// Not 0 if instances of a stream are marked in memory.
-    fn are_marked(&mut self, stream: usize) -> Value {
-        let dirty = dirty(stream);
-        let count = self.writer.load(I32, self.writer.streams, dirty + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, self.writer.streams, dirty + offset_of!(Dirty, all));
-        let wide = self.writer.builder.ins().uextend(I32, all);
-        self.writer.builder.ins().bor(count, wide)
-    }
-
-    /// The instances that are marked in memory, one after another. The list of a single one is where it is marked.
-    fn marked(&mut self, stream: usize, lane: &'e Lane) {
-        let Home::Slot { state, .. } = lane.home else { return };
-        let [some, one, is_there, several, evaluate, done] =
-            [(); 6].map(|()| self.writer.builder.create_block());
-        let [slots, number] = [(); 2].map(|()| self.writer.builder.append_block_param(evaluate, I64));
-        let at = dirty(stream);
-        let any = self.are_marked(stream);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(any, some, &[], done, &[]);
-        self.writer.go_on(some);
-        let count = self.writer.load(I32, self.writer.streams, at + offset_of!(Dirty, count));
-        let all = self.writer.load(I8, self.writer.streams, at + offset_of!(Dirty, all));
-        let is_one = self.writer.builder.ins().icmp_imm(IntCC::Equal, count, 1);
-        let not_all = self.writer.builder.ins().icmp_imm(IntCC::Equal, all, 0);
-        let is_only = self.writer.builder.ins().band(is_one, not_all);
-        self.writer.builder.ins().brif(is_only, one, &[], several, &[]);
-        self.writer.resume(one, &fork);
-        let none = self.writer.half(0);
-        self.writer.store(none, self.writer.streams, at + offset_of!(Dirty, count));
-        let first = (at + offset_of!(Dirty, near)) as i64;
-        let first = self.writer.builder.ins().iadd_imm(self.writer.streams, first);
-        let slot = self.writer.load(I32, first, 0);
-        let slot = self.writer.builder.ins().uextend(I64, slot);
-        let instance = self.writer.instance(lane.family, slot);
-        let born = self.writer.load(I64, instance.words, 8 * BORN);
-        self.writer.builder.ins().brif(born, is_there, &[], done, &[]);
-        self.writer.go_on(is_there);
-        let flags = self.writer.load(I64, instance.words, 8 * state);
-        let is_marked = self.writer.builder.ins().band_imm(flags, flag::EVALUATE.cast_signed());
-        let others = self.writer.builder.ins().band_imm(flags, !flag::EVALUATE.cast_signed());
-        self.writer.store(others, instance.words, 8 * state);
-        let single = self.writer.number(1);
-        self.writer.builder.ins().brif(is_marked, evaluate, &[first.into(), single.into()], done, &[]);
-        self.writer.resume(several, &fork);
-        let listed = self.writer.call(calls::list_changed as *const u8, &[stream as u64]);
-        let list = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.writer.builder.ins().jump(evaluate, &[list.into(), listed.into()]);
-        self.writer.resume(evaluate, &fork);
-        self.each(slots, number, |scribe, slot| {
-            let instance = scribe.writer.instance(lane.family, slot);
+    /// The instances that are marked in memory, one after another.
+    fn all_marked(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
+        // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
+        // itself where slots are used again, and may be listed twice.
+        let marks_itself = lane.looks_at_itself || lane.has_more;
+        let closes = self.evaluator.plan.families[lane.family].close.is_some();
+        if lane.marks_others_of(stream) || (marks_itself && closes) {
+            return self.call_step(step);
+        }
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.writer.part(marked);
+        let [list, length, _] = self.list(Reader::Stream(stream), marked);
+        self.each_marked(Reader::Stream(stream), [list, length], |scribe, instance| {
             scribe.evaluate(stream, lane, Some(instance));
         });
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.writer.meet(way);
         self.tell_again(stream, lane);
     }
 
