@@ -62,7 +62,8 @@ impl Evaluator {
         for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
             *tick = tick_after(done, *period, *tick);
         }
-        if self.look_ahead() { AT_ONCE } else { MANY }
+        let are_many = |chime: &Chime| self.state.families[chime.family].instances.are_many();
+        if self.plan.chimes.iter().any(are_many) && self.look_ahead() { AT_ONCE } else { MANY }
     }
 
     /// When the first clock of an instance strikes.
@@ -139,7 +140,7 @@ impl Evaluator {
 
     /// Has what instances need that are due soon fetched from memory: first their slots, and once these are there, what
     /// leads to them. Whether there are so many that this is worth it.
-    #[inline]
+    #[inline(never)]
     fn look_ahead(&self) -> bool {
         const NEAR: Range<usize> = 2..2 + AT_ONCE as usize;
         const FAR: Range<usize> = 8..8 + AT_ONCE as usize;

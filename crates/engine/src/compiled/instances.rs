@@ -1,6 +1,8 @@
 //! The instances of parameterised streams: a slab of slots that are used again after a close, a table
 //! that finds a slot by its parameters, and indexes that find slots by some of them.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::ahead::fetch;
@@ -359,12 +361,19 @@ impl Instances {
         }
     }
 
-    /// Makes room for more slots.
+    /// Makes room for more slots: some more than there are, but not so many that memory is touched for nobody.
     #[cold]
     fn add_slots(&mut self) {
-        const AT_ONCE: usize = 32;
-        self.words.resize(self.words.len() + AT_ONCE * self.stride, 0);
-        self.census.room += AT_ONCE as u64;
+        const MORE: RangeInclusive<usize> = 32..=4096;
+        const FIRST_WORDS: usize = 1 << 13;
+        if self.words.is_empty() {
+            self.words.reserve_exact(FIRST_WORDS.max(MORE.start() * self.stride));
+        }
+        let fit = (self.words.capacity() - self.words.len()) / self.stride;
+        let more = (self.census.room as usize / 4).clamp(*MORE.start(), *MORE.end());
+        let more = if fit == 0 { more } else { more.min(fit) };
+        self.words.resize(self.words.len() + more * self.stride, 0);
+        self.census.room += more as u64;
         self.has_moved = true;
     }
 

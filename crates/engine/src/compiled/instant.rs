@@ -1,5 +1,6 @@
 //! One instant: what is done at it, in which order, and to whom.
 
+use fairstream_core::Closed;
 use hashbrown::HashMap;
 
 use super::ahead::{Ahead, ahead};
@@ -123,15 +124,15 @@ pub(super) struct EventKind {
     pub(super) reaction: Option<Reaction>,
 }
 
-/// Why machine code has come to a stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why rows are not evaluated any further.
+#[derive(Debug)]
 pub(super) enum Stop {
-    /// A row failed, or something must be told of it.
-    Row,
-    /// The same of what is due before a row.
-    Deadline,
-    /// What comes next is left to others.
-    Left,
+    /// One of them failed, ...
+    Row(Box<Failed>),
+    /// ... or what is due before it.
+    Deadline(Box<Failed>),
+    /// Nobody wants to hear of them.
+    Closed(Closed),
 }
 
 /// Something that is done at an instant, and to which instances.

@@ -64,10 +64,12 @@ impl LocalClock {
 
     #[cold]
     fn grow(&mut self) {
-        const FEW: usize = 8;
+        const FEW: usize = 16;
+        const SMALL: usize = 1 << 10;
         self.places.rotate_left(self.hands.first);
         self.hands.first = 0;
-        self.places.resize((2 * self.places.len()).max(FEW), Due::default());
+        let factor = if self.places.len() < SMALL { 4 } else { 2 };
+        self.places.resize((factor * self.places.len()).max(FEW), Due::default());
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -129,18 +129,21 @@ impl CompiledEngine {
     fn rows(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
         let mut row = 0;
         while row < events.len() {
-            let (stop, done) = self.evaluator.react(&mut row, &events.times, &mut self.timeline);
-            match stop {
-                Stop::Row => {
-                    done.map_err(|failed| self.bad_row(row, &failed))?;
-                    self.end_row(row - 1, events.time(row - 1), out)?;
-                }
-                Stop::Deadline => self.end_deadline(done, self.evaluator.state.now, Some(row), out)?,
-                Stop::Left if row < events.len() => self.without_machine_code(&mut row, events, out)?,
-                Stop::Left => {}
+            let done = self.evaluator.react(&mut row, &events.times, &mut self.timeline, out);
+            done.map_err(|stop| self.stopped(stop, row))?;
+            if row < events.len() {
+                self.without_machine_code(&mut row, events, out)?;
             }
         }
         Ok(())
+    }
+
+    fn stopped(&self, stop: Stop, row: usize) -> EngineError {
+        match stop {
+            Stop::Row(failed) => self.bad_row(row, &failed),
+            Stop::Deadline(failed) => self.bad_deadline(self.evaluator.state.now, Some(row), &failed),
+            Stop::Closed(closed) => closed.into(),
+        }
     }
 
     /// Evaluates what is due before a row, and the row, unless it has machine code.
@@ -177,11 +180,7 @@ impl CompiledEngine {
 
     /// Tells of a row, if there is something to tell.
     fn end_row(&mut self, index: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        if self.evaluator.is_quiet() {
-            return Ok(());
-        }
-        self.evaluator.write(time, out)?;
-        self.evaluator.end_instant().map_err(|failed| self.bad_row(index, &failed))
+        self.evaluator.conclude(time, out)?.map_err(|failed| self.bad_row(index, &failed))
     }
 
     fn bad_row(&self, index: usize, failed: &Failed) -> EngineError {
@@ -205,27 +204,27 @@ impl CompiledEngine {
     }
 
     /// Tells of what was due at a time, if there is something to tell.
-    #[inline]
     fn end_deadline(
         &mut self,
-        mut result: Result<(), Box<Failed>>,
+        result: Result<(), Box<Failed>>,
         due: u64,
         event: Option<usize>,
         out: &mut Verdicts,
     ) -> Result<(), EngineError> {
         let time = self.timeline.at(due);
-        if result.is_ok() && !self.evaluator.is_quiet() {
-            self.evaluator.write(time, out)?;
-            result = self.evaluator.end_instant();
-        }
-        if let Err(failed) = result {
-            let reason = self.reason(&failed);
-            return Err(EngineError::Deadline { time, before: event, reason });
-        }
+        let ended = match result {
+            Ok(()) => self.evaluator.conclude(time, out)?,
+            Err(failed) => Err(failed),
+        };
+        ended.map_err(|failed| self.bad_deadline(due, event, &failed))?;
         self.timeline.reach(time);
         self.evaluator.tidy();
         out.check()?;
         Ok(())
+    }
+
+    fn bad_deadline(&self, due: u64, before: Option<usize>, failed: &Failed) -> EngineError {
+        EngineError::Deadline { time: self.timeline.at(due), before, reason: self.reason(failed) }
     }
 
     fn reason(&self, failed: &Failed) -> String {

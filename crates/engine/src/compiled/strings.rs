@@ -12,7 +12,7 @@ use super::recent::Recent;
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Strings {
     /// By number; an empty place is free.
-    stored: Vec<Option<Box<[u8]>>>,
+    stored: Vec<Option<Stored>>,
     free: Vec<u32>,
     /// How many there may be before the next clean-up.
     limit: usize,
@@ -28,17 +28,57 @@ pub(super) struct Strings {
     short: Shorts,
 }
 
-/// Numbers of strings that are a word at most, by that word.
+/// A string. That it is text is found out once: it is asked for with every verdict.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Stored {
+    Text(Box<str>),
+    Bytes(Box<[u8]>),
+}
+
+impl Stored {
+    fn new(bytes: &[u8]) -> Stored {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Stored::Text(text.into()),
+            Err(_) => Stored::Bytes(bytes.into()),
+        }
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Stored::Text(text) => text.as_bytes(),
+            Stored::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// Numbers of short strings, by their bytes.
 #[derive(Clone)]
 struct Shorts([Short; Shorts::PLACES]);
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Short {
     /// Its bytes, with zeros after them, ...
-    word: u64,
-    /// ... and how many they are; 0 if this place is free.
+    word: u128,
+    /// ... and how many they are.
     length: u32,
     number: u32,
+}
+
+impl Short {
+    const LONGEST: usize = size_of::<u128>();
+    /// Those of so many bytes.
+    const BITS: [u128; Short::LONGEST + 1] = {
+        let mut bits = [0; Short::LONGEST + 1];
+        let mut length = 1;
+        while length <= Short::LONGEST {
+            bits[length] = bits[length - 1] << 8 | 0xff;
+            length += 1;
+        }
+        bits
+    };
+    /// Nothing is found in this place.
+    const FREE: Short = Short { word: 0, length: u32::MAX, number: 0 };
 }
 
 impl Shorts {
@@ -47,7 +87,7 @@ impl Shorts {
 
 impl Default for Shorts {
     fn default() -> Shorts {
-        Shorts([Short::default(); Shorts::PLACES])
+        Shorts([Short::FREE; Shorts::PLACES])
     }
 }
 
@@ -69,7 +109,7 @@ impl Strings {
             [only] => usize::from(*only),
         };
         let recent = self.recent.at(look);
-        if self.stored.get(recent as usize).is_some_and(|stored| stored.as_deref() == Some(bytes)) {
+        if matches!(self.stored.get(recent as usize), Some(Some(stored)) if stored.bytes() == bytes) {
             return u64::from(recent);
         }
         let number = self.look_up(bytes);
@@ -77,22 +117,21 @@ impl Strings {
         u64::from(number)
     }
 
-    /// The same for the bytes of a text from one place to another: most texts are short, and others follow.
+    /// The same for the bytes of a text from one place on: most texts are short, and others follow.
     #[inline(always)]
-    pub(super) fn intern_from(&mut self, texts: &[u8], from: usize, to: usize) -> u64 {
-        const WORD: usize = 8;
+    pub(super) fn intern_from(&mut self, texts: &[u8], from: usize, length: usize) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let length = to - from;
-        let Some(word) = texts[from..].first_chunk::<WORD>().filter(|_| (1..=WORD).contains(&length)) else {
-            return self.intern(&texts[from..to]);
+        let Some(word) = texts[from..].first_chunk().filter(|_| length <= Short::LONGEST) else {
+            return self.intern(&texts[from..from + length]);
         };
-        let word = u64::from_le_bytes(*word) & (u64::MAX >> (8 * (WORD - length)));
-        let place = (word.wrapping_mul(FACTOR) >> 58) as usize % Shorts::PLACES;
+        let word = u128::from_le_bytes(*word) & Short::BITS[length];
+        let halves = word as u64 ^ (word >> 64) as u64;
+        let place = (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % Shorts::PLACES;
         let known = self.short.0[place];
         if known.word == word && known.length as usize == length {
             return u64::from(known.number);
         }
-        let number = self.intern(&texts[from..to]);
+        let number = self.intern(&texts[from..from + length]);
         self.short.0[place] = Short { word, length: length as u32, number: number as u32 };
         number
     }
@@ -107,7 +146,7 @@ impl Strings {
             self.stored.push(None);
             u32::try_from(self.stored.len() - 1).unwrap_or(u32::MAX)
         });
-        self.stored[index as usize] = Some(bytes.into());
+        self.stored[index as usize] = Some(Stored::new(bytes));
         let (stored, hasher) = (&self.stored, &self.hasher);
         self.table.insert_unique(hash, index, |index| hasher.hash_one(at(stored, *index)));
         index
@@ -118,8 +157,11 @@ impl Strings {
     }
 
     pub(super) fn text(&self, number: u64) -> &str {
-        // Only valid text is ever interned as text.
-        std::str::from_utf8(self.bytes(number)).unwrap_or_default()
+        match usize::try_from(number).ok().and_then(|number| self.stored.get(number)) {
+            Some(Some(Stored::Text(text))) => text,
+            // Only valid text is ever interned as text.
+            _ => "",
+        }
     }
 
     /// Whether it is time to forget strings that nobody uses any more.
@@ -150,17 +192,17 @@ impl Strings {
         self.table.clear();
         self.short = Shorts::default();
         for (index, place) in self.stored.iter().enumerate() {
-            if let (Some(bytes), Ok(index)) = (place, u32::try_from(index)) {
+            if let (Some(stored), Ok(index)) = (place, u32::try_from(index)) {
                 let hasher = &self.hasher;
                 let rehash = |index: &u32| hasher.hash_one(at(&self.stored, *index));
-                self.table.insert_unique(hasher.hash_one(&**bytes), index, rehash);
+                self.table.insert_unique(hasher.hash_one(stored.bytes()), index, rehash);
             }
         }
     }
 }
 
-fn at(stored: &[Option<Box<[u8]>>], index: u32) -> &[u8] {
-    stored.get(index as usize).and_then(Option::as_deref).unwrap_or_default()
+fn at(stored: &[Option<Stored>], index: u32) -> &[u8] {
+    stored.get(index as usize).and_then(Option::as_ref).map_or(&[], Stored::bytes)
 }
 
 #[cfg(test)]
@@ -178,17 +220,17 @@ mod tests {
         assert_eq!((strings.intern(b"M"), strings.intern(b"F")), (3, 0));
     }
 
-    /// Texts of few letters and of all lengths around a word, also with zeros in them, and forgotten in between.
+    /// Texts of few letters and of all lengths up to a long one, also with zeros in them, and forgotten in between.
     #[test]
     fn a_text_has_the_same_number_wherever_it_lies() {
         let (mut strings, mut random) = (Strings::default(), 1_u64);
         for round in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let texts: Vec<u8> = (0..24).map(|bit| b"\0F"[(random >> (30 + bit)) as usize % 2]).collect();
-            let length = (random >> 56) as usize % 10;
+            let texts: Vec<u8> = (0..40).map(|bit| b"\0F"[(random >> (20 + bit)) as usize % 2]).collect();
+            let length = (random >> 56) as usize % 19;
             let from = ((random >> 59) as usize).min(texts.len() - length);
             let text = &texts[from..from + length];
-            let found = strings.intern_from(&texts, from, from + length);
+            let found = strings.intern_from(&texts, from, length);
             assert_eq!(strings.bytes(found), text);
             assert_eq!(strings.intern(text), found);
             if round % 1000 == 999 {

@@ -46,12 +46,12 @@ impl Fill {
     }
 }
 
-const SMALLEST: u32 = 3;
+const SMALLEST: usize = 8;
 
 impl Default for Table {
     fn default() -> Table {
-        let places = 1 << SMALLEST;
-        Table { entries: vec![0; places], shift: 32 - SMALLEST, fill: Fill::new(0, places) }
+        let (entries, shift) = (vec![0; SMALLEST], 32 - SMALLEST.trailing_zeros());
+        Table { entries, shift, fill: Fill::new(0, SMALLEST) }
     }
 }
 
@@ -131,14 +131,25 @@ impl Table {
     /// A small table grows faster, so that few entries are entered again.
     #[cold]
     fn grow(&mut self) {
-        const SMALL: usize = 1 << 12;
-        let doublings = if self.entries.len() < SMALL { 2 } else { 1 };
+        const SMALL: usize = 1 << 16;
+        let doublings = match self.entries.len() {
+            SMALLEST => 6,
+            ..SMALL => 2,
+            _ => 1,
+        };
         let larger = vec![0; self.entries.len() << doublings];
-        let entries = std::mem::replace(&mut self.entries, larger);
+        let mut entries = std::mem::replace(&mut self.entries, larger);
         self.shift -= doublings;
         self.fill = Fill::new(self.fill.used, self.entries.len());
-        for entry in entries.into_iter().filter(|entry| *entry != 0) {
-            self.put(half_of(entry), number_of(entry));
+        // Which places are free is anybody's guess: better no branch.
+        let mut used = 0;
+        for place in 0..entries.len() {
+            let entry = entries[place];
+            entries[used] = entry;
+            used += usize::from(entry != 0);
+        }
+        for entry in &entries[..used] {
+            self.put(half_of(*entry), number_of(*entry));
         }
     }
 

@@ -7,10 +7,15 @@ use super::tally::Tally;
 impl Evaluator {
     /// Cleans up if there are many more strings than after the last time. Only between instants:
     /// what a program has put aside is not looked at.
+    #[inline]
     pub(super) fn tidy(&mut self) {
-        if !self.state.strings.is_crowded() {
-            return;
+        if self.state.strings.is_crowded() {
+            self.forget_strings();
         }
+    }
+
+    #[cold]
+    fn forget_strings(&mut self) {
         self.state.tallies.iter_mut().for_each(Tally::forget_empty);
         let (plan, state) = (&self.plan, &self.state);
         let mut used = vec![false; state.strings.numbers()];

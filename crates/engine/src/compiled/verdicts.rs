@@ -4,7 +4,7 @@ use fairstream_core::{Closed, Instance, Kind, Said, Time, Value, Verdicts};
 use rtlola_frontend::mir::Type;
 
 use super::instances::Instances;
-use super::instant::Evaluator;
+use super::instant::{Evaluator, Failed};
 use super::layout::width;
 use super::plan::StreamPlan;
 use super::scalar::decimal;
@@ -14,6 +14,18 @@ use super::strings::Strings;
 use crate::value::{json_float, json_text};
 
 impl Evaluator {
+    /// Tells of an instant and ends it, if there is something to tell or to end.
+    #[inline(always)]
+    pub(super) fn conclude(&mut self, time: Time, out: &mut Verdicts) -> Result<Result<(), Box<Failed>>, Closed> {
+        if self.is_quiet() { Ok(Ok(())) } else { self.tell_and_end(time, out) }
+    }
+
+    #[inline(never)]
+    fn tell_and_end(&mut self, time: Time, out: &mut Verdicts) -> Result<Result<(), Box<Failed>>, Closed> {
+        self.write(time, out)?;
+        Ok(self.end_instant())
+    }
+
     /// Streams in the order of the specification; of each its spawns, values and closes in the
     /// order of spawn.
     pub(super) fn write(&mut self, time: Time, out: &mut Verdicts) -> Result<(), Closed> {

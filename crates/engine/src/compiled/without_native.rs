@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use fairstream_core::Verdicts;
+
 use super::instant::{Evaluator, Failed, Step, Stop};
 use crate::timeline::Timeline;
 
@@ -51,7 +53,8 @@ impl Evaluator {
         _: &mut usize,
         _: &[i64],
         _: &mut Timeline,
-    ) -> (Stop, Result<(), Box<Failed>>) {
-        (Stop::Left, Ok(()))
+        _: &mut Verdicts,
+    ) -> Result<(), Stop> {
+        Ok(())
     }
 }

@@ -69,12 +69,10 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().brif(is_due, due, &[], rest, &[]);
 
         self.writer.resume(rest, &fork);
-        let context = self.writer.context;
-        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
-        self.writer.store(next.at, evaluator, offset_of!(Evaluator, quiet_until));
-        self.writer.builder.ins().jump(leave, &[]);
+        self.rest(next.at, leave);
 
         self.writer.resume(due, &fork);
+        let context = self.writer.context;
         let budget = self.writer.load(I64, context, offset_of!(Context, budget));
         self.writer.builder.ins().brif(budget, strike, &[], leave, &[]);
         self.writer.go_on(strike);
@@ -97,6 +95,13 @@ impl Scribe<'_, '_> {
         }
         self.chimes(&fronts, next.at, at_chimes, [look, leave]);
         self.writer.enter(leave);
+    }
+
+    /// Nothing is due before a time.
+    fn rest(&mut self, until: Value, leave: Block) {
+        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        self.writer.store(until, evaluator, offset_of!(Evaluator, quiet_until));
+        self.writer.builder.ins().jump(leave, &[]);
     }
 
     fn next(&mut self, fronts: &[Front]) -> Next {
@@ -136,18 +141,21 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().brif(is_busy, work, &[], skip, &[]);
 
         self.writer.go_on(skip);
-        let mut then = self.writer.builder.ins().iadd_imm(next.until, 1);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
-        for other in others.map(|(_, tick)| *tick).chain([next.chime]) {
-            then = self.writer.builder.ins().umin(then, other);
+        let mut other = next.chime;
+        for (_, tick) in others {
+            other = self.writer.builder.ins().umin(other, *tick);
         }
-        let before = self.writer.builder.ins().iadd_imm(then, -1);
-        let length = self.writer.number(*period);
-        let number = self.writer.builder.ins().udiv(before, length);
-        let start = self.writer.builder.ins().imul(number, length);
-        let after = self.writer.later(start, *period);
+        let end = self.writer.builder.ins().iadd_imm(next.until, 1);
+        let then = self.writer.builder.ins().umin(other, end);
+        let after = self.tick_from(then, next.at, *period);
         self.put_tick(clock, after);
-        self.writer.builder.ins().jump(look, &[]);
+        let rest = self.writer.builder.create_block();
+        let is_over = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
+        self.writer.builder.ins().brif(is_over, rest, &[], look, &[]);
+        self.writer.go_on(rest);
+        let soonest = self.writer.builder.ins().umin(other, after);
+        self.rest(soonest, leave);
 
         self.writer.resume(work, &fork);
         let after = self.writer.later(next.at, *period);
@@ -160,6 +168,26 @@ impl Scribe<'_, '_> {
         self.writer.spawned.fill(None);
         let is_quiet = self.writer.call(calls::is_quiet as *const u8, &[]);
         self.writer.builder.ins().brif(is_quiet, look, &[], leave, &[]);
+    }
+
+    /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
+    fn tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
+        let [far, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(far);
+        let from = self.writer.builder.append_block_param(done, I64);
+        let fork = self.writer.fork();
+        let after = self.writer.later(tick, period);
+        let is_next = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
+        self.writer.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
+        self.writer.resume(far, &fork);
+        let before = self.writer.builder.ins().iadd_imm(time, -1);
+        let length = self.writer.number(period);
+        let number = self.writer.builder.ins().udiv(before, length);
+        let start = self.writer.builder.ins().imul(number, length);
+        let after = self.writer.later(start, period);
+        self.writer.builder.ins().jump(done, &[after.into()]);
+        self.writer.resume(done, &fork);
+        from
     }
 
     fn put_tick(&mut self, clock: usize, tick: Value) {

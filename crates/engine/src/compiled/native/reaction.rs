@@ -11,7 +11,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
-use fairstream_core::Time;
+use fairstream_core::{Time, Verdicts};
 
 use super::super::code::Slot;
 use super::super::instant::{Evaluator, Failed, Reach, Step, Stop};
@@ -96,15 +96,15 @@ impl Reaction {
 }
 
 impl Evaluator {
-    /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can and
-    /// nothing must be told. `row` is the first, and then the first that is left: the one that failed, or the one after
-    /// that of which something must be told.
+    /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can. `row` is
+    /// the first, and then the first that is left.
     pub(in super::super) fn react(
         &mut self,
         row: &mut usize,
         times: &[i64],
         timeline: &mut Timeline,
-    ) -> (Stop, Result<(), Box<Failed>>) {
+        out: &mut Verdicts,
+    ) -> Result<(), Stop> {
         const KNOWN: usize = 4;
         let end = self.arrived.first_wrong().unwrap_or(times.len());
         let context = self.context();
@@ -113,16 +113,13 @@ impl Evaluator {
         while *row < end && timeline.is_in_order(times[*row]) {
             let now = timeline.since_start(Time(times[*row]));
             if now > self.quiet_until {
-                let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { break };
-                let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
-                let result = self.keep_time(context, clockwork, done, now - 1);
-                if result.is_err() || !self.is_quiet() {
-                    return (Stop::Deadline, result);
-                }
-                if self.state.instant > before {
-                    timeline.reach(timeline.at(self.state.now));
-                }
-                if now > self.quiet_until {
+                let before = self.state.instant;
+                self.keep_time(context, timeline, now - 1, out)?;
+                if now > self.quiet_until && self.state.instant > before {
+                    // There may be many.
+                    out.check().map_err(Stop::Closed)?;
+                    continue;
+                } else if now > self.quiet_until {
                     break;
                 }
             }
@@ -147,15 +144,32 @@ impl Evaluator {
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
             let failed = unsafe { entry(context) };
-            if failed != 0 {
-                return (Stop::Row, self.outcome(failed));
-            }
+            self.outcome(failed).map_err(Stop::Row)?;
+            self.conclude(Time(times[*row]), out).map_err(Stop::Closed)?.map_err(Stop::Row)?;
             *row += 1;
-            if !self.is_quiet() {
-                return (Stop::Row, Ok(()));
-            }
         }
-        (Stop::Left, Ok(()))
+        Ok(())
+    }
+
+    /// Does what is due before a row, up to a time, and tells of it, as far as [clockwork](Self::run_clockwork) can.
+    #[inline]
+    fn keep_time(
+        &mut self,
+        context: *mut Context,
+        timeline: &mut Timeline,
+        until: u64,
+        out: &mut Verdicts,
+    ) -> Result<(), Stop> {
+        let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { return Ok(()) };
+        let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
+        self.go_around(context, clockwork, done, until).map_err(Stop::Deadline)?;
+        if self.state.instant > before {
+            let time = timeline.at(self.state.now);
+            self.conclude(time, out).map_err(Stop::Closed)?.map_err(Stop::Deadline)?;
+            self.tidy();
+            timeline.reach(time);
+        }
+        Ok(())
     }
 
     /// Does what is due up to a time, one after another and so many at most, by machine code for that. What is left must
@@ -167,11 +181,11 @@ impl Evaluator {
         until: u64,
     ) -> Result<(), Box<Failed>> {
         let context = self.context();
-        self.keep_time(context, entry, done, until)
+        self.go_around(context, entry, done, until)
     }
 
     #[inline]
-    fn keep_time(
+    fn go_around(
         &mut self,
         context: *mut Context,
         entry: Entry,
