@@ -19,16 +19,23 @@ pub(super) fn is_misjudged(spec: &Specification) -> bool {
 }
 
 /// The spread of floats in a window is computed in decimals there and in floats here. Both are right to nine digits,
-/// but rounded to a few, a number in the middle between two may become either.
+/// but rounded to a few, a number in the middle between two may become either; and of two numbers that are the same to
+/// all digits either may be the greater: `deviation_beside_its_equal`.
 fn may_round_otherwise(spec: &Specification) -> bool {
-    has_spread(spec) && format!("{:?}", spec.mir().outputs).contains("Function(\"round\"")
+    let text = format!("{:?}", spec.mir().outputs);
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let compares = has(&["ArithLog(Lt", "ArithLog(Le", "ArithLog(Gt", "ArithLog(Ge"]) && has(&FRACTIONS);
+    has_spread(spec) && (has(&["Function(\"round\""]) || compares)
 }
+
+/// What makes fractions of whole quarters.
+const FRACTIONS: [&str; 3] = ["ArithLog(Div", "Function(", "ArithLog(Pow"];
 
 /// Sums of floats over all instances are added to and subtracted from, so that they drift, and are not a
 /// number once an infinity has been in them. Values that are whole quarters do neither.
 fn may_drift(mir: &RtLolaMir) -> bool {
     let text = format!("{:?}", mir.outputs);
-    let has_fractions = ["ArithLog(Div", "Function(", "ArithLog(Pow"].iter().any(|word| text.contains(word));
+    let has_fractions = FRACTIONS.iter().any(|word| text.contains(word));
     let sums = mir.instance_aggregations.iter().any(|aggregation| {
         let is_float = matches!(mir.output(aggregation.target).ty, Type::Float(_));
         is_float
