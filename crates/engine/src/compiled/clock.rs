@@ -69,8 +69,7 @@ impl Evaluator {
     /// When the first clock of an instance strikes.
     #[inline]
     fn next_chime(&self) -> Option<u64> {
-        let first = |clock: &LocalClock| clock.first().map_or(u64::MAX, |due| due.at);
-        self.state.chimes.iter().map(first).min().filter(|next| *next < u64::MAX)
+        self.state.chimes.iter().map(LocalClock::next).min().filter(|next| *next < u64::MAX)
     }
 
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
@@ -162,7 +161,7 @@ impl Evaluator {
         let State { chimes, families, .. } = &mut self.state;
         for (number, (clock, struck)) in chimes.iter_mut().zip(&mut self.struck).enumerate() {
             struck.clear();
-            if clock.first().is_none_or(|due| due.at > time) {
+            if clock.next() > time {
                 continue;
             }
             let Chime { family, period, .. } = self.plan.chimes[number];

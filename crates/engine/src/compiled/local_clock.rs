@@ -22,15 +22,23 @@ pub(super) struct LocalClock {
 }
 
 /// Which place is the first, modulo their number, and how many are taken.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Hands {
     pub(super) first: usize,
     pub(super) count: usize,
+    /// When the first is due; never, if there is none.
+    pub(super) next: u64,
     /// How many belong to instances that have ended, at most, ...
     pub(super) stale: usize,
     /// ... and how many of them have done so lately.
     pub(super) lately: usize,
+}
+
+impl Default for Hands {
+    fn default() -> Hands {
+        Hands { first: 0, count: 0, next: u64::MAX, stale: 0, lately: 0 }
+    }
 }
 
 /// So many may have ended before somebody looks.
@@ -59,7 +67,20 @@ impl LocalClock {
         let place = (self.hands.first + self.hands.count) & self.last();
         self.places[place] = due;
         self.hands.count += 1;
+        self.hands.next = self.hands.next.min(due.at);
         is_full
+    }
+
+    /// Another one may be the first.
+    #[inline]
+    fn find_next(&mut self) {
+        self.hands.next = self.first().map_or(u64::MAX, |due| due.at);
+    }
+
+    /// When the first is due; never, if there is none.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.hands.next
     }
 
     #[cold]
@@ -93,6 +114,7 @@ impl LocalClock {
         let due = *self.first().filter(|due| due.at <= at)?;
         self.hands.first = (self.hands.first + 1) & self.last();
         self.hands.count -= 1;
+        self.find_next();
         Some(due)
     }
 
@@ -133,6 +155,7 @@ impl LocalClock {
             }
         }
         (self.hands.first, self.hands.count) = (at & last, end - at);
+        self.find_next();
     }
 
     /// So many instances have ended. Forgets those that have, once they are many: most often they were due a short time
@@ -170,6 +193,7 @@ impl LocalClock {
         }
         self.hands.stale = self.hands.stale.saturating_sub(self.hands.count - kept);
         self.hands.count = kept;
+        self.find_next();
     }
 }
 
@@ -249,6 +273,7 @@ mod tests {
                     }
                     Change::End(_) => {}
                 }
+                prop_assert_eq!(clock.next(), clock.first().map_or(u64::MAX, |due| due.at));
             }
             let saved: Vec<Due> = clock.clone().into();
             let live: Vec<Due> = saved.into_iter().filter(|due| known.contains(due)).collect();

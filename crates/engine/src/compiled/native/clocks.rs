@@ -16,9 +16,6 @@ use super::marks::of;
 use super::reaction::Scribe;
 use super::{Context, calls};
 
-/// Where the first that is due is, if there is nobody.
-static NOBODY: Due = Due { at: u64::MAX, born: 0, slot: 0 };
-
 /// What is read of a chime's clock.
 struct Front {
     places: Value,
@@ -28,13 +25,13 @@ struct Front {
     count: Value,
     /// In memory.
     due: Value,
-    at: Value,
 }
 
-/// What comes next: when the first instance is due, and when each clock ticks.
+/// What comes next: when the first instance of each chime is due, and when each clock ticks.
 struct Next {
     at: Value,
     chime: Value,
+    chimes: Vec<Value>,
     ticks: Vec<Value>,
     until: Value,
 }
@@ -61,9 +58,7 @@ impl Scribe<'_, '_> {
         let [look, rest, due, strike, leave] = [(); 5].map(|()| self.writer.builder.create_block());
         self.writer.builder.ins().jump(look, &[]);
         self.writer.enter(look);
-        let plan = &self.evaluator.plan;
-        let fronts: Vec<Front> = (0..plan.chimes.len()).map(|chime| self.front(chime)).collect();
-        let next = self.next(&fronts);
+        let next = self.next();
         let fork = self.writer.fork();
         let is_due = self.writer.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
         self.writer.builder.ins().brif(is_due, due, &[], rest, &[]);
@@ -93,7 +88,7 @@ impl Scribe<'_, '_> {
             }
             self.writer.resume(other, &fork);
         }
-        self.chimes(&fronts, next.at, at_chimes, [look, leave]);
+        self.chimes(&next, at_chimes, [look, leave]);
         self.writer.enter(leave);
     }
 
@@ -104,11 +99,15 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(leave, &[]);
     }
 
-    fn next(&mut self, fronts: &[Front]) -> Next {
+    fn next(&mut self) -> Next {
         let context = self.writer.context;
         let mut chime = self.writer.number(u64::MAX);
-        for front in fronts {
-            chime = self.writer.builder.ins().umin(chime, front.at);
+        let mut chimes = Vec::new();
+        for number in 0..self.evaluator.plan.chimes.len() {
+            let hands = self.writer.place_at(self.writer.map.clock(number) + 16);
+            let at = self.writer.load(I64, hands, offset_of!(Hands, next));
+            chime = self.writer.builder.ins().umin(chime, at);
+            chimes.push(at);
         }
         let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
         let clocks = 0..self.evaluator.plan.clocks.len();
@@ -117,7 +116,7 @@ impl Scribe<'_, '_> {
         for tick in &ticks {
             at = self.writer.builder.ins().umin(at, *tick);
         }
-        Next { at, chime, ticks, until: self.writer.load(I64, context, offset_of!(Context, until)) }
+        Next { at, chime, chimes, ticks, until: self.writer.load(I64, context, offset_of!(Context, until)) }
     }
 
     /// What strikes together with a clock may have to be done in between.
@@ -227,17 +226,15 @@ impl Scribe<'_, '_> {
     }
 
     /// Instances are due, one of a chime.
-    fn chimes(&mut self, fronts: &[Front], next: Value, steps: &[Step], [look, leave]: [Block; 2]) {
+    fn chimes(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
-        let due: Vec<(Value, Value)> = fronts
-            .iter()
-            .enumerate()
-            .map(|(chime, front)| self.only_one(chime, front, next, leave))
-            .collect();
+        let fronts: Vec<Front> = (0..next.chimes.len()).map(|chime| self.front(chime)).collect();
+        let due: Vec<(Value, Value)> =
+            fronts.iter().enumerate().map(|(chime, front)| self.only_one(chime, front, next, leave)).collect();
         for (chime, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
-            self.start_again(chime, front, next, [*is_due, *slot]);
+            self.start_again(chime, front, next.at, [*is_due, *slot]);
         }
-        self.start_instant(next);
+        self.start_instant(next.at);
         for step in steps {
             let Step::Evaluate(stream, Reach::Struck(chime)) = step else { continue };
             let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
@@ -255,11 +252,8 @@ impl Scribe<'_, '_> {
         let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
         let [first, count] =
             [offset_of!(Hands, first), offset_of!(Hands, count)].map(|at| self.writer.load(I64, hands, at));
-        let real = self.due(places, last, first);
-        let nobody = self.writer.number((&raw const NOBODY).expose_provenance() as u64);
-        let due = self.writer.builder.ins().select(count, real, nobody);
-        let at = self.writer.load(I64, due, offset_of!(Due, at));
-        Front { places, last, hands, first, count, due, at }
+        let due = self.due(places, last, first);
+        Front { places, last, hands, first, count, due }
     }
 
     /// Where in memory a place of a clock is, counted around.
@@ -271,11 +265,11 @@ impl Scribe<'_, '_> {
 
     /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
     /// or if it has ended.
-    fn only_one(&mut self, chime: usize, front: &Front, next: Value, otherwise: Block) -> (Value, Value) {
+    fn only_one(&mut self, chime: usize, front: &Front, next: &Next, otherwise: Block) -> (Value, Value) {
         let family = self.evaluator.plan.chimes[chime].family;
         let [look, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let slot = self.writer.builder.append_block_param(done, I64);
-        let is_due = self.writer.builder.ins().icmp(IntCC::Equal, front.at, next);
+        let is_due = self.writer.builder.ins().icmp(IntCC::Equal, next.chimes[chime], next.at);
         let fork = self.writer.fork();
         let nobody = self.writer.number(0);
         self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
@@ -290,7 +284,7 @@ impl Scribe<'_, '_> {
         let second = self.writer.builder.ins().iadd_imm(front.first, 1);
         let second = self.due(front.places, front.last, second);
         let at = self.writer.load(I64, second, offset_of!(Due, at));
-        let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next);
+        let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next.at);
         let is_only = self.writer.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
         let is_only = self.writer.builder.ins().bor(is_only, is_later);
         let can = self.writer.builder.ins().band(is_there, is_only);
@@ -313,6 +307,9 @@ impl Scribe<'_, '_> {
         let first = self.writer.builder.ins().iadd_imm(front.first, 1);
         let first = self.writer.builder.ins().band(first, front.last);
         self.writer.store(first, front.hands, offset_of!(Hands, first));
+        let due = self.due(front.places, front.last, first);
+        let at = self.writer.load(I64, due, offset_of!(Due, at));
+        self.writer.store(at, front.hands, offset_of!(Hands, next));
         self.writer.meet(way);
     }
 }

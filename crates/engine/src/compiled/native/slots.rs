@@ -279,6 +279,9 @@ impl Scribe<'_, '_> {
             let slot = self.writer.builder.ins().ireduce(I32, slot);
             self.writer.store(slot, due, offset_of!(Due, slot));
             self.increment(hands, offset_of!(Hands, count));
+            let next = self.writer.load(I64, hands, offset_of!(Hands, next));
+            let next = self.writer.builder.ins().umin(next, at);
+            self.writer.store(next, hands, offset_of!(Hands, next));
         }
         self.writer.store(soonest, evaluator, quiet);
         self.writer.builder.ins().jump(done, &[]);
