@@ -76,14 +76,16 @@ impl Evaluator {
 
     /// Whoever holds a value is told of each time, also where it was not evaluated again.
     pub(super) fn tell_again(&mut self, index: usize) {
+        let plan = &self.plan.streams[index];
         let state = &mut self.state.streams[index];
-        if !state.holders.is_empty() && self.plan.streams[index].eval.remembers {
-            self.valued.push(index);
+        if state.holders.is_empty() || !plan.eval.remembers {
+            return;
+        }
+        self.valued.push(index);
+        // Whoever is always there need not be listed.
+        if plan.is_parameterised() || self.plan.families[plan.family].spawn.is_some() {
             state.valued.clear();
-            match self.plan.streams[index].cell {
-                Some(_) => state.valued.push(WHOLE),
-                None => state.valued.extend(state.holders.slots()),
-            }
+            state.valued.extend(state.holders.slots());
         }
     }
 
