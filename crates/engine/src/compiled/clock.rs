@@ -56,6 +56,14 @@ impl Evaluator {
         }
     }
 
+    /// Something may have come up that is due at the next tick of a clock, though nothing was.
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        if self.clockwork.is_some() {
+            self.quiet_until = 0;
+        }
+    }
+
     /// Sets the clocks that start with the monitor to a time. How many deadlines and ticks are done at once from then on.
     #[inline]
     pub(super) fn wind(&mut self, done: u64) -> u64 {

@@ -216,19 +216,12 @@ impl Column {
 
     /// Texts lie one after another, and begin at offsets.
     fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], strings: &mut Strings) {
-        let Column { nulls, own, width, .. } = self;
-        let mut take_in = |row: usize, ends: &[i32], word: &mut u64| {
+        let rows = self.own.chunks_exact_mut(self.width.max(1)).zip(offsets.windows(2)).enumerate();
+        for (row, (words, ends)) in rows {
             // Whether there is one is anybody's guess: better no branch. Nobody looks at what is not there.
-            let is_there = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let is_there = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
             let length = (ends[1] - ends[0]) as usize * usize::from(is_there);
-            *word = strings.intern_from(texts, ends[0] as usize, length);
-        };
-        let rows = offsets.windows(2).enumerate();
-        if *width == 1 {
-            rows.zip(own).for_each(|((row, ends), word)| take_in(row, ends, word));
-        } else {
-            let places = own.chunks_exact_mut((*width).max(1));
-            rows.zip(places).for_each(|((row, ends), words)| take_in(row, ends, &mut words[at]));
+            words[at] = strings.intern_from(texts, ends[0] as usize, length);
         }
     }
 

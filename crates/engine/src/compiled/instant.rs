@@ -98,7 +98,7 @@ pub(super) struct Evaluator {
     pub(super) local_closes: Vec<usize>,
     /// Streams that may tell their value from the clock.
     pub(super) counters: Vec<usize>,
-    /// Nothing is due before this time since the start of the clock.
+    /// Nothing is due before this time since the start of the clock, unless an event [wakes](Self::wake) a clock.
     pub(super) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
     pub(super) fresh: Vec<Slot>,

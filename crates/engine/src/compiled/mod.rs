@@ -162,6 +162,7 @@ impl CompiledEngine {
             return Ok(());
         }
         evaluator.start_instant(now);
+        evaluator.wake();
         evaluator.event(*row).map_err(|failed| self.bad_row(*row, &failed))?;
         *row += 1;
         self.end_row(*row - 1, time, out)

@@ -23,6 +23,7 @@ impl Evaluator {
     #[inline(never)]
     fn tell_and_end(&mut self, time: Time, out: &mut Verdicts) -> Result<Result<(), Box<Failed>>, Closed> {
         self.write(time, out)?;
+        self.wake();
         Ok(self.end_instant())
     }
 

@@ -131,7 +131,8 @@ impl Scribe<'_, '_> {
         }
     }
 
-    /// A clock ticks. If nothing would come of it, nothing will before something else is due: then it is past that.
+    /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
+    /// [says so](Self::wake): then it is past that.
     fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         let (period, tasks) = &self.evaluator.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.writer.builder.create_block());
@@ -153,8 +154,7 @@ impl Scribe<'_, '_> {
         let is_over = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
         self.writer.builder.ins().brif(is_over, rest, &[], look, &[]);
         self.writer.go_on(rest);
-        let soonest = self.writer.builder.ins().umin(other, after);
-        self.rest(soonest, leave);
+        self.rest(other, leave);
 
         self.writer.resume(work, &fork);
         let after = self.writer.later(next.at, *period);

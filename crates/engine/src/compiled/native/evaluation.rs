@@ -185,6 +185,7 @@ impl<'e> Scribe<'e, '_> {
             (Watch::All(reader), _) => {
                 let yes = self.writer.byte(1);
                 self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
+                self.wake(Reader::Stream(*reader));
             }
             (Watch::Slot { stream: reader, at }, Some(instance)) => {
                 self.mark_slot(Reader::Stream(*reader), *at, instance);
@@ -290,6 +291,7 @@ impl<'e> Scribe<'e, '_> {
         let before = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.builder.ins().bor(before, is_other);
         self.writer.store(now, self.writer.streams, at);
+        self.wake(Reader::Stream(*reader));
     }
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only

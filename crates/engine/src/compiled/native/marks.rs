@@ -7,7 +7,8 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::instances::{BORN, PARAMS, flag};
-use super::super::plan::Reader;
+use super::super::instant::Evaluator;
+use super::super::plan::{Reader, Task};
 use super::super::state::{Dirty, FamilyState, NEAR, StreamState};
 use super::program::Instance;
 use super::reaction::Scribe;
@@ -159,6 +160,30 @@ impl Scribe<'_, '_> {
         self.writer.meet(way);
     }
 
+    /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
+    /// asked again, at its next tick or before.
+    pub(super) fn wake(&mut self, reader: Reader) {
+        let task = match reader {
+            Reader::Stream(stream) => Task::Evaluate(stream),
+            Reader::Family(family) => Task::Close(family),
+        };
+        let plan = &self.evaluator.plan;
+        let does_it = |clock: &usize| plan.clocks[*clock].1.contains(&task);
+        let clocks: Vec<usize> = (0..plan.clocks.len()).filter(does_it).collect();
+        if self.writer.present == 0 || clocks.is_empty() {
+            return;
+        }
+        let context = self.writer.context;
+        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
+        let mut soonest = self.writer.load(I64, evaluator, offset_of!(Evaluator, quiet_until));
+        let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
+        for clock in clocks {
+            let tick = self.writer.load(I64, ticks, 8 * clock);
+            soonest = self.writer.builder.ins().umin(soonest, tick);
+        }
+        self.writer.store(soonest, evaluator, offset_of!(Evaluator, quiet_until));
+    }
+
     pub(super) fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
@@ -174,6 +199,7 @@ impl Scribe<'_, '_> {
         self.writer.resume(mark, &fork);
         let flags = self.writer.builder.ins().bor_imm(flags, marks.flag.cast_signed());
         self.writer.store(flags, instance.words, 8 * at);
+        self.wake(reader);
         let Marks { from, dirty, .. } = marks;
         // The word is written as a whole, as it will be read.
         let count = self.writer.load(I64, from, dirty);

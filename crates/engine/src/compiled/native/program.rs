@@ -1,5 +1,7 @@
 //! Programs → machine code.
 
+use std::mem::offset_of;
+
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I8, I64};
 use cranelift_codegen::ir::{
@@ -11,14 +13,15 @@ use cranelift_frontend::FunctionBuilder;
 use super::super::code::{Op, Slot};
 use super::super::fault::Fault;
 use super::super::instances::Member;
+use super::super::instant::Evaluator;
 use super::super::plan::{Plan, Route};
 use super::super::state::{FamilyState, State, WHOLE};
 use super::super::tally::Tally;
-use super::calls;
 use super::groups::is_at_hand;
 use super::known::{Fork, Known, Lost, Unread};
 use super::lookup::{Outcome, Spawned};
 use super::places::Map;
+use super::{Context, calls};
 
 /// So many words a value of a measure has at most.
 const WIDEST: usize = 2;
@@ -550,6 +553,12 @@ impl<'p, 'f> Writer<'p, 'f> {
         let address = self.number(function as u64);
         let arguments: Vec<Value> = std::iter::once(self.context).chain(values.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, address, &arguments);
+        // Whom it has marked is not known here.
+        if self.present != 0 && !self.plan.clocks.is_empty() {
+            let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+            let now = self.number(0);
+            self.store(now, evaluator, offset_of!(Evaluator, quiet_until));
+        }
         self.builder.inst_results(call)[0]
     }
 
