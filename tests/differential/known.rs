@@ -4,7 +4,8 @@
 use fairstream_engine::Specification;
 use rtlola_frontend::RtLolaMir;
 use rtlola_frontend::mir::{
-    InstanceOperation, InstanceSelection, OutputStream, PacingType, Stream, Type, WindowOperation,
+    ArithLogOp, Expression, ExpressionKind, InstanceOperation, InstanceSelection, OutputStream, PacingType,
+    Stream, Type, WindowOperation,
 };
 
 /// Whether the interpreter is known to be wrong about a specification.
@@ -18,14 +19,63 @@ pub(super) fn is_misjudged(spec: &Specification) -> bool {
         || may_round_otherwise(spec)
 }
 
-/// The spread of floats in a window is computed in decimals there and in floats here. Both are right to nine digits,
-/// but rounded to a few, a number in the middle between two may become either; and of two numbers that are the same to
-/// all digits either may be the greater: `deviation_beside_its_equal`.
+/// The spread of floats in a window is computed in decimals there and in floats here; a sum in a window with a local clock
+/// is added up in another order. All are right to nine digits, but rounded to a few, a number in the middle between two may
+/// become either; and of two numbers that are the same to all digits either may be the greater:
+/// `deviation_beside_its_equal`.
 fn may_round_otherwise(spec: &Specification) -> bool {
-    let text = format!("{:?}", spec.mir().outputs);
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let compares = has(&["ArithLog(Lt", "ArithLog(Le", "ArithLog(Gt", "ArithLog(Ge"]) && has(&FRACTIONS);
-    has_spread(spec) && (has(&["Function(\"round\""]) || compares)
+    let mir = spec.mir();
+    let text = format!("{:?}", mir.outputs);
+    let has_fractions = FRACTIONS.iter().any(|word| text.contains(word));
+    let compares = has_fractions && mir.outputs.iter().any(|output| expressions(output).any(compares_floats));
+    let rounds = text.contains("Function(\"round\"");
+    (has_spread(spec) && (rounds || compares)) || (sums_floats(mir) && compares)
+}
+
+/// Whether there is a window with a sum of floats, or the like.
+fn sums_floats(mir: &RtLolaMir) -> bool {
+    let sums = |op: WindowOperation, ty: &Type| {
+        use WindowOperation::{Average, Integral, Product, Sum};
+        let is_float =
+            matches!(ty, Type::Float(_)) || matches!(ty, Type::Option(ty) if matches!(**ty, Type::Float(_)));
+        is_float && matches!(op, Average | Integral | Product | Sum)
+    };
+    mir.sliding_windows.iter().any(|window| sums(window.op, &window.ty))
+        || mir.discrete_windows.iter().any(|window| sums(window.op, &window.ty))
+}
+
+/// All expressions of a stream.
+fn expressions(output: &OutputStream) -> impl Iterator<Item = &Expression> {
+    let clauses = output.eval.clauses.iter();
+    let clauses = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
+    let spawn = output.spawn.expression.iter().chain(&output.spawn.condition);
+    clauses.chain(spawn).chain(&output.close.condition)
+}
+
+/// Whether floats are compared in an expression.
+fn compares_floats(expression: &Expression) -> bool {
+    let parts: Vec<&Expression> = match &expression.kind {
+        ExpressionKind::ArithLog(op, parts) => {
+            use ArithLogOp::{Eq, Ge, Gt, Le, Lt, Ne};
+            let is_float = parts.first().is_some_and(|part| matches!(part.ty, Type::Float(_)));
+            if is_float && matches!(op, Eq | Ne | Lt | Le | Gt | Ge) {
+                return true;
+            }
+            parts.iter().collect()
+        }
+        ExpressionKind::StreamAccess { parameters: parts, .. }
+        | ExpressionKind::Tuple(parts)
+        | ExpressionKind::Function(_, parts) => parts.iter().collect(),
+        ExpressionKind::Ite { condition, consequence, alternative } => {
+            vec![condition, consequence, alternative]
+        }
+        ExpressionKind::TupleAccess(expr, _) | ExpressionKind::Convert { expr } => vec![expr],
+        ExpressionKind::Default { expr, default } => vec![expr, default],
+        ExpressionKind::LoadConstant(_)
+        | ExpressionKind::ParameterAccess(..)
+        | ExpressionKind::LambdaParameterAccess { .. } => Vec::new(),
+    };
+    parts.into_iter().any(compares_floats)
 }
 
 /// What makes fractions of whole quarters.

@@ -16,7 +16,11 @@ use crate::value::{json_float, json_text};
 impl Evaluator {
     /// Tells of an instant and ends it, if there is something to tell or to end.
     #[inline(always)]
-    pub(super) fn conclude(&mut self, time: Time, out: &mut Verdicts) -> Result<Result<(), Box<Failed>>, Closed> {
+    pub(super) fn conclude(
+        &mut self,
+        time: Time,
+        out: &mut Verdicts,
+    ) -> Result<Result<(), Box<Failed>>, Closed> {
         if self.is_quiet() { Ok(Ok(())) } else { self.tell_and_end(time, out) }
     }
 

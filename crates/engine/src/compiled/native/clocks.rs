@@ -229,8 +229,11 @@ impl Scribe<'_, '_> {
     fn chimes(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
         let fronts: Vec<Front> = (0..next.chimes.len()).map(|chime| self.front(chime)).collect();
-        let due: Vec<(Value, Value)> =
-            fronts.iter().enumerate().map(|(chime, front)| self.only_one(chime, front, next, leave)).collect();
+        let due: Vec<(Value, Value)> = fronts
+            .iter()
+            .enumerate()
+            .map(|(chime, front)| self.only_one(chime, front, next, leave))
+            .collect();
         for (chime, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
             self.start_again(chime, front, next.at, [*is_due, *slot]);
         }

@@ -18,6 +18,8 @@
 //!   at no other time. Whoever does that says so in [`Places`], and things are found anew before machine code goes on.
 //! - In a list of slots that it goes through, only who has had its turn is listed again meanwhile, in the place of one
 //!   who has.
+//! - A clock that has nothing to do sleeps. Whoever marks somebody at an event, who may be evaluated at its ticks, wakes
+//!   it: machine code where it marks and after every call, Rust where it does an event itself or ends one.
 //! - What a program puts into the frame for itself is read by that program alone, and by Rust only where a call says so.
 //! - A reaction is dropped when what it was written for is no longer so: who is told, and of what.
 
