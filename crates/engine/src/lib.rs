@@ -25,7 +25,7 @@ mod timeline;
 mod value;
 mod verify;
 
-pub use compiled::{CompiledEngine, Explanation};
+pub use compiled::{CompiledEngine, Explanation, mapped_bytes};
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
 pub use verify::{VerifyingEngine, first_difference};

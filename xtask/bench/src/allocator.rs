@@ -1,4 +1,4 @@
-//! Counts the bytes that are allocated and not yet freed.
+//! Counts the bytes that are allocated and not yet freed, and those that engines have from the system.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,9 @@ static COUNTING: Counting = Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many bytes are allocated now.
+/// How many bytes are in use now.
 pub fn live_bytes() -> usize {
-    LIVE.load(Ordering::Relaxed)
+    LIVE.load(Ordering::Relaxed) + fairstream_engine::mapped_bytes()
 }
 
 struct Counting;

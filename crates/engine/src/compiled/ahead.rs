@@ -4,14 +4,13 @@ use super::columns::Arrived;
 use super::plan::{Plan, Route};
 use super::state::FamilyState;
 
-/// So many rows before its turn an entry of a table is fetched, ...
-const FAR: usize = 16;
-/// ... and so many the slot that it says.
-const NEAR: usize = 8;
+/// So many rows are looked at together: the entries of a table that they will need are fetched two such blocks before
+/// their turn, the slots that these say one.
+pub(super) const BLOCK: usize = 8;
 
-/// A table in which the value of an input is looked for.
+/// A table in which the values of inputs are looked for.
 pub(super) struct Ahead {
-    input: usize,
+    inputs: Vec<usize>,
     family: usize,
     route: Route,
 }
@@ -29,8 +28,10 @@ pub(super) fn ahead(plan: &Plan) -> Vec<Ahead> {
             let is_key = |input: &super::plan::Cell| input.value == path.key && input.width == 1;
             let Some(input) = plan.inputs.iter().position(is_key).filter(|_| words == 1) else { continue };
             let (family, route) = (stream.family, path.route);
-            if !all.iter().any(|known| (known.input, known.family, known.route) == (input, family, route)) {
-                all.push(Ahead { input, family, route });
+            match all.iter_mut().find(|known| (known.family, known.route) == (family, route)) {
+                Some(known) if known.inputs.contains(&input) => {}
+                Some(known) => known.inputs.push(input),
+                None => all.push(Ahead { inputs: vec![input], family, route }),
             }
         }
     }
@@ -43,16 +44,30 @@ impl Ahead {
         families[self.family].instances.are_many()
     }
 
-    /// Fetches what rows after this one will need.
-    #[inline]
+    /// Fetches what a block of rows after this one, and one after that, will need.
+    #[inline(never)]
     pub(super) fn fetch(&self, arrived: &Arrived, families: &[FamilyState], row: usize) {
         let instances = &families[self.family].instances;
-        if let Some(word) = arrived.word(self.input, row + FAR) {
-            instances.fetch_entry(self.route, word);
+        let (near, count) = self.words(arrived, row + BLOCK);
+        near[..count].iter().for_each(|word| instances.fetch_slot(self.route, *word));
+        let (far, count) = self.words(arrived, row + 2 * BLOCK);
+        far[..count].iter().for_each(|word| instances.fetch_entry(self.route, *word));
+    }
+
+    /// What is looked for in a block of rows, and how many there are: something, if nothing is. Which inputs a row has is
+    /// anybody's guess: better no branch.
+    #[inline(always)]
+    fn words(&self, arrived: &Arrived, from: usize) -> ([u64; BLOCK], usize) {
+        let mut words = [0; BLOCK];
+        let rows = from.min(arrived.present.len())..(from + BLOCK).min(arrived.present.len());
+        for input in &self.inputs {
+            let there = arrived.present[rows.clone()].iter().map(|present| (present >> input) as u64 & 1);
+            let column = &arrived.columns[*input].words()[rows.clone()];
+            for ((word, own), is_there) in words.iter_mut().zip(column).zip(there) {
+                *word = if is_there != 0 { *own } else { *word };
+            }
         }
-        if let Some(word) = arrived.word(self.input, row + NEAR) {
-            instances.fetch_slot(self.route, word);
-        }
+        (words, rows.len())
     }
 }
 

@@ -30,10 +30,7 @@ impl Arrived {
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
             column.decode(array, strings);
             if let Some(nulls) = array.nulls() {
-                let chunks = nulls.inner().bit_chunks();
-                for (present, there) in self.present.chunks_mut(64).zip(chunks.iter_padded()) {
-                    mark(present, there, input);
-                }
+                mark(&mut self.present, nulls, input);
             }
             if let Some((row, reason)) = column.wrong.take()
                 && self.wrong.as_ref().is_none_or(|(first, _, _)| row < *first)
@@ -47,13 +44,6 @@ impl Arrived {
         self.columns.iter_mut().for_each(Column::clear);
         self.present.clear();
         self.wrong = None;
-    }
-
-    /// The word of an input in a row, if there is such a row and it has one.
-    #[inline(always)]
-    pub(super) fn word(&self, input: usize, row: usize) -> Option<u64> {
-        let is_there = self.present.get(row).is_some_and(|present| present >> input & 1 != 0);
-        is_there.then(|| self.columns[input].words()[row])
     }
 
     /// The first row with which something is wrong.
@@ -70,12 +60,32 @@ impl Arrived {
 }
 
 /// Sets the bit of an input in rows that have a value.
-fn mark(rows: &mut [u128], mut there: u64, input: usize) {
+fn mark(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
     const HALF: usize = 64;
-    for row in rows {
-        let bit = (there & 1) << (input % HALF);
-        *row |= if input < HALF { u128::from(bit) } else { u128::from(bit) << HALF };
-        there >>= 1;
+    let bit = 1_u64 << (input % HALF);
+    if input < HALF {
+        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
+    } else {
+        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
+    }
+}
+
+/// Does something for each of so many rows that has a value. Which of them have is anybody's guess: they are not asked
+/// one by one.
+#[inline(always)]
+fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
+    const BITS: usize = u64::BITS as usize;
+    let chunks = nulls.map(|nulls| nulls.inner().bit_chunks());
+    let mut chunks = chunks.as_ref().map(|chunks| chunks.iter_padded());
+    for first in (0..rows).step_by(BITS) {
+        let mut there = match &mut chunks {
+            Some(chunks) => chunks.next().unwrap_or(0),
+            None => u64::MAX >> BITS.saturating_sub(rows - first),
+        };
+        while there != 0 {
+            each(first + there.trailing_zeros() as usize);
+            there &= there - 1;
+        }
     }
 }
 
@@ -107,8 +117,9 @@ impl Column {
         }
     }
 
+    /// The words of all rows.
     #[inline(always)]
-    fn words(&self) -> &[u64] {
+    pub(super) fn words(&self) -> &[u64] {
         self.of_batch.as_deref().unwrap_or(&self.own)
     }
 
@@ -216,13 +227,11 @@ impl Column {
 
     /// Texts lie one after another, and begin at offsets.
     fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], strings: &mut Strings) {
-        let rows = self.own.chunks_exact_mut(self.width.max(1)).zip(offsets.windows(2)).enumerate();
-        for (row, (words, ends)) in rows {
-            // Whether there is one is anybody's guess: better no branch. Nobody looks at what is not there.
-            let is_there = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-            let length = (ends[1] - ends[0]) as usize * usize::from(is_there);
-            words[at] = strings.intern_from(texts, ends[0] as usize, length);
-        }
+        let (own, width) = (&mut self.own, self.width);
+        each_there(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
+            let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
+            own[row * width + at] = strings.intern_from(texts, from, to - from);
+        });
     }
 
     fn decimals(&mut self, at: usize, array: &PrimitiveArray<Decimal128Type>, scale: i8) {

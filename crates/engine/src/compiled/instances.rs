@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ahead::fetch;
 use super::index::{Index, Spot};
+use super::pages::{Ground, Pages};
 use super::plan::Route;
 use super::recent::Recent;
 use super::table::{Half, Table};
@@ -35,7 +36,7 @@ pub(super) mod flag {
 pub(super) struct Instances {
     params: usize,
     stride: usize,
-    words: Vec<u64>,
+    words: Pages<u64>,
     census: Census,
     indexes: Vec<Index>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
@@ -123,7 +124,7 @@ impl Instances {
         Instances {
             params,
             stride: stride + indexes.len(),
-            words: Vec::new(),
+            words: Pages::default(),
             census: Census { is_plain: u64::from(indexes.len() <= 1), ..Census::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
@@ -191,7 +192,7 @@ impl Instances {
     /// The same for a single word.
     #[inline(always)]
     pub(super) fn find_word(&self, word: u64) -> Option<u32> {
-        let (words, stride) = (self.words.as_slice(), self.stride);
+        let (words, stride) = (&*self.words, self.stride);
         if self.slots() <= FEW {
             let is_it = |slot: &u32| {
                 let from = *slot as usize * stride;
@@ -229,9 +230,7 @@ impl Instances {
     /// Has the first of them fetched itself, once that is there.
     #[inline]
     pub(super) fn fetch_slot(&self, route: Route, word: u64) {
-        if let Some(slot) = self.table_of(route).guess(Half::of(std::iter::once(word))) {
-            fetch(&self.words[slot as usize * self.stride]);
-        }
+        self.fetch(self.table_of(route).guess(Half::of(std::iter::once(word))));
     }
 
     /// Has a slot fetched.
@@ -366,14 +365,29 @@ impl Instances {
     fn add_slots(&mut self) {
         const MORE: RangeInclusive<usize> = 32..=4096;
         const FIRST_WORDS: usize = 1 << 13;
-        if self.words.is_empty() {
-            self.words.reserve_exact(FIRST_WORDS.max(MORE.start() * self.stride));
+        if self.words.room() == 0 {
+            self.words = Pages::with_room(FIRST_WORDS.max(MORE.start() * self.stride));
         }
-        let fit = (self.words.capacity() - self.words.len()) / self.stride;
+        let fit = (self.words.room() - self.words.len()) / self.stride;
         let more = (self.census.room as usize / 4).clamp(*MORE.start(), *MORE.end());
         let more = if fit == 0 { more } else { more.min(fit) };
-        self.words.resize(self.words.len() + more * self.stride, 0);
+        self.words.grow(self.words.len() + more * self.stride);
         self.census.room += more as u64;
+        self.has_moved = true;
+    }
+
+    /// Lets the first of many instances have memory that has been touched: so many bytes.
+    pub(super) fn settle(&mut self, ground: &mut Ground, bytes: usize) {
+        let table = match self.selective {
+            Some(index) => self.indexes[index].table_mut(),
+            None => &mut self.table,
+        };
+        let mut slots = 1 << 16;
+        while 8 * self.stride * slots + Table::bytes_for(slots) > bytes {
+            slots /= 2;
+        }
+        table.settle(ground.piece(Table::bytes_for(slots)));
+        self.words.settle(ground.piece(8 * self.stride * slots));
         self.has_moved = true;
     }
 

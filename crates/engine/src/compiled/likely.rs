@@ -1,19 +1,25 @@
-//! Which events are likely to come: what a specification asks for together, comes together.
+//! What is done before the first event: machine code for events that are likely to come, and memory for those who come
+//! with them. What a specification asks for together, comes together.
 
 use super::code::Activation;
 use super::instant::Evaluator;
 use super::native::Reaction;
+use super::pages::Ground;
 use super::plan::{Pacing, Plan};
 
 /// For so many kinds of events machine code is written before there are any.
 const SOME: usize = 4;
 
 impl Evaluator {
-    /// Writes machine code for events that are likely to come.
+    /// Writes machine code for events that are likely to come, and has memory ready for them.
     pub(super) fn prepare(&mut self) {
-        if self.often == 0 {
-            return;
+        if self.often > 0 {
+            self.prepare_reactions();
         }
+        self.settle();
+    }
+
+    fn prepare_reactions(&mut self) {
         for inputs in likely(&self.plan) {
             self.find_kind(inputs);
             let mut kind = std::mem::take(&mut self.kinds[self.now]);
@@ -21,6 +27,20 @@ impl Evaluator {
             self.kinds[self.now] = kind;
         }
         self.prepare_hours();
+    }
+
+    /// Lets people share memory that has been touched, as far as it goes.
+    fn settle(&mut self) {
+        let families = 0..self.plan.families.len();
+        let is_large =
+            |family: &usize| self.plan.families[*family].is_parameterised && !self.plan.is_met_again(*family);
+        let families: Vec<usize> = families.filter(is_large).collect();
+        let Some(mut ground) = (!families.is_empty()).then(Ground::new).flatten() else { return };
+        let share = ground.left() / families.len();
+        for family in families {
+            self.state.families[family].instances.settle(&mut ground, share);
+        }
+        self.places.slots_moved = true;
     }
 }
 

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pages::{Pages, Zero};
+
 /// When an instance is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
@@ -12,12 +14,15 @@ pub(super) struct Due {
     pub(super) slot: u32,
 }
 
+// SAFETY: three numbers.
+unsafe impl Zero for Due {}
+
 /// A ring of our own, because machine code adds to it.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Due>", into = "Vec<Due>")]
 pub(super) struct LocalClock {
     /// A power of two, or none at all.
-    places: Vec<Due>,
+    places: Pages<Due>,
     hands: Hands,
 }
 
@@ -90,7 +95,7 @@ impl LocalClock {
         self.places.rotate_left(self.hands.first);
         self.hands.first = 0;
         let factor = if self.places.len() < SMALL { 4 } else { 2 };
-        self.places.resize((factor * self.places.len()).max(FEW), Due::default());
+        self.places.grow((factor * self.places.len()).max(FEW));
     }
 
     pub(super) fn is_empty(&self) -> bool {

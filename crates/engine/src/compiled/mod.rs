@@ -40,6 +40,7 @@ mod machine;
 #[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
 mod native;
 mod notify;
+mod pages;
 mod plan;
 mod recent;
 mod scalar;
@@ -59,6 +60,7 @@ use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time
 
 pub use self::explain::Explanation;
 use self::instant::{Evaluator, Failed, Stop};
+pub use self::pages::mapped_bytes;
 use self::plan::StreamPlan;
 use crate::Specification;
 use crate::specification::with_deep_stack;

@@ -92,6 +92,17 @@ pub(super) struct FamilyPlan {
     pub(super) chimes: Vec<usize>,
 }
 
+impl Plan {
+    /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
+    /// events look for.
+    pub(super) fn is_met_again(&self, family: usize) -> bool {
+        let plan = &self.families[family];
+        let is_looked_for =
+            |member: &usize| self.streams[*member].eval.clauses.iter().any(|clause| clause.path.is_some());
+        plan.is_parameterised && plan.close.is_none() && !plan.members.iter().any(is_looked_for)
+    }
+}
+
 impl FamilyPlan {
     /// How many words a slot has.
     pub(super) fn slot_words(&self) -> usize {

@@ -4,6 +4,7 @@
 //! first free place from the one on that its hash says, and growing needs nothing but the table itself.
 
 use super::ahead::fetch;
+use super::pages::{Pages, Piece};
 use super::words::hash_of;
 
 /// Half the hash of words.
@@ -25,7 +26,7 @@ pub(super) struct Place(usize);
 #[derive(Clone)]
 pub(super) struct Table {
     /// A power of two. 0 is a free place; others have the half hash above, and below it the number plus one.
-    entries: Vec<u64>,
+    entries: Pages<u64>,
     /// How many of the 32 bits of a half hash are not part of its place.
     shift: u32,
     fill: Fill,
@@ -50,7 +51,7 @@ const SMALLEST: usize = 8;
 
 impl Default for Table {
     fn default() -> Table {
-        let (entries, shift) = (vec![0; SMALLEST], 32 - SMALLEST.trailing_zeros());
+        let (entries, shift) = (Pages::zeros(SMALLEST), 32 - SMALLEST.trailing_zeros());
         Table { entries, shift, fill: Fill::new(0, SMALLEST) }
     }
 }
@@ -82,7 +83,7 @@ impl Table {
     /// A number, or the place where it belongs until the table changes.
     #[inline(always)]
     pub(super) fn look(&self, half: Half, is_it: impl Fn(u32) -> bool) -> Result<u32, Place> {
-        let entries = self.entries.as_slice();
+        let entries = &*self.entries;
         let mut place = self.home(half);
         loop {
             let entry = entries[place];
@@ -102,11 +103,13 @@ impl Table {
         fetch(&self.entries[self.home(half)]);
     }
 
-    /// The number at the place where something would be looked for first, if it is likely to be the one.
+    /// The number at the place where something would be looked for first, if it is likely to be the one, or else 0: which
+    /// of both is anybody's guess.
     #[inline(always)]
-    pub(super) fn guess(&self, half: Half) -> Option<u32> {
+    pub(super) fn guess(&self, half: Half) -> u32 {
         let entry = self.entries[self.home(half)];
-        (entry != 0 && half_of(entry) == half).then(|| number_of(entry))
+        let is_likely = entry != 0 && half_of(entry) == half;
+        number_of(entry) & u32::from(is_likely).wrapping_neg()
     }
 
     /// Enters a number at the place where it belongs; whether the table has moved.
@@ -137,20 +140,42 @@ impl Table {
             ..SMALL => 2,
             _ => 1,
         };
-        let larger = vec![0; self.entries.len() << doublings];
-        let mut entries = std::mem::replace(&mut self.entries, larger);
+        let places = self.entries.len() << doublings;
         self.shift -= doublings;
-        self.fill = Fill::new(self.fill.used, self.entries.len());
+        self.fill = Fill::new(self.fill.used, places);
         // Which places are free is anybody's guess: better no branch.
         let mut used = 0;
-        for place in 0..entries.len() {
-            let entry = entries[place];
-            entries[used] = entry;
+        for place in 0..self.entries.len() {
+            let entry = self.entries[place];
+            self.entries[used] = entry;
             used += usize::from(entry != 0);
         }
-        for entry in &entries[..used] {
-            self.put(half_of(*entry), number_of(*entry));
+        self.entries[used..].fill(0);
+        self.entries.grow(places);
+        // They are in the order of their homes, as good as, and move away from the first: the last go first, so that
+        // none meets another that is yet to move. Whoever would has crowded round the ends, and waits.
+        let mut waiting = Vec::new();
+        for place in (0..used).rev() {
+            let entry = std::mem::take(&mut self.entries[place]);
+            if self.home(half_of(entry)) < place {
+                waiting.push(entry);
+            } else {
+                self.put(half_of(entry), number_of(entry));
+            }
         }
+        for entry in waiting {
+            self.put(half_of(entry), number_of(entry));
+        }
+    }
+
+    /// How many bytes it takes to have room for so many entries.
+    pub(super) fn bytes_for(entries: usize) -> usize {
+        8 * (2 * entries + 2).next_power_of_two()
+    }
+
+    /// Moves to a piece of ground.
+    pub(super) fn settle(&mut self, piece: Piece) {
+        self.entries.settle(piece);
     }
 
     /// Another number takes the place of one that is there.

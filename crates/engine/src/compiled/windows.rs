@@ -76,6 +76,12 @@ struct Entry {
 }
 
 impl WindowPlan {
+    /// Whether another one would keep the same values, and say the same of them.
+    pub(super) fn keeps_same(&self, other: &WindowPlan) -> bool {
+        (self.target, self.kind, self.waits) == (other.target, other.kind, other.waits)
+            && self.fold == other.fold
+    }
+
     fn duration(&self) -> u64 {
         match self.kind {
             Kind::Buckets { size, count } | Kind::Log { size, count } => size.saturating_mul(count),

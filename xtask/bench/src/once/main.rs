@@ -1,22 +1,43 @@
-//! One run of the compiled engine, or several, for a tool that counts instructions or says where time goes:
-//! `bench-once WORKLOAD TRIALS [TIMES]`. Says how many events a run had.
+//! One run of the compiled engine, for a tool that counts instructions or says where time goes: `bench-once WORKLOAD
+//! TRIALS` says how many events it had. `bench-once WORKLOAD TRIALS TIMES` runs it that often, by turns with the loop by
+//! hand, and says what an event took.
 
 #![allow(clippy::print_stdout, reason = "talking to another program is what this one is for")]
 
+use std::rc::Rc;
+
 use anyhow::Context;
-use bench::measure::run;
+use bench::measure::{Build, Measurement, run};
+use bench::screenings::Published;
 use bench::workload::Workload;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().context("which workload?")?;
     let trials = arguments.next().context("how many trials?")?.parse()?;
-    let workload = Workload::invented(&name)?.with_context(|| format!("no workload `{name}`"))?;
-    let times: u64 = arguments.next().map_or(Ok(1), |times| times.parse())?;
-    let mut events = 0;
-    for _ in 0..times {
-        events = run(&workload, &|workload, start| workload.compiled(start), trials, None)?.events;
+    let workload = match Workload::invented(&name)? {
+        Some(workload) => workload,
+        None => match Published::find() {
+            Ok(path) if name == "compas" => Workload::published(Rc::new(Published::read(&path)?))?,
+            _ => anyhow::bail!("no workload `{name}`"),
+        },
+    };
+    let compiled: &Build<'_> = &|workload, start| workload.compiled(start);
+    let by_hand: &Build<'_> = &|workload, start| Ok(workload.by_hand(start));
+    let Some(times) = arguments.next() else {
+        println!("{}", run(&workload, compiled, trials, None)?.events);
+        return Ok(());
+    };
+    let mut measured = [("compiled", compiled), ("hand", by_hand)]
+        .map(|(who, build)| (build, Measurement { workload: workload.name, who, trials, runs: Vec::new() }));
+    for _ in 0..times.parse::<usize>().context("how often?")?.max(1) {
+        for (build, measurement) in &mut measured {
+            measurement.runs.push(run(&workload, *build, trials, None)?);
+        }
     }
-    println!("{events}");
+    for (_, measurement) in &measured {
+        let [least, median, _] = measurement.ns_per_event();
+        println!("{}: {median:.1} ns an event, {least:.1} at least", measurement.who);
+    }
     Ok(())
 }

@@ -42,37 +42,37 @@ impl Builder<'_> {
     }
 
     fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Refused> {
-        let number = self.plan.windows.len();
         let (ty, target) = match window.target() {
-            StreamReference::In(input) => {
-                self.plan.input_windows[input].push(number);
-                (self.mir.inputs[input].ty.clone(), None)
-            }
+            StreamReference::In(input) => (self.mir.inputs[input].ty.clone(), None),
             StreamReference::Out(output) => {
-                let stream = &mut self.plan.streams[output];
-                stream.windows.push(number);
+                let stream = &self.plan.streams[output];
                 (stream.ty.clone(), stream.is_parameterised().then_some(output))
             }
         };
-        let caller = &self.mir.outputs[window.caller().out_ix()].name;
+        let reader = window.caller().out_ix();
         let fold = Fold::new(window.op(), false, &ty, window.ty())
-            .map_err(|what| Refused::construct(format!("`{caller}`: {what}")))?;
-        self.plan.windows.push(WindowPlan {
-            fold,
-            kind,
-            waits,
-            target,
-            reader: window.caller().out_ix(),
-            text: String::new(),
-            watchers: Vec::new(),
-        });
+            .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
+        let (text, watchers) = (String::new(), Vec::new());
+        let plan = WindowPlan { fold, kind, waits, target, reader, text, watchers };
+        // Two who ask for the same of each instance share what is kept.
+        let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
+        let number = shared.unwrap_or(self.plan.windows.len());
+        self.windows.push(number);
+        if shared.is_none() {
+            self.plan.windows.push(plan);
+            match window.target() {
+                StreamReference::In(input) => self.plan.input_windows[input].push(number),
+                StreamReference::Out(output) => self.plan.streams[output].windows.push(number),
+            }
+        }
         Ok(())
     }
 
+    /// The window that keeps the values of one of the specification.
     pub(super) fn window_number(&self, window: WindowReference) -> usize {
         match window {
-            WindowReference::Discrete(index) => self.mir.sliding_windows.len() + index,
-            other => other.idx(),
+            WindowReference::Discrete(index) => self.windows[self.mir.sliding_windows.len() + index],
+            other => self.windows[other.idx()],
         }
     }
 

@@ -59,6 +59,7 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         origins: Vec::new(),
         constants: HashMap::new(),
         tallies: HashMap::new(),
+        windows: Vec::new(),
         stream: 0,
         place: Place::Eval,
         lenient: false,
@@ -122,6 +123,8 @@ struct Builder<'a> {
     constants: HashMap<Vec<u64>, Slot>,
     /// For each aggregation over instances the tally and the measure that it reads.
     tallies: HashMap<usize, (usize, usize)>,
+    /// For each window of the specification, sliding ones first, the one that keeps its values.
+    windows: Vec<usize>,
     /// The stream whose expressions are being compiled.
     stream: usize,
     place: Place,

@@ -171,7 +171,9 @@ impl Builder<'_> {
         window: WindowReference,
     ) -> Result<Operand, Refused> {
         let index = self.window_number(window);
-        self.plan.windows[index].text = self.text(expression);
+        if self.plan.windows[index].text.is_empty() {
+            self.plan.windows[index].text = self.text(expression);
+        }
         let wanted =
             self.plan.windows[index].target.map_or(0, |target| self.plan.streams[target].params.len());
         if parameters.len() != wanted {

@@ -293,8 +293,9 @@ impl Builder<'_> {
         let watchers = match read {
             Read::Itself => return,
             Read::Window(window) => {
-                push_new(&mut self.plan.windows[*window].watchers, watcher(Who::All));
-                self.plan.streams[stream].eval.windows.push(*window);
+                let window = self.windows[*window];
+                push_new(&mut self.plan.windows[window].watchers, watcher(Who::All));
+                self.plan.streams[stream].eval.windows.push(window);
                 return;
             }
             Read::Whole(StreamReference::In(input)) => {

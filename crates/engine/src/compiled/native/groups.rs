@@ -276,7 +276,7 @@ impl<'p> Writer<'p, '_> {
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
         let group = self.builder.ins().uextend(I64, group);
-        let at = self.builder.ins().imul_imm(group, 8 * self.tallies[number].stride() as i64);
+        let at = self.times(group, 8 * self.tallies[number].stride());
         let words = self.builder.ins().iadd(first, at);
         let mut is_it = self.load(I64, words, 8 * USED);
         for (place, word) in key.iter().enumerate() {

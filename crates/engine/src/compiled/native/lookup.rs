@@ -270,7 +270,7 @@ impl Writer<'_, '_> {
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
         let first = self.place_at(self.map.family(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
-        let at = self.builder.ins().imul_imm(slot, 8 * stride as i64);
+        let at = self.times(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);
         Instance { slot, words }
     }

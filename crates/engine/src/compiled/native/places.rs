@@ -196,6 +196,7 @@ impl Evaluator {
         }
     }
 
+    #[inline(never)]
     fn find_moved(&mut self) {
         let Evaluator { places, state, arrived, plan, .. } = self;
         if places.words.is_empty() {

@@ -234,6 +234,14 @@ impl<'p, 'f> Writer<'p, 'f> {
         true
     }
 
+    /// A word so many times.
+    pub(super) fn times(&mut self, word: Value, factor: usize) -> Value {
+        match factor.is_power_of_two() {
+            true => self.builder.ins().ishl_imm(word, i64::from(factor.trailing_zeros())),
+            false => self.builder.ins().imul_imm(word, factor as i64),
+        }
+    }
+
     /// Goes to a block if a condition is as given, and on otherwise.
     fn jump(&mut self, when: bool, condition: Value, to: Option<Block>) {
         let Some(to) = to else { return };

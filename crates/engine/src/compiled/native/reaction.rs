@@ -13,6 +13,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use fairstream_core::{Time, Verdicts};
 
+use super::super::ahead::BLOCK;
 use super::super::code::Slot;
 use super::super::instant::{Evaluator, Failed, Reach, Step, Stop};
 use super::super::lane::{Home, Lane};
@@ -98,6 +99,7 @@ impl Reaction {
 impl Evaluator {
     /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can. `row` is
     /// the first, and then the first that is left.
+    #[inline(never)]
     pub(in super::super) fn react(
         &mut self,
         row: &mut usize,
@@ -124,7 +126,8 @@ impl Evaluator {
                 }
             }
             let present = self.arrived.present[*row];
-            let known = &mut known[(present ^ present >> 3) as usize % KNOWN];
+            let inputs = present as usize;
+            let known = &mut known[(inputs ^ inputs >> 3) % KNOWN];
             let entry = match *known {
                 Some((inputs, entry)) if inputs == present => entry,
                 _ => {
@@ -133,7 +136,7 @@ impl Evaluator {
                     entry
                 }
             };
-            if looks_ahead {
+            if looks_ahead && (*row).is_multiple_of(BLOCK) {
                 self.ahead.iter().for_each(|ahead| ahead.fetch(&self.arrived, &self.state.families, *row));
             }
             self.start_instant(now);
@@ -152,7 +155,7 @@ impl Evaluator {
     }
 
     /// Does what is due before a row, up to a time, and tells of it, as far as [clockwork](Self::run_clockwork) can.
-    #[inline]
+    #[inline(never)]
     fn keep_time(
         &mut self,
         context: *mut Context,
@@ -293,7 +296,7 @@ impl<'e> Scribe<'e, '_> {
             }
             let first = self.writer.place_at(self.writer.map.input(input));
             let row = self.writer.place_at(offset_of!(Context, row));
-            let at = self.writer.builder.ins().imul_imm(row, 8 * cell.width as i64);
+            let at = self.writer.times(row, 8 * cell.width);
             let words = self.writer.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.writer.load(I64, words, 8 * at)).collect();
             if !plan.input_watchers[input].is_empty() {

@@ -46,7 +46,7 @@ impl Scribe<'_, '_> {
         let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
         let key: Vec<Value> = key.collect();
         let here = self.writer.fork();
-        let recent = self.evaluator.is_met_again(family).then(|| {
+        let recent = self.evaluator.plan.is_met_again(family).then(|| {
             let missing = self.writer.builder.create_block();
             let recent = self.find_recent(family, &key, done, missing);
             self.writer.resume(missing, &here);
@@ -330,16 +330,6 @@ impl Evaluator {
             [places] => Some((places.clone(), 1)),
             _ => None,
         }
-    }
-
-    /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
-    /// events look for.
-    fn is_met_again(&self, family: usize) -> bool {
-        let plan = &self.plan.families[family];
-        let is_looked_for = |member: &usize| {
-            self.plan.streams[*member].eval.clauses.iter().any(|clause| clause.path.is_some())
-        };
-        plan.is_parameterised && plan.close.is_none() && !plan.members.iter().any(is_looked_for)
     }
 
     /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks.
