@@ -15,8 +15,9 @@ Builds what it needs, and writes tables (benchmarks.md), figures (*.svg) and num
 It takes an hour or so. docs/benchmarks.md says how everybody is run.
 
   --quick             two minutes, once it is built: to see that it works, the numbers mean little
-  --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-deadline), or those
-                      whose name contains this (sqlite, duckdb, flink, ...) beside fairstream and the loop by hand
+  --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-days,
+                      compas-deadline), or those whose name contains this (sqlite, duckdb, flink, ...) beside
+                      fairstream and the loop by hand
   --max-trials N      no more trials than these
   --limit SECONDS     when a peer is stopped, instead of after 100 s
   --baseline FILE     also how fairstream has changed since an earlier results.json
@@ -25,7 +26,7 @@ Who is there only if it is installed:
   Pathway             target/bench/venv/bin/pip install pathway
   Flink               target/bench/venv/bin/pip install apache-flink-libraries; a JDK
   RisingWave          FAIRSTREAM_RISINGWAVE names a running server, as postgresql://USER@HOST:PORT/DATABASE or HOST:PORT
-  compas              FAIRSTREAM_COMPAS names ProPublica's compas-scores.csv
+  compas, compas-days  FAIRSTREAM_COMPAS names ProPublica's compas-scores.csv
 
 cargo xtask bench engine | adapters | instructions measure other things: cargo xtask help.";
 

@@ -14,7 +14,15 @@ use crate::trace::Trace;
 use crate::{admissions, screenings};
 
 /// The names of workloads, as `--only` takes them.
-pub const NAMES: [&str; 5] = ["hiring", "hiring-lookup", "seminar", "compas-deadline", "compas"];
+pub const NAMES: [&str; 6] = ["hiring", "hiring-lookup", "seminar", "compas-deadline", "compas", PAPER_ODDS];
+
+/// The published COMPAS data by the specification of the paper, which counts the days of every person.
+pub const PAPER_ODDS: &str = "compas-days";
+
+/// Those whose events are invented, in any number.
+pub fn invented() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().filter(|name| !["compas", PAPER_ODDS].contains(name))
+}
 
 /// The same with one check a day instead of one at every event.
 pub const DAILY: [&str; 2] = ["hiring-daily", "seminar-daily"];
@@ -79,11 +87,15 @@ impl Workload {
         workload.map(Some)
     }
 
-    /// The published COMPAS data.
-    pub fn published(people: Rc<Published>) -> anyhow::Result<Workload> {
+    /// The workload of that name with the published COMPAS data; `None` if there is none.
+    pub fn published(name: &str, people: Rc<Published>) -> anyhow::Result<Option<Workload>> {
         let trace = move |first| people.trace(first);
-        let file = Path::new("specs/rtlola/compas.lola");
-        Workload::new("compas", file, Task::Odds(Horizon::Ticks), trace)
+        let (name, file, horizon) = match name {
+            "compas" => ("compas", "compas_deadline.lola", Horizon::Exact),
+            PAPER_ODDS => (PAPER_ODDS, "compas.lola", Horizon::Ticks),
+            _ => return Ok(None),
+        };
+        Workload::new(name, &Path::new("specs/rtlola").join(file), Task::Odds(horizon), trace).map(Some)
     }
 
     fn new(

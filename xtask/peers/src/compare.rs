@@ -8,7 +8,7 @@ use anyhow::bail;
 use bench::measure::{Measurement, Run, run};
 use bench::screenings::Published;
 use bench::triggers::Triggers;
-use bench::workload::Workload;
+use bench::workload::{PAPER_ODDS, Workload};
 
 use crate::Options;
 use crate::process::Tools;
@@ -26,8 +26,8 @@ pub(crate) struct Comparison {
 }
 
 /// In the order of the page.
-const WORKLOADS: [&str; 6] =
-    ["hiring", "hiring-daily", "seminar", "seminar-daily", "compas", "compas-deadline"];
+const WORKLOADS: [&str; 7] =
+    ["hiring", "hiring-daily", "seminar", "seminar-daily", "compas", PAPER_ODDS, "compas-deadline"];
 
 /// Workloads, with the numbers of trials.
 fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
@@ -41,7 +41,8 @@ fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
         ("hiring-daily", sizes(7)),
         ("seminar", sizes(7)),
         ("seminar-daily", sizes(7)),
-        ("compas", vec![500, u64::MAX]),
+        ("compas", vec![1_000, u64::MAX]),
+        (PAPER_ODDS, vec![1_000, u64::MAX]),
         ("compas-deadline", vec![10_000, 100_000, 1_000_000]),
     ]
 }
@@ -69,7 +70,8 @@ pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) ->
                     let people = Rc::new(Published::read(&path)?);
                     let everybody = people.len();
                     let sizes = sizes.into_iter().map(|size| size.min(everybody)).collect();
-                    (Workload::published(people)?, sizes)
+                    let Some(workload) = Workload::published(name, people)? else { continue };
+                    (workload, sizes)
                 }
                 Err(path) => {
                     let reason = format!("there is no {} (set FAIRSTREAM_COMPAS)", path.display());

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use crate::compare::Comparison;
 use crate::rivals::{FAIRSTREAM, Rival};
 
-const TITLES: [(&str, &str); 6] = [
+const TITLES: [(&str, &str); 7] = [
     ("hiring", "Demographic parity in hiring, a check at every event"),
     ("hiring-daily", "Demographic parity in hiring, a check a day"),
     ("seminar", "Conditional parity in ten seminars, a check at every event"),
     ("seminar-daily", "Conditional parity in ten seminars, a check a day"),
     ("compas", "Equalized odds, the published COMPAS screenings, a check a day"),
+    ("compas-days", "The same by the specification of the paper, which counts days"),
     ("compas-deadline", "Equalized odds, screenings in the shape of COMPAS, a check a day"),
 ];
 

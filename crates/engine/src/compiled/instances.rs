@@ -364,10 +364,6 @@ impl Instances {
     #[cold]
     fn add_slots(&mut self) {
         const MORE: RangeInclusive<usize> = 32..=4096;
-        const FIRST_WORDS: usize = 1 << 13;
-        if self.words.room() == 0 {
-            self.words = Pages::with_room(FIRST_WORDS.max(MORE.start() * self.stride));
-        }
         let fit = (self.words.room() - self.words.len()) / self.stride;
         let more = (self.census.room as usize / 4).clamp(*MORE.start(), *MORE.end());
         let more = if fit == 0 { more } else { more.min(fit) };

@@ -68,11 +68,6 @@ impl<T: Zero> Pages<T> {
         pages
     }
 
-    /// None as yet, and room for so many.
-    pub(super) fn with_room(length: usize) -> Pages<T> {
-        Pages::default().moved(length)
-    }
-
     /// How many there may be before it moves.
     pub(super) fn room(&self) -> usize {
         self.room

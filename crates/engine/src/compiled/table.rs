@@ -157,10 +157,11 @@ impl Table {
         let mut waiting = Vec::new();
         for place in (0..used).rev() {
             let entry = std::mem::take(&mut self.entries[place]);
-            if self.home(half_of(entry)) < place {
-                waiting.push(entry);
-            } else {
-                self.put(half_of(entry), number_of(entry));
+            let home = self.home(half_of(entry));
+            let free = self.entries[home..].iter().position(|other| *other == 0).filter(|_| home >= place);
+            match free {
+                Some(after) => self.entries[home + after] = entry,
+                None => waiting.push(entry),
             }
         }
         for entry in waiting {

@@ -28,7 +28,7 @@ pub(crate) fn everything(options: &Options) -> anyhow::Result<Vec<Measurement>> 
         }
         match Workload::invented(name)? {
             Some(workload) => comparison.invented(&workload)?,
-            None => comparison.published()?,
+            None => comparison.published(name)?,
         }
     }
     Ok(comparison.measured)
@@ -55,16 +55,16 @@ impl Comparison<'_> {
     }
 
     /// The reference engine on as many people as it can do, the others on these and on all.
-    fn published(&mut self) -> anyhow::Result<()> {
+    fn published(&mut self, name: &str) -> anyhow::Result<()> {
         let people = match Published::find() {
             Ok(path) => Rc::new(Published::read(&path)?),
             Err(path) => {
-                eprintln!("compas: SKIPPED, as there is no {} (set FAIRSTREAM_COMPAS)", path.display());
+                eprintln!("{name}: SKIPPED, as there is no {} (set FAIRSTREAM_COMPAS)", path.display());
                 return Ok(());
             }
         };
         let all = people.len().min(self.options.max_trials);
-        let workload = Workload::published(people)?;
+        let Some(workload) = Workload::published(name, people)? else { return Ok(()) };
         let limit = self.options.reference_limit;
         let mut people = 500.min(all);
         loop {

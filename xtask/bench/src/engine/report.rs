@@ -6,7 +6,7 @@ use crate::contestant::{COMPILED, HAND, REFERENCE};
 use crate::must_hold::{Requirement, bytes_per_trial, over_reference};
 use bench::measure::{Measurement, find};
 use bench::table::{Table, short};
-use bench::workload::NAMES;
+use bench::workload::invented;
 
 /// Costs and ratios, one line for each workload and size.
 pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
@@ -49,7 +49,7 @@ pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
 /// How the cost of an event grows with the number of trials.
 pub(crate) fn growth(measured: &[Measurement]) -> Table {
     let mut table = Table::new(&["cost at 10^7 / at 10^4", "hand", "compiled"]);
-    for workload in NAMES.into_iter().filter(|workload| *workload != "compas") {
+    for workload in invented() {
         let cost = |trials, who| find(measured, workload, trials, who).map(Measurement::median);
         let growth = |who| cost(10_000_000, who).zip(cost(10_000, who)).map(|(large, small)| large / small);
         table.row([workload.to_owned(), number(growth(HAND)), number(growth(COMPILED))]);

@@ -15,13 +15,11 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().context("which workload?")?;
     let trials = arguments.next().context("how many trials?")?.parse()?;
-    let workload = match Workload::invented(&name)? {
-        Some(workload) => workload,
-        None => match Published::find() {
-            Ok(path) if name == "compas" => Workload::published(Rc::new(Published::read(&path)?))?,
-            _ => anyhow::bail!("no workload `{name}`"),
-        },
+    let workload = match (Workload::invented(&name)?, Published::find()) {
+        (None, Ok(path)) => Workload::published(&name, Rc::new(Published::read(&path)?))?,
+        (invented, _) => invented,
     };
+    let workload = workload.with_context(|| format!("no workload `{name}`"))?;
     let compiled: &Build<'_> = &|workload, start| workload.compiled(start);
     let by_hand: &Build<'_> = &|workload, start| Ok(workload.by_hand(start));
     let Some(times) = arguments.next() else {

@@ -1,6 +1,5 @@
 //! Equalized odds: of those whose two years are over, who re-offended and who was rated a high risk.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use bench::hand::Horizon;
@@ -12,7 +11,7 @@ use differential_dataflow::input::InputSession;
 use differential_dataflow::operators::{CountTotal, ThresholdTotal};
 use fairstream_core::{EngineError, EventBatch, Time};
 
-use super::{Running, compare};
+use super::{Names, Running, compare};
 use crate::events::{self, Event};
 
 /// Group, and whether the score was high.
@@ -28,7 +27,7 @@ pub(super) struct Odds {
     /// Those whose time is over: handed over at the screening, for the day on which it will be.
     judged: InputSession<u64, (i64, Rated), isize>,
     offended: InputSession<u64, (i64, i64), isize>,
-    names: HashMap<String, u32>,
+    names: Names,
     triggers: Triggers,
 }
 
@@ -76,7 +75,7 @@ impl Odds {
             screened,
             judged,
             offended,
-            names: HashMap::new(),
+            names: Names::default(),
             triggers: Triggers::default(),
         }
     }
@@ -87,8 +86,8 @@ impl Odds {
         }
         match event {
             Event::Screened { id, group, is_high } => {
-                let known = self.names.len() as u32;
-                let group = *self.names.entry((*group).to_owned()).or_insert(known);
+                let known = self.names.len();
+                let group = self.names.number(group);
                 if group == known {
                     self.groups.insert(group);
                 }

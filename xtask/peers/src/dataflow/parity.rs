@@ -1,6 +1,5 @@
 //! Demographic and conditional parity: how many applied and were accepted, of each gender in each seminar.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use bench::monitor::Monitor;
@@ -10,7 +9,7 @@ use differential_dataflow::input::InputSession;
 use differential_dataflow::operators::{CountTotal, ThresholdTotal};
 use fairstream_core::{EngineError, EventBatch, Time};
 
-use super::{Running, compare};
+use super::{Names, Running, compare};
 use crate::events::{self, Event};
 
 pub(super) struct Parity {
@@ -18,7 +17,8 @@ pub(super) struct Parity {
     running: Running,
     applied: InputSession<u64, (i64, (u32, u32)), isize>,
     accepted: InputSession<u64, i64, isize>,
-    names: HashMap<String, u32>,
+    genders: Names,
+    seminars: Names,
     /// Of seminars, by number.
     instances: Vec<u64>,
     triggers: Triggers,
@@ -50,19 +50,11 @@ impl Parity {
             running,
             applied,
             accepted,
-            names: HashMap::new(),
+            genders: Names::default(),
+            seminars: Names::default(),
             instances: Vec::new(),
             triggers: Triggers::default(),
         }
-    }
-
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.names.get(name) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.names.insert(name.to_owned(), number);
-        number
     }
 
     fn event(&mut self, time: Time, event: &Event<'_>) {
@@ -71,8 +63,7 @@ impl Parity {
         }
         match event {
             Event::Applied { id, gender, seminar } => {
-                // Names of seminars and of genders do not meet: they are looked up by kind.
-                let place = self.number(&format!("seminar {seminar}"));
+                let place = self.seminars.number(seminar);
                 if self.instances.len() <= place as usize {
                     self.instances.resize(place as usize + 1, 0);
                     if matches!(self.task, Task::Seminar { .. }) {
@@ -80,7 +71,7 @@ impl Parity {
                             instance_hash(&serde_json::json!([seminar]).to_string());
                     }
                 }
-                let gender = self.number(gender);
+                let gender = self.genders.number(gender);
                 self.applied.insert((*id, (place, gender)));
             }
             Event::Accepted(id) => self.accepted.insert(*id),
