@@ -243,7 +243,8 @@ impl Evaluator {
         steps.into_iter().map(|(_, _, step)| step).collect()
     }
 
-    /// Writes machine code for the hours that are sure to come: each clock by itself, and each instance by itself.
+    /// Writes machine code for the hours that are likely to come: each clock by itself, each instance by itself, and both
+    /// together where instances are due at ticks if they are spawned at one, as they are where times are dates.
     pub(super) fn prepare_hours(&mut self) {
         let clocks: Vec<Stroke> = (0..self.plan.clocks.len()).map(Stroke::Clock).collect();
         let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
@@ -260,9 +261,17 @@ impl Evaluator {
             Stroke::Clock(clock) => !self.rests_simply(*clock),
             Stroke::Chime(_) => false,
         };
+        let meets = |(period, _): &&(u64, Vec<Task>)| {
+            !chimes.is_empty() && self.plan.chimes.iter().all(|chime| chime.period.is_multiple_of(*period))
+        };
+        let together: Vec<Vec<Stroke>> = (clocks.iter().zip(&self.plan.clocks))
+            .filter(|(_, clock)| meets(clock))
+            .map(|(clock, _)| [&[*clock], chimes.as_slice()].concat())
+            .collect();
         let mut hours: Vec<Vec<Stroke>> =
             clocks.into_iter().map(|clock| vec![clock]).chain([chimes]).collect();
         hours.retain(|hour| hour.first().is_some_and(is_left));
+        hours.extend(together);
         for hour in hours {
             self.hour = hour;
             let number = self.find_hour();
