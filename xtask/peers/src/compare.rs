@@ -102,43 +102,75 @@ impl Comparison {
     ) -> anyhow::Result<()> {
         let mut given_up = BTreeSet::new();
         for trials in sizes.iter().copied().filter(|trials| *trials <= options.max_trials) {
-            let mut expected = None;
-            for rival in rivals.iter().filter(|rival| (rival.takes)(workload.task)) {
-                if trials > rival.most || given_up.contains(rival.name) {
-                    continue;
-                }
-                eprint!("{} {trials} {}: ", workload.name, rival.name);
-                let begun = Instant::now();
-                let mut runs = Vec::new();
-                // Whoever is quick runs again, until the median means something: also who takes long to start.
-                let (mut judged, mut ended) = (Duration::ZERO, true);
-                while ended
-                    && runs.len() < options.runs
-                    && judged < options.enough
-                    && begun.elapsed() < options.enough * 3
-                {
-                    let (run, version) = once(rival, tools, workload, trials, options.limit)?;
+            let takes_part = |rival: &&&Rival| {
+                (rival.takes)(workload.task) && trials <= rival.most && !given_up.contains(rival.name)
+            };
+            let mut turns: Vec<Turn<'_>> = rivals
+                .iter()
+                .filter(takes_part)
+                .map(|rival| Turn::new(rival, workload.name, trials))
+                .collect();
+            // By turns, so that all get their share of what else the machine does.
+            for round in 1..=options.runs {
+                eprint!("{} {trials}, round {round}:", workload.name);
+                for turn in turns.iter_mut().filter(|turn| turn.is_next(options)) {
+                    eprint!(" {};", turn.rival.name);
+                    let version = turn.take(tools, workload, options.limit)?;
                     if !version.is_empty() {
-                        self.versions.insert((rival.name.to_owned(), version));
+                        self.versions.insert((turn.rival.name.to_owned(), version));
                     }
-                    judged += run.elapsed;
-                    ended = run.ended;
-                    runs.push(run);
                 }
-                let measurement = Measurement { workload: workload.name, who: rival.name, trials, runs };
+                eprintln!();
+            }
+            let mut expected = None;
+            for measurement in turns.into_iter().map(|turn| turn.measurement) {
                 agree(&measurement, &mut expected)?;
                 let [least, median, most] = measurement.ns_per_event();
+                eprint!("{} {trials} {}: ", workload.name, measurement.who);
                 if measurement.last().ended {
                     eprintln!("{median:.0} ns an event ({least:.0} to {most:.0})");
                 } else {
                     eprintln!("stopped after {} s", options.limit.as_secs());
-                    given_up.insert(rival.name);
+                    given_up.insert(measurement.who);
                 }
                 self.measured.push(measurement);
             }
             tools.tidy(workload, trials)?;
         }
         Ok(())
+    }
+}
+
+/// The runs of one rival on the same events.
+struct Turn<'r> {
+    rival: &'r Rival,
+    measurement: Measurement,
+    /// How long it has judged, and how long that has taken with its start.
+    judged: Duration,
+    taken: Duration,
+}
+
+impl<'r> Turn<'r> {
+    fn new(rival: &'r Rival, workload: &'static str, trials: u64) -> Turn<'r> {
+        let measurement = Measurement { workload, who: rival.name, trials, runs: Vec::new() };
+        Turn { rival, measurement, judged: Duration::ZERO, taken: Duration::ZERO }
+    }
+
+    /// Whoever is quick runs again, until the median means something: also who takes long to start.
+    fn is_next(&self, options: &Options) -> bool {
+        self.measurement.runs.iter().all(|run| run.ended)
+            && self.judged < options.enough
+            && self.taken < options.enough * 3
+    }
+
+    /// Runs once more, and says its version.
+    fn take(&mut self, tools: &Tools, workload: &Workload, limit: Duration) -> anyhow::Result<String> {
+        let begun = Instant::now();
+        let (run, version) = once(self.rival, tools, workload, self.measurement.trials, limit)?;
+        self.taken += begun.elapsed();
+        self.judged += run.elapsed;
+        self.measurement.runs.push(run);
+        Ok(version)
     }
 }
 
