@@ -131,13 +131,14 @@ impl Table {
         self.entries[place] = entry(half, number);
     }
 
-    /// A small table grows faster, so that few entries are entered again.
+    /// A small table grows faster, so that few entries are entered again, but does not move for that.
     #[cold]
     fn grow(&mut self) {
         const SMALL: usize = 1 << 16;
-        let doublings = match self.entries.len() {
+        let (places, room) = (self.entries.len(), self.entries.room());
+        let doublings = match places {
             SMALLEST => 6,
-            ..SMALL => 2,
+            ..SMALL if 4 * places <= room || 2 * places > room => 2,
             _ => 1,
         };
         let places = self.entries.len() << doublings;
