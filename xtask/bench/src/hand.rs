@@ -67,16 +67,22 @@ pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
 /// Numbers for names, in order of appearance.
 #[derive(Default)]
-struct Names {
+pub struct Names {
     numbers: FastMap<Box<str>, usize>,
 }
 
 impl Names {
-    fn number(&mut self, name: &str) -> usize {
+    /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub fn number(&mut self, name: &str) -> usize {
         match self.numbers.get(name) {
             Some(number) => *number,
             None => {
-                let number = self.numbers.len();
+                let number = self.len();
                 self.numbers.insert(name.into(), number);
                 number
             }

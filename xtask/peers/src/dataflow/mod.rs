@@ -7,7 +7,7 @@ mod odds;
 mod parity;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -25,27 +25,6 @@ pub(crate) fn monitor(workload: &Workload, start: Time) -> Box<dyn Monitor> {
     match workload.task {
         Task::Odds(horizon) => Box::new(odds::Odds::new(horizon, start)),
         task => Box::new(parity::Parity::new(task, start)),
-    }
-}
-
-/// Numbers for names, in order of appearance.
-#[derive(Default)]
-struct Names {
-    numbers: HashMap<String, u32>,
-}
-
-impl Names {
-    fn len(&self) -> u32 {
-        self.numbers.len() as u32
-    }
-
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.len();
-        self.numbers.insert(name.to_owned(), number);
-        number
     }
 }
 

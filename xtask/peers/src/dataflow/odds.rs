@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bench::hand::Horizon;
+use bench::hand::{Horizon, Names};
 use bench::monitor::Monitor;
 use bench::screenings::DAY;
 use bench::triggers::Triggers;
@@ -11,7 +11,7 @@ use differential_dataflow::input::InputSession;
 use differential_dataflow::operators::{CountTotal, ThresholdTotal};
 use fairstream_core::{EngineError, EventBatch, Time};
 
-use super::{Names, Running, compare};
+use super::{Running, compare};
 use crate::events::{self, Event};
 
 /// Group, and whether the score was high.
@@ -86,8 +86,8 @@ impl Odds {
         }
         match event {
             Event::Screened { id, group, is_high } => {
-                let known = self.names.len();
-                let group = self.names.number(group);
+                let known = self.names.len() as u32;
+                let group = self.names.number(group) as u32;
                 if group == known {
                     self.groups.insert(group);
                 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use bench::hand::Names;
 use bench::monitor::Monitor;
 use bench::triggers::{Triggers, instance_hash};
 use bench::workload::Task;
@@ -9,7 +10,7 @@ use differential_dataflow::input::InputSession;
 use differential_dataflow::operators::{CountTotal, ThresholdTotal};
 use fairstream_core::{EngineError, EventBatch, Time};
 
-use super::{Names, Running, compare};
+use super::{Running, compare};
 use crate::events::{self, Event};
 
 pub(super) struct Parity {
@@ -63,7 +64,7 @@ impl Parity {
         }
         match event {
             Event::Applied { id, gender, seminar } => {
-                let place = self.seminars.number(seminar);
+                let place = self.seminars.number(seminar) as u32;
                 if self.instances.len() <= place as usize {
                     self.instances.resize(place as usize + 1, 0);
                     if matches!(self.task, Task::Seminar { .. }) {
@@ -71,7 +72,7 @@ impl Parity {
                             instance_hash(&serde_json::json!([seminar]).to_string());
                     }
                 }
-                let gender = self.genders.number(gender);
+                let gender = self.genders.number(gender) as u32;
                 self.applied.insert((*id, (place, gender)));
             }
             Event::Accepted(id) => self.accepted.insert(*id),
