@@ -1,11 +1,19 @@
 //! Streams whose value is told from the clock instead of being kept.
 
 use super::fault::Fault;
-use super::instances::Instances;
 use super::instant::{Evaluator, Failed};
+use super::lane::{Watch, left_watches, watches};
 use super::local_clock::{Due, LocalClock};
 use super::plan::{Plan, StreamPlan};
 use super::state::{State, StreamState};
+
+/// Who reads a counter.
+pub(super) struct Counting {
+    /// Who must look again when a tick matters to it, ...
+    pub(super) watchers: Vec<Watch>,
+    /// ... and when an instance ends: whoever is in the same slot ends with it.
+    pub(super) left: Vec<Watch>,
+}
 
 /// A stream that counts the ticks since the spawn of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +31,12 @@ impl Counter {
         self.first + (tick - 1) * self.step
     }
 
+    /// Whether there is a word for it at every tick that there can be.
+    pub(super) fn always_fits(&self) -> bool {
+        let last = i128::from(u64::MAX / self.period.max(1)) + 1;
+        [1, last].into_iter().all(|tick| self.word_at(tick).is_ok())
+    }
+
     /// The same as a word.
     pub(super) fn word_at(&self, tick: i128) -> Result<u64, Fault> {
         let value = self.at(tick);
@@ -31,6 +45,12 @@ impl Counter {
         } else {
             u64::try_from(value).map_err(|_| Fault::Overflow)
         }
+    }
+}
+
+impl Counting {
+    pub(super) fn of(plan: &Plan, stream: &StreamPlan) -> Counting {
+        Counting { watchers: watches(plan, &stream.watchers, &[]), left: left_watches(plan, stream) }
     }
 }
 
@@ -54,6 +74,26 @@ impl State {
     }
 }
 
+impl State {
+    /// Notes when an instance of a counter was spawned, and when its readers must look again. When that is for the first
+    /// time.
+    pub(super) fn begin_count(&mut self, plan: &StreamPlan, index: usize, slot: u32) -> u64 {
+        let Some(counter) = &plan.eval.counter else { return u64::MAX };
+        let State { families, streams, now, instant, .. } = self;
+        let (state, instances) = (&mut streams[index], &mut families[plan.family].instances);
+        let ticks = state.ticks(counter.period, *now, *instant);
+        instances.set_spawn_tick(slot, plan.member, ticks);
+        let born = instances.born(slot);
+        let mut first = u64::MAX;
+        for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
+            let at = ticks.saturating_add(*after);
+            wake.add(Due { at, slot, born });
+            first = first.min(at.saturating_mul(counter.period));
+        }
+        first
+    }
+}
+
 impl StreamState {
     /// The ticks of a clock up to now. The one of this instant counts once the stream's turn has come.
     fn ticks(&self, period: u64, now: u64, instant: u64) -> u64 {
@@ -65,52 +105,52 @@ impl Evaluator {
     /// Lets counters tell their values from the clock where nobody is told of each. Only before the
     /// first instance.
     pub(super) fn start_counting(&mut self) {
+        let mut is_other = false;
         for (index, stream) in self.plan.streams.iter().enumerate() {
             if stream.eval.counter.is_some()
                 && !self.tells[index]
                 && self.state.families[stream.family].instances.len() == 0
                 && !self.state.streams[index].counts
             {
+                is_other = true;
                 self.state.streams[index].counts = true;
                 self.state.streams[index].wakes =
                     stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
             }
         }
+        if is_other {
+            self.forget_reactions();
+        }
+    }
+
+    /// Who reads a counter, as long as its values are told from the clock.
+    pub(super) fn counting(&self, index: usize) -> Option<&Counting> {
+        self.state.streams[index].counts.then_some(&self.readers[index])
     }
 
     /// A tick of a counter: those who must look again do so.
-    pub(super) fn tick(&mut self, index: usize) -> Result<(), Box<Failed>> {
+    pub(super) fn tick(&mut self, index: usize) {
+        self.list_woken(index);
+        let slots = std::mem::take(&mut self.listed);
+        slots.iter().for_each(|slot| self.notify_instance(index, *slot));
+        self.listed = slots;
+    }
+
+    /// A tick of a counter: lists the instances whose readers must look again.
+    pub(super) fn list_woken(&mut self, index: usize) {
         let plan = &self.plan.streams[index];
-        let Some(counter) = plan.eval.counter else { return Ok(()) };
-        let family = plan.family;
-        self.state.streams[index].ticked = self.state.instant;
-        let ticks = self.state.now / counter.period;
-        for number in 0..self.state.streams[index].wakes.len() {
-            while let Some(due) = self.state.streams[index].wakes[number].take(ticks) {
-                if self.state.families[family].instances.born(due.slot) == due.born {
-                    self.notify_instance(index, due.slot);
+        self.listed.clear();
+        let Some(counter) = plan.eval.counter else { return };
+        let State { streams, families, now, instant, .. } = &mut self.state;
+        streams[index].ticked = *instant;
+        let instances = &families[plan.family].instances;
+        for wake in &mut streams[index].wakes {
+            while let Some(due) = wake.take(*now / counter.period) {
+                if instances.born(due.slot) == due.born {
+                    self.listed.push(due.slot);
                 }
             }
         }
-        Ok(())
-    }
-}
-
-/// Notes when an instance of a counter was spawned, and when its readers must look again.
-pub(super) fn begin_count(
-    plan: &StreamPlan,
-    state: &mut StreamState,
-    instances: &mut Instances,
-    slot: u32,
-    now: u64,
-    instant: u64,
-) {
-    let Some(counter) = &plan.eval.counter else { return };
-    let ticks = state.ticks(counter.period, now, instant);
-    instances.set_spawn_tick(slot, plan.member, ticks);
-    let born = instances.born(slot);
-    for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
-        wake.add(Due { at: ticks.saturating_add(*after), slot, born });
     }
 }
 

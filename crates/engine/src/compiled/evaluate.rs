@@ -41,7 +41,8 @@ impl Evaluator {
         let plan = &self.plan.streams[index];
         let state = &mut self.state.streams[index];
         if state.counts {
-            return self.tick(index);
+            self.tick(index);
+            return Ok(());
         }
         let family = plan.family;
         let only_changed = plan.eval.remembers || plan.eval.guard.is_some();
@@ -256,7 +257,12 @@ impl Evaluator {
         let now = self.state.this_instant();
         for number in &plan.windows {
             let window = &self.plan.windows[*number];
-            let State { windows, strings, frame, .. } = &mut self.state;
+            let State { windows, strings, frame, families, .. } = &mut self.state;
+            if let Some(newest) = &window.newest {
+                let words = families[plan.family].instances.words_mut(slot);
+                newest.accept(words, frame[plan.eval.result as usize], now.time);
+                continue;
+            }
             windows[*number]
                 .accept(window, slot, &frame[plan.result()], now, strings)
                 .map_err(|fault| Failed::in_window(window.reader, fault, *number))?;

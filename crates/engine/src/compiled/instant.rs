@@ -7,7 +7,7 @@ use super::ahead::{Ahead, ahead};
 use super::clock::{HourKind, Stroke};
 use super::code::{Activation, Slot};
 use super::columns::Arrived;
-use super::counter::keep_count;
+use super::counter::{Counting, keep_count};
 use super::fault::Fault;
 use super::instances::flag;
 use super::lane::Lane;
@@ -96,8 +96,10 @@ pub(super) struct Evaluator {
     pub(super) struck: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
     pub(super) local_closes: Vec<usize>,
-    /// Streams that may tell their value from the clock.
+    /// Streams that may tell their value from the clock, ...
     pub(super) counters: Vec<usize>,
+    /// ... and who reads each stream, if it is one of them.
+    pub(super) readers: Vec<Counting>,
     /// Nothing is due before this time since the start of the clock, unless an event [wakes](Self::wake) a clock.
     pub(super) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
@@ -184,6 +186,7 @@ impl Evaluator {
             struck: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
+            readers: plan.streams.iter().map(|stream| Counting::of(&plan, stream)).collect(),
             quiet_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
@@ -360,7 +363,7 @@ impl Evaluator {
     }
 
     /// Machine code was written for who was told before.
-    fn forget_reactions(&mut self) {
+    pub(super) fn forget_reactions(&mut self) {
         for kind in &mut self.kinds {
             (kind.reaction, kind.count) = (None, 0);
         }

@@ -1,10 +1,11 @@
 //! The short way to a new value, which most streams can take: those whose value is one word of which nobody
-//! asks for any but the latest, and over which there is no window.
+//! asks for any but the latest, and over which there is no window that needs more than a word.
 
 use super::code::Slot;
 use super::instances::{PARAMS, flag};
 use super::instant::{Evaluator, Failed, is_plain};
 use super::machine::run_here;
+use super::newest::Newest;
 use super::notify::{Changed, notify, with_key, with_words};
 use super::plan::{Plan, Reader, StreamPlan, Watcher, Who};
 use super::state::State;
@@ -24,8 +25,12 @@ pub(super) struct Lane {
     pub(super) repeats: bool,
     /// Whether an evaluation has consequences beside those of a new value, ...
     pub(super) has_more: bool,
-    /// ... and whether these are no others than that it must look again at its own new value.
+    /// ... whether these are no others than that it must look again at its own new value, ...
     pub(super) looks_at_itself: bool,
+    /// ... or that it must look again while its first conditions hold, which this word says.
+    pub(super) looks_while: Option<Slot>,
+    /// Windows over it.
+    pub(super) windows: Vec<Newest>,
     pub(super) tallies: Vec<Feed>,
     pub(super) watchers: Vec<Watch>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
@@ -68,10 +73,8 @@ impl Lane {
         let eval = &stream.eval;
         let is_simple = stream.width == 1
             && stream.depth == 1
-            && eval.guard.is_none()
             && eval.counter.is_none()
             && eval.windows.is_empty()
-            && stream.windows.is_empty()
             && !stream.knows_fresh
             && !stream.lists_fresh
             && !stream.knows_its_spawn
@@ -79,6 +82,8 @@ impl Lane {
         if !is_simple || stream.cell.as_ref().is_some_and(|cell| cell.depth > 1) {
             return None;
         }
+        let windows = stream.windows.iter().map(|window| plan.windows[*window].newest);
+        let windows = windows.collect::<Option<Vec<Newest>>>()?;
         let home = match &stream.cell {
             Some(cell) => Home::Cell { present: cell.present, fresh: cell.fresh, value: cell.value },
             None => Home::Slot { state: stream.member.state(), value: stream.member.value() },
@@ -103,12 +108,11 @@ impl Lane {
             repeats: tells && repeats && eval.remembers,
             has_more: !is_plain(stream, tells, repeats),
             looks_at_itself: eval.remembers && eval.reads_itself && (!tells || repeats),
+            looks_while: eval.guard.filter(|_| !eval.remembers && !tells),
+            windows,
             tallies: stream.tallies.iter().map(feed).collect(),
             watchers: watches(plan, &stream.watchers, &[]),
-            left: {
-                let others = stream.watchers.iter().filter(|watcher| watcher.who != Who::Slot);
-                watches(plan, &others.cloned().collect::<Vec<_>>(), &[])
-            },
+            left: left_watches(plan, stream),
         })
     }
 
@@ -140,8 +144,14 @@ impl Lane {
     }
 }
 
+/// Who must look again when an instance ends, and does not end with it.
+pub(super) fn left_watches(plan: &Plan, stream: &StreamPlan) -> Vec<Watch> {
+    let others = stream.watchers.iter().filter(|watcher| watcher.who != Who::Slot);
+    watches(plan, &others.cloned().collect::<Vec<_>>(), &[])
+}
+
 /// `readers` are those whose slots are remembered.
-fn watches(plan: &Plan, watchers: &[Watcher], readers: &[(usize, &[usize])]) -> Vec<Watch> {
+pub(super) fn watches(plan: &Plan, watchers: &[Watcher], readers: &[(usize, &[usize])]) -> Vec<Watch> {
     let watch = |watcher: &Watcher| {
         let Reader::Stream(stream) = watcher.reader else { return Watch::Other(watcher.clone()) };
         let (family, at) = (plan.streams[stream].family, plan.streams[stream].member.state());
@@ -208,6 +218,10 @@ impl Evaluator {
                         }
                         let instance = Changed::Instance { family: lane.family, slot };
                         mark_all(plan, state, &lane.watchers, instance);
+                    }
+                    if !lane.windows.is_empty() {
+                        let words = state.families[lane.family].instances.words_mut(slot);
+                        lane.windows.iter().for_each(|window| window.accept(words, new, state.now));
                     }
                     (held, old != Some(new))
                 } else {

@@ -1,6 +1,5 @@
 //! How instances come and go.
 
-use super::counter::begin_count;
 use super::evaluate::{follow, set_current};
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
@@ -28,7 +27,7 @@ impl Evaluator {
     pub(super) fn spawn_key(&mut self, index: usize) -> Option<u32> {
         let plan = &self.plan.families[index];
         let spawn = plan.spawn.as_ref()?;
-        let State { families, streams, windows, frame, now, instant, .. } = &mut self.state;
+        let State { families, streams, frame, now, instant, .. } = &mut self.state;
         let state = &mut families[index];
         let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
         let (slot, born) = if plan.is_parameterised {
@@ -57,23 +56,36 @@ impl Evaluator {
             if !plan.is_parameterised {
                 streams[*member].evaluate.all = true;
             } else {
-                if streams[*member].counts {
-                    begin_count(stream, &mut streams[*member], &mut state.instances, slot, *now, *instant);
-                    // When its readers must look again is told in ticks: it is asked for.
-                    self.quiet_until = self.quiet_until.min(*now);
-                } else if stream.eval.remembers || stream.eval.guard.is_some() {
+                let counts = streams[*member].counts;
+                if !counts && (stream.eval.remembers || stream.eval.guard.is_some()) {
                     streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
-                stream.windows.iter().for_each(|window| windows[*window].spawn(slot, key));
             }
         }
         if tells {
             state.spawned.push(slot);
             self.moved.push(index);
         }
+        if plan.is_parameterised {
+            self.begin(index, slot);
+        }
         self.look_at_close(index, slot);
         self.wind_up(index, slot, born);
         Some(slot)
+    }
+
+    /// Starts the counters and windows of an instance that has just been born.
+    pub(super) fn begin(&mut self, index: usize, slot: u32) {
+        let Evaluator { plan, state, quiet_until, .. } = self;
+        for member in &plan.families[index].members {
+            if state.streams[*member].counts {
+                *quiet_until = state.begin_count(&plan.streams[*member], *member, slot).min(*quiet_until);
+            }
+            let State { families, windows, .. } = &mut *state;
+            let key = families[index].instances.params(slot);
+            let all = &plan.streams[*member].windows;
+            all.iter().for_each(|window| windows[*window].spawn(slot, key));
+        }
     }
 
     /// The close condition of an instance that has just been born must be looked at, now or when its turn comes.
@@ -224,9 +236,7 @@ impl Evaluator {
         }
         if let Some(lane) = &self.lanes[index] {
             self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);
-            return Ok(());
-        }
-        if self.state.streams[index].counts {
+        } else if self.state.streams[index].counts {
             self.notify_instance(index, slot);
         } else if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
@@ -234,13 +244,25 @@ impl Evaluator {
             self.change_tallies(index, slot, true, false)?;
             self.notify_instance(index, slot);
         }
+        self.end_windows(index, slot);
+        Ok(())
+    }
+
+    /// The windows over an instance that ends can be read for a time.
+    pub(super) fn end_windows(&mut self, index: usize, slot: u32) {
         let plan = &self.plan.streams[index];
         let State { families, windows, now, .. } = &mut self.state;
         for window in &plan.windows {
-            let params = families[plan.family].instances.params(slot);
-            windows[*window].close(&self.plan.windows[*window], slot, params, *now);
+            let (instances, of) = (&families[plan.family].instances, &self.plan.windows[*window]);
+            let params = instances.params(slot);
+            match &of.newest {
+                None => windows[*window].close(of, slot, params, *now),
+                Some(newest) => match instances.words(slot)[newest.at] {
+                    0 => {}
+                    word => windows[*window].close_newest(of, newest, word, params, *now),
+                },
+            }
         }
-        Ok(())
     }
 
     /// The stream of a family that errors name.

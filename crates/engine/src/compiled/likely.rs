@@ -57,15 +57,25 @@ fn likely(plan: &Plan) -> Vec<u128> {
             together.extend(alternatives(when));
         }
     }
+    together.retain(|inputs| *inputs != 0);
+    // What some ask for and what others do, if there is an input that both ask for, comes together.
+    for inputs in together.clone() {
+        together.push(linked(&together, inputs));
+    }
     together.sort_unstable();
     together.dedup();
-    together.retain(|inputs| *inputs != 0);
     let is_part = |inputs: &u128| together.iter().any(|all| all != inputs && all & inputs == *inputs);
     let mut likely: Vec<(bool, u32, u128)> =
         together.iter().map(|inputs| (is_part(inputs), u128::BITS - inputs.count_ones(), *inputs)).collect();
     likely.sort_unstable();
     likely.truncate(SOME);
     likely.into_iter().map(|(_, _, inputs)| inputs).collect()
+}
+
+/// The inputs of all sets that lead from one to the next by an input that both have.
+fn linked(sets: &[u128], inputs: u128) -> u128 {
+    let all = sets.iter().filter(|set| *set & inputs != 0).fold(inputs, |all, set| all | set);
+    if all == inputs { all } else { linked(sets, all) }
 }
 
 /// The smallest sets of inputs each of which is enough, as far as they are a few.
@@ -119,6 +129,9 @@ mod tests {
     #[test]
     fn an_offence_is_likely_beside_a_screening() {
         let screening = vec!["event", "id", "group", "score"];
-        assert_eq!(likely_in("compas_deadline")[..2], [screening, vec!["event", "id"]]);
+        assert_eq!(likely_in("compas_deadline")[..2], [screening.clone(), vec!["event", "id"]]);
+        let by_days = likely_in("compas");
+        assert_eq!(by_days[0], screening);
+        assert!(by_days.contains(&vec!["event".to_owned(), "id".to_owned()]), "{by_days:?}");
     }
 }

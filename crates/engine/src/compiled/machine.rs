@@ -344,7 +344,13 @@ pub(super) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
                 }
             };
             let (since, strings) = (state.reader_since(), &state.strings);
-            let value = state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?;
+            let value = match (&windows.newest, windows.target, slot) {
+                (Some(newest), Some(target), Some(slot)) => {
+                    let instances = &state.families[plan.streams[target].family].instances;
+                    Some(newest.says(instances.words(slot), state.now))
+                }
+                _ => state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?,
+            };
             put_scalar(&mut *state.frame, to, value);
         }
         Op::Scan { scan, to } => {

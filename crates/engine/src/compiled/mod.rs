@@ -39,6 +39,7 @@ mod local_clock;
 mod machine;
 #[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
 mod native;
+mod newest;
 mod notify;
 mod pages;
 mod plan;

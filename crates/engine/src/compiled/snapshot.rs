@@ -10,7 +10,7 @@ use crate::timeline::Timeline;
 
 const MAGIC: &[u8; 8] = b"fairsnap";
 /// Raised with every change of what the state looks like.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
 const HEADER: usize = MAGIC.len() + 4 + 8 + 8;
 
 #[derive(Serialize)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::fold::{Fold, Part};
+use super::newest::Newest;
 use super::plan::Watcher;
 use super::scalar::Scalar;
 use super::strings::Strings;
@@ -29,6 +30,8 @@ pub(super) struct WindowPlan {
     pub(super) text: String,
     /// Who must be evaluated again when it gets a value.
     pub(super) watchers: Vec<Watcher>,
+    /// If one word is enough, which is not kept here.
+    pub(super) newest: Option<Newest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl WindowPlan {
 }
 
 /// A bucket reaches from just after one border to the next, border included.
-fn bucket(since_start: u64, size: u64) -> u64 {
+pub(super) fn bucket(since_start: u64, size: u64) -> u64 {
     since_start.div_ceil(size)
 }
 
@@ -203,11 +206,36 @@ impl Windows {
         if let Some(contents) = self.windows.get_mut(slot as usize) {
             *contents = Contents::default();
         }
-        self.ended.remove(key);
+        if !self.ended.is_empty() {
+            self.ended.remove(key);
+        }
     }
 
     /// An instance of the target ended.
     pub(super) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
+        let Some(contents) = self.windows.get_mut(slot as usize) else { return };
+        let contents = std::mem::take(contents);
+        if !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
+            self.keep(plan, contents, key, now);
+        }
+    }
+
+    /// The same for a window of which one word is enough, which is not 0.
+    pub(super) fn close_newest(
+        &mut self,
+        plan: &WindowPlan,
+        newest: &Newest,
+        word: u64,
+        key: &[u64],
+        now: u64,
+    ) {
+        let part = plan.fold.part(&[newest.decides.into()], now);
+        let parts = VecDeque::from([Entry { at: word - 1, instant: 0, part }]);
+        self.keep(plan, Contents { parts, received: 0 }, key, now);
+    }
+
+    /// Lets the window of an instance that has ended be read until the last value has left it.
+    fn keep(&mut self, plan: &WindowPlan, contents: Contents, key: &[u64], now: u64) {
         while let Some((until, key)) = self.ending.front().filter(|(until, _)| *until < now) {
             // It may have been spawned and closed again since.
             if self.ended.get(key).is_some_and(|(ends, _)| ends == until) {
@@ -215,13 +243,9 @@ impl Windows {
             }
             self.ending.pop_front();
         }
-        let Some(contents) = self.windows.get_mut(slot as usize) else { return };
-        let contents = std::mem::take(contents);
-        if !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
-            let until = now.saturating_add(plan.duration());
-            self.ended.insert(key.to_vec(), (until, contents));
-            self.ending.push_back((until, key.to_vec()));
-        }
+        let until = now.saturating_add(plan.duration());
+        self.ended.insert(key.to_vec(), (until, contents));
+        self.ending.push_back((until, key.to_vec()));
     }
 
     /// The keys and the strings that are in use.

@@ -11,6 +11,7 @@ use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slow};
 use crate::compiled::fold::Fold;
 use crate::compiled::layout::{Leaf, inner, leaves, narrow, placed, width};
+use crate::compiled::newest::Newest;
 use crate::compiled::plan::{ScanPlan, TallyPlan};
 use crate::compiled::tally::Measure;
 use crate::compiled::windows::{Kind, WindowPlan};
@@ -53,12 +54,17 @@ impl Builder<'_> {
         let fold = Fold::new(window.op(), false, &ty, window.ty())
             .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
         let (text, watchers) = (String::new(), Vec::new());
-        let plan = WindowPlan { fold, kind, waits, target, reader, text, watchers };
+        let mut plan = WindowPlan { fold, kind, waits, target, reader, text, watchers, newest: None };
         // Two who ask for the same of each instance share what is kept.
         let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
         self.windows.push(number);
         if shared.is_none() {
+            if let Some(target) = target {
+                let family = &mut self.plan.families[self.plan.streams[target].family];
+                plan.newest = Newest::of(&plan, family.stride);
+                family.stride += usize::from(plan.newest.is_some());
+            }
             self.plan.windows.push(plan);
             match window.target() {
                 StreamReference::In(input) => self.plan.input_windows[input].push(number),

@@ -203,7 +203,29 @@ pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream:
     listed.len() as u64
 }
 
-/// The same for the instances of a family whose close condition may have to be looked at. The list is theirs until the
+/// Lists the instances of a stream that must be evaluated again, and marks them no more. How many they are.
+pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream: u64) -> u64 {
+    // SAFETY: as the module says.
+    let Evaluator { plan, state, listed, .. } = unsafe { evaluator(context) };
+    let of = &plan.streams[stream as usize];
+    let instances = &mut state.families[of.family].instances;
+    state.streams[stream as usize].evaluate.take(instances, of.member, flag::EVALUATE, listed);
+    // SAFETY: as the module says.
+    unsafe { (*context).listed = listed.as_mut_ptr() };
+    listed.len() as u64
+}
+
+/// A counter ticks: lists the instances whose readers must look again. How many they are.
+pub(super) unsafe extern "sysv64" fn tick(context: *mut Context, stream: u64) -> u64 {
+    // SAFETY: as the module says.
+    let evaluator = unsafe { evaluator(context) };
+    evaluator.list_woken(stream as usize);
+    // SAFETY: as the module says.
+    unsafe { (*context).listed = evaluator.listed.as_mut_ptr() };
+    evaluator.listed.len() as u64
+}
+
+/// Lists the instances of a family whose close condition may have to be looked at. The list is theirs until the
 /// end of the instant.
 pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family: u64) -> u64 {
     // SAFETY: as the module says.
@@ -250,6 +272,20 @@ pub(super) unsafe extern "sysv64" fn close(context: *mut Context, family: u64, s
 pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut Context) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.is_quiet().into()
+}
+
+/// Starts the counters and windows of an instance.
+pub(super) unsafe extern "sysv64" fn begin(context: *mut Context, family: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.begin(family as usize, slot as u32);
+    0
+}
+
+/// The windows over an instance that ends can be read for a time.
+pub(super) unsafe extern "sysv64" fn end_windows(context: *mut Context, stream: u64, slot: u64) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { evaluator(context) }.end_windows(stream as usize, slot as u32);
+    0
 }
 
 /// Starts the clocks of an instance.

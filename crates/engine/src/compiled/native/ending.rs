@@ -75,6 +75,8 @@ impl<'e> Scribe<'e, '_> {
                 for member in &scribe.evaluator.plan.families[family].members {
                     if let Some(lane) = &scribe.evaluator.lanes[*member] {
                         scribe.end(*member, lane, instance);
+                    } else if let Some(counting) = scribe.evaluator.counting(*member) {
+                        counting.left.iter().for_each(|watch| scribe.mark(*member, watch, Some(instance)));
                     }
                 }
                 scribe.leave(family, instance);
@@ -86,6 +88,14 @@ impl<'e> Scribe<'e, '_> {
     /// The clocks of so many instances that have ended stop, as [`LocalClock::end`](super::super::local_clock::LocalClock::end) has it; how they do is for Rust, once
     /// there are some.
     fn stop_clocks(&mut self, family: usize, ended: Value) {
+        let members = &self.evaluator.plan.families[family].members;
+        if members.iter().any(|member| self.evaluator.counting(*member).is_some()) {
+            self.writer.when(ended, |writer| {
+                let number = writer.number(family as u64);
+                writer.call_with(calls::stop_clocks as *const u8, &[number, ended]);
+            });
+            return;
+        }
         let mut are_many = None;
         for chime in &self.evaluator.plan.families[family].chimes {
             let hands = self.writer.place_at(self.writer.map.clock(*chime) + 16);
@@ -126,7 +136,8 @@ impl<'e> Scribe<'e, '_> {
         let is_simple = |member: &usize| {
             let measures = |tally: usize| evaluator.plan.tallies[tally].measures.iter();
             let is_word = |lane: &Lane| lane.tallies.iter().all(|feed| measures(feed.tally).all(is_flat));
-            !evaluator.tells[*member] && evaluator.lanes[*member].as_ref().is_some_and(is_word)
+            let counts = evaluator.counting(*member).is_some();
+            !evaluator.tells[*member] && (counts || evaluator.lanes[*member].as_ref().is_some_and(is_word))
         };
         // Closes that have clocks of their own come after this, and may read who ends.
         evaluator.local_closes.is_empty() && evaluator.plan.families[family].members.iter().all(is_simple)
@@ -156,6 +167,7 @@ impl<'e> Scribe<'e, '_> {
     /// What [`Lane::end`] does.
     fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
         let Home::Slot { state, value } = lane.home else { return };
+        self.end_windows(stream, lane, instance);
         if lane.tallies.is_empty() && lane.left.is_empty() {
             return;
         }
@@ -173,6 +185,21 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         lane.left.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
+        self.writer.meet(way);
+    }
+
+    /// Windows over an instance can be read for a time, if there is something in them.
+    fn end_windows(&mut self, stream: usize, lane: &Lane, instance: Instance) {
+        let mut words = lane.windows.iter().map(|window| 8 * window.at);
+        let Some(first) = words.next() else { return };
+        let mut any = self.writer.load(I64, instance.words, first);
+        for at in words {
+            let word = self.writer.load(I64, instance.words, at);
+            any = self.writer.builder.ins().bor(any, word);
+        }
+        let way = self.writer.part(any);
+        let number = self.writer.number(stream as u64);
+        self.writer.call_with(calls::end_windows as *const u8, &[number, instance.slot]);
         self.writer.meet(way);
     }
 

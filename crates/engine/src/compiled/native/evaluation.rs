@@ -116,6 +116,7 @@ impl<'e> Scribe<'e, '_> {
         self.again(stream, lane, Some(instance), [true, false]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
+        lane.windows.iter().for_each(|window| self.writer.enter_window(window, instance, new));
     }
 
     /// Notes whether a stream without instances holds a value.
@@ -164,7 +165,16 @@ impl<'e> Scribe<'e, '_> {
                 }
                 _ => self.mark(stream, &Watch::All(stream), None),
             }
+        } else if let (Some(guard), Home::Slot { state, .. }, Some(instance)) =
+            (lane.looks_while, lane.home, instance)
+        {
+            let holds = self.writer.word(guard);
+            let way = self.writer.part(holds);
+            self.mark_slot(Reader::Stream(stream), state, instance);
+            self.writer.meet(way);
         } else if lane.has_more {
+            let guard = self.evaluator.plan.streams[stream].eval.guard;
+            guard.into_iter().for_each(|guard| self.writer.rust_reads(guard, 1));
             let outcome = if yields { calls::YIELDS } else { 0 } | if changed { calls::CHANGED } else { 0 };
             let arguments =
                 [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
@@ -191,8 +201,8 @@ impl<'e> Scribe<'e, '_> {
                 self.mark_slot(Reader::Stream(*reader), *at, instance);
             }
             (Watch::Slot { .. }, None) => {}
-            (Watch::Other(Watcher { reader: Reader::Family(family), who }), Some(instance)) => {
-                self.mark_close(stream, watch, (*family, who), instance);
+            (Watch::Other(Watcher { reader, who }), Some(instance)) => {
+                self.mark_other(stream, watch, (*reader, who), instance);
             }
             (Watch::Instance { .. } | Watch::Other(_), instance) => {
                 let slot = self.slot(instance);
@@ -207,14 +217,23 @@ impl<'e> Scribe<'e, '_> {
         self.writer.call_with(calls::tell_watcher as *const u8, &arguments);
     }
 
-    /// The close condition of instances of a family must be looked at, because an instance of a stream has changed.
-    fn mark_close(&mut self, stream: usize, watch: &Watch, (family, who): (usize, &Who), instance: Instance) {
-        let plan = &self.evaluator.plan.families[family];
-        let at = PARAMS + plan.param_width;
+    /// Instances of a stream or family must look again, because an instance of another has changed.
+    fn mark_other(
+        &mut self,
+        stream: usize,
+        watch: &Watch,
+        (reader, who): (Reader, &Who),
+        instance: Instance,
+    ) {
+        let plan = &self.evaluator.plan;
+        let (family, at) = match reader {
+            Reader::Stream(stream) => (plan.streams[stream].family, plan.streams[stream].member.state()),
+            Reader::Family(family) => (family, PARAMS + plan.families[family].param_width),
+        };
         let (route, places) = match who {
-            Who::Slot => return self.mark_slot(Reader::Family(family), at, instance),
+            Who::Slot => return self.mark_slot(reader, at, instance),
             Who::Index(index, places) => (Route::Index(*index), places),
-            Who::Instance(places) if plan.indexes.is_empty() => (Route::Lookup, places),
+            Who::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
             Who::All | Who::Instance(_) => return self.tell_watcher(stream, watch, instance.slot),
         };
         let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
@@ -228,8 +247,8 @@ impl<'e> Scribe<'e, '_> {
         self.tell_watcher(stream, watch, instance.slot);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(one, &fork);
-        let reader = self.writer.instance(family, slot);
-        self.mark_slot(Reader::Family(family), at, reader);
+        let found = self.writer.instance(family, slot);
+        self.mark_slot(reader, at, found);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }

@@ -37,6 +37,8 @@ pub(super) struct Writer<'p, 'f> {
     pub(super) tallies: &'p [Tally],
     /// Families, likewise.
     pub(super) families: &'p [FamilyState],
+    /// For each stream whether its values are told from the clock.
+    pub(super) counts: Vec<bool>,
     /// For each family whom the event has spawned, or found to be there.
     pub(super) spawned: Vec<Option<Spawned>>,
     /// The inputs of the event.
@@ -129,6 +131,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             plan,
             tallies: &state.tallies,
             families: &state.families,
+            counts: state.streams.iter().map(|stream| stream.counts).collect(),
             spawned: vec![None; plan.families.len()],
             present,
             context,
@@ -397,18 +400,25 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.fail_unless(has, fail(Fault::NoValue));
                 self.copy_value(run, stream, 0, to);
             }
+            Op::Count { stream, key, to } if self.read_counter(run, stream as usize, key, to) => {}
+            Op::Window { window, key, to } if self.read_window((run, at), window as usize, key, to) => {}
             _ => {
-                let slot = match run.instance {
-                    Some(instance) => instance.slot,
-                    None => self.number(WHOLE.into()),
-                };
-                let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
                 self.rust_reads_anything();
-                let failed = self.call_with(calls::run_rare as *const u8, &arguments);
+                let failed = self.call_rare(run, at);
                 self.lose(Lost::AllWords);
                 self.check(failed);
             }
         }
+    }
+
+    /// Has an operation done in Rust. Not 0 if it failed.
+    pub(super) fn call_rare(&mut self, run: Run, at: usize) -> Value {
+        let slot = match run.instance {
+            Some(instance) => instance.slot,
+            None => self.number(WHOLE.into()),
+        };
+        let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
+        self.call_with(calls::run_rare as *const u8, &arguments)
     }
 
     /// A flag, and the value of the instance with a key if there is one.
@@ -546,6 +556,18 @@ impl<'p, 'f> Writer<'p, 'f> {
 
     /// Calls a function with the context and values.
     pub(super) fn call_with(&mut self, function: *const u8, values: &[Value]) -> Value {
+        let result = self.call_quietly(function, values);
+        // Whom it has marked is not known here.
+        if self.present != 0 && !self.plan.clocks.is_empty() {
+            let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+            let now = self.number(0);
+            self.store(now, evaluator, offset_of!(Evaluator, quiet_until));
+        }
+        result
+    }
+
+    /// The same for a function that marks nobody, or wakes the clocks itself.
+    pub(super) fn call_quietly(&mut self, function: *const u8, values: &[Value]) -> Value {
         let count = values.len() + 1;
         let signature = match self.signatures[count] {
             Some(signature) => signature,
@@ -561,12 +583,6 @@ impl<'p, 'f> Writer<'p, 'f> {
         let address = self.number(function as u64);
         let arguments: Vec<Value> = std::iter::once(self.context).chain(values.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, address, &arguments);
-        // Whom it has marked is not known here.
-        if self.present != 0 && !self.plan.clocks.is_empty() {
-            let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
-            let now = self.number(0);
-            self.store(now, evaluator, offset_of!(Evaluator, quiet_until));
-        }
         self.builder.inst_results(call)[0]
     }
 

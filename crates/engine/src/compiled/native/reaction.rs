@@ -347,6 +347,8 @@ impl<'e> Scribe<'e, '_> {
                     None => self.call_step(step),
                 },
                 (Some(lane), Reach::Struck(chime)) => self.struck(*stream, lane, *chime),
+                (Some(lane), Reach::All) if self.looks_while(*stream, lane) => self.all_taken(*stream, lane),
+                (None, Reach::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
                 _ => self.call_step(step),
             },
             Step::Close(family, reach) => match (self.closes_simply(*family), reach) {
@@ -449,6 +451,37 @@ impl<'e> Scribe<'e, '_> {
         });
         self.writer.meet(way);
         self.tell_again(stream, lane);
+    }
+
+    /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
+    fn looks_while(&self, stream: usize, lane: &Lane) -> bool {
+        let has_guard = self.evaluator.plan.streams[stream].eval.guard.is_some();
+        has_guard && self.writer.present == 0 && matches!(lane.home, Home::Slot { .. })
+    }
+
+    /// The instances that are marked, one after another: they may mark themselves for the next time.
+    fn all_taken(&mut self, stream: usize, lane: &'e Lane) {
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.writer.part(marked);
+        let count = self.writer.call(calls::take_changed as *const u8, &[stream as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+        self.writer.meet(way);
+    }
+
+    /// A tick of a counter: who reads it looks again if the tick matters.
+    fn tick_count(&mut self, stream: usize) {
+        let Some(counting) = self.evaluator.counting(stream) else { return };
+        let family = self.evaluator.plan.streams[stream].family;
+        let count = self.writer.call(calls::tick as *const u8, &[stream as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(family, slot);
+            counting.watchers.iter().for_each(|watch| scribe.mark(stream, watch, Some(instance)));
+        });
     }
 
     /// Whoever holds a value is told of each time.

@@ -151,7 +151,8 @@ impl Scribe<'_, '_> {
         }
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
-            if stream.eval.remembers || stream.eval.guard.is_some() {
+            let counts = self.evaluator.counting(*member).is_some();
+            if !counts && (stream.eval.remembers || stream.eval.guard.is_some()) {
                 let (reader, at) = (Reader::Stream(*member), stream.member.state());
                 // What is rare is not worth a register.
                 if recent.is_some() {
@@ -175,6 +176,10 @@ impl Scribe<'_, '_> {
             self.writer.resume(done, &fork);
         }
         self.wind_up(family, slot, born);
+        if self.evaluator.begins(family) {
+            let which = self.writer.number(family as u64);
+            self.writer.call_quietly(calls::begin as *const u8, &[which, slot]);
+        }
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
 
@@ -332,7 +337,16 @@ impl Evaluator {
         }
     }
 
-    /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks.
+    /// Whether an instance of a family has counters or windows, which [begin](Self::begin) with it.
+    fn begins(&self, family: usize) -> bool {
+        let members = &self.plan.families[family].members;
+        members
+            .iter()
+            .any(|member| self.counting(*member).is_some() || !self.plan.streams[*member].windows.is_empty())
+    }
+
+    /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks, counters and
+    /// windows.
     fn spawns_simply(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];
         plan.is_parameterised
@@ -340,8 +354,8 @@ impl Evaluator {
             && !matches!(&plan.close, Some(ClosePlan { pacing: Pacing::Local(_), .. }))
             && !plan.knows_its_spawn
             && plan.members.iter().all(|member| {
-                let stream = &self.plan.streams[*member];
-                !self.tells[*member] && stream.eval.counter.is_none() && stream.windows.is_empty()
+                let is_counter = self.plan.streams[*member].eval.counter.is_some();
+                !self.tells[*member] && is_counter == self.counting(*member).is_some()
             })
     }
 }

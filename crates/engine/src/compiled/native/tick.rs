@@ -1,0 +1,149 @@
+//! What is told from the clock: how often it has ticked, and what is in a window of which one word is enough.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::super::code::Slot;
+use super::super::counter::Counter;
+use super::super::instant::Evaluator;
+use super::super::newest::Newest;
+use super::super::plan::Route;
+use super::super::state::{State, StreamState};
+use super::Context;
+use super::lookup::Outcome;
+use super::marks::of;
+use super::program::{Instance, Run, Writer};
+
+impl Writer<'_, '_> {
+    /// The time of this instant, or another word of the state.
+    fn of_state(&mut self, at: usize) -> Value {
+        let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+        self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
+    }
+
+    /// The bucket of a window that now belongs to.
+    fn bucket(&mut self, size: u64) -> Value {
+        let now = self.of_state(offset_of!(State, now));
+        let [size, less] = [size, size - 1].map(|number| self.number(number));
+        let up = self.builder.ins().iadd(now, less);
+        self.builder.ins().udiv(up, size)
+    }
+
+    /// An instance has a value that a window over it may have to know of.
+    pub(super) fn enter_window(&mut self, window: &Newest, instance: Instance, value: Value) {
+        let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
+        let (at, size) = (8 * window.at, window.size);
+        self.when(decides, |writer| {
+            let bucket = writer.bucket(size);
+            let word = writer.builder.ins().iadd_imm(bucket, 1);
+            writer.store(word, instance.words, at);
+        });
+    }
+
+    /// A flag, and what a window says of the instance with a key: `false` if that must be looked for elsewhere.
+    pub(super) fn read_window(
+        &mut self,
+        (run, at): (Run, usize),
+        window: usize,
+        key: Slot,
+        to: Slot,
+    ) -> bool {
+        let plan = &self.plan.windows[window];
+        let (Some(newest), Some(target)) = (plan.newest, plan.target) else { return false };
+        let family = self.plan.streams[target].family;
+        if !self.plan.families[family].indexes.is_empty() {
+            return false;
+        }
+        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
+        let slot = self.builder.append_block_param(one, I64);
+        let said = self.builder.append_block_param(done, I64);
+        let fork = self.fork();
+        self.find(family, Route::Lookup, key, Outcome { one, none, several: none });
+        self.resume(one, &fork);
+        let instance = self.instance(family, slot);
+        let word = self.load(I64, instance.words, 8 * newest.at);
+        // No bucket and no number of them is so large that this would overflow.
+        let until = self.builder.ins().iadd_imm(word, newest.count as i64 - 1);
+        let bucket = self.bucket(newest.size);
+        let is_recent = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, until, bucket);
+        let has_come = self.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
+        let is_inside = self.builder.ins().band(is_recent, has_come);
+        let says = self.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
+        let says = self.builder.ins().uextend(I64, says);
+        self.builder.ins().jump(done, &[says.into()]);
+        // It may have ended.
+        self.resume(none, &fork);
+        self.rust_reads(key, self.plan.streams[target].param_width);
+        let failed = self.call_rare(run, at);
+        self.lose_words(to, 2);
+        self.check(failed);
+        let says = self.word(to + 1);
+        self.builder.ins().jump(done, &[says.into()]);
+        self.resume(done, &fork);
+        let there = self.number(1);
+        self.put(to, there);
+        self.put(to + 1, said);
+        true
+    }
+
+    /// A flag, and the value of a counter: of the instance with a key, or of the one at hand. `false` if that must be
+    /// computed elsewhere.
+    pub(super) fn read_counter(&mut self, run: Run, stream: usize, key: Option<Slot>, to: Slot) -> bool {
+        let plan = &self.plan.streams[stream];
+        let Some(counter) = plan.eval.counter.filter(|counter| self.counts[stream] && counter.always_fits())
+        else {
+            return false;
+        };
+        let Some(key) = key else {
+            let Some(instance) = run.instance else { return false };
+            let [has, value] = self.counted(stream, &counter, instance);
+            self.put(to, has);
+            self.put(to + 1, value);
+            return true;
+        };
+        if !self.plan.families[plan.family].indexes.is_empty() {
+            return false;
+        }
+        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
+        let slot = self.builder.append_block_param(one, I64);
+        let said = [(); 2].map(|()| self.builder.append_block_param(done, I64));
+        let fork = self.fork();
+        self.find(plan.family, Route::Lookup, key, Outcome { one, none, several: none });
+        self.resume(one, &fork);
+        let instance = self.instance(plan.family, slot);
+        let counted = self.counted(stream, &counter, instance).map(Into::into);
+        self.builder.ins().jump(done, &counted);
+        self.resume(none, &fork);
+        let nothing = self.number(0);
+        self.builder.ins().jump(done, &[nothing.into(); 2]);
+        self.resume(done, &fork);
+        (to..).zip(said).for_each(|(to, word)| self.put(to, word));
+        true
+    }
+
+    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
+    fn counted(&mut self, stream: usize, counter: &Counter, instance: Instance) -> [Value; 2] {
+        let now = self.of_state(offset_of!(State, now));
+        let instant = self.of_state(offset_of!(State, instant));
+        let ticked = self.load(I64, self.streams, of(stream) + offset_of!(StreamState, ticked));
+        // The tick of this instant counts once its turn has come.
+        let is_later = self.builder.ins().icmp(IntCC::NotEqual, ticked, instant);
+        let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
+        let less = self.builder.ins().band(is_later, is_past);
+        let less = self.builder.ins().uextend(I64, less);
+        let until = self.builder.ins().isub(now, less);
+        let period = self.number(counter.period);
+        let ticks = self.builder.ins().udiv(until, period);
+        let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
+        let since = self.builder.ins().isub(ticks, spawned);
+        let has = self.builder.ins().icmp_imm(IntCC::NotEqual, since, 0);
+        let has = self.builder.ins().uextend(I64, has);
+        let step = self.number(counter.step as u64);
+        let more = self.builder.ins().imul(since, step);
+        let before = self.number((counter.first - counter.step) as u64);
+        [has, self.builder.ins().iadd(before, more)]
+    }
+}
