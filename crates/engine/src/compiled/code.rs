@@ -396,30 +396,32 @@ impl Program {
     }
 
     /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
-    pub(super) fn only_looks(&self) -> bool {
+    /// It is said of counters whether there is a value at any time.
+    pub(super) fn only_looks(&self, always_counts: impl Fn(usize) -> bool) -> bool {
         let looks = |op: &Op| {
-            matches!(
-                op,
-                Op::Jump { .. }
-                    | Op::JumpUnless { .. }
-                    | Op::JumpIf { .. }
-                    | Op::JumpUnlessSame { .. }
-                    | Op::Yield
-                    | Op::Copy { .. }
-                    | Op::CopyMany { .. }
-                    | Op::Or { .. }
-                    | Op::Same { .. }
-                    | Op::EqF { .. }
-                    | Op::LtU { .. }
-                    | Op::LeU { .. }
-                    | Op::LtI { .. }
-                    | Op::LeI { .. }
-                    | Op::LtF { .. }
-                    | Op::LeF { .. }
-                    | Op::Not { .. }
-                    | Op::Hold { .. }
-                    | Op::Own { .. }
-            )
+            matches!(op, Op::Count { stream, .. } if always_counts(*stream as usize))
+                || matches!(
+                    op,
+                    Op::Jump { .. }
+                        | Op::JumpUnless { .. }
+                        | Op::JumpIf { .. }
+                        | Op::JumpUnlessSame { .. }
+                        | Op::Yield
+                        | Op::Copy { .. }
+                        | Op::CopyMany { .. }
+                        | Op::Or { .. }
+                        | Op::Same { .. }
+                        | Op::EqF { .. }
+                        | Op::LtU { .. }
+                        | Op::LeU { .. }
+                        | Op::LtI { .. }
+                        | Op::LeI { .. }
+                        | Op::LtF { .. }
+                        | Op::LeF { .. }
+                        | Op::Not { .. }
+                        | Op::Hold { .. }
+                        | Op::Own { .. }
+                )
         };
         self.ops.iter().all(looks)
     }

@@ -56,8 +56,9 @@ impl Evaluator {
             if !plan.is_parameterised {
                 streams[*member].evaluate.all = true;
             } else {
-                let counts = streams[*member].counts;
-                if !counts && (stream.eval.remembers || stream.eval.guard.is_some()) {
+                let eval = &stream.eval;
+                let looks_later = eval.guard.is_some() && eval.first_look.is_none();
+                if !streams[*member].counts && (eval.remembers || looks_later) {
                     streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
             }
@@ -69,7 +70,7 @@ impl Evaluator {
         if plan.is_parameterised {
             self.begin(index, slot);
         }
-        self.look_at_close(index, slot);
+        self.look(index, slot);
         self.wind_up(index, slot, born);
         Some(slot)
     }
@@ -88,14 +89,23 @@ impl Evaluator {
         }
     }
 
-    /// The close condition of an instance that has just been born must be looked at, now or when its turn comes.
-    fn look_at_close(&mut self, index: usize, slot: u32) {
+    /// The first conditions of an instance that has just been born, and when it closes, must be looked at, now or when
+    /// their turn comes.
+    fn look(&mut self, index: usize, slot: u32) {
         let Evaluator { plan, state, .. } = self;
         let family = &plan.families[index];
-        let Some(close) = family.close.as_ref().filter(|close| close.remembers) else { return };
         if !family.is_parameterised {
             return;
         }
+        for stream in family.members.iter().copied() {
+            let Some(program) = plan.streams[stream].eval.first_look else { continue };
+            set_current(state, &plan.streams[stream], slot);
+            if run(plan, state, program).unwrap_or(true) {
+                let instances = &mut state.families[index].instances;
+                state.streams[stream].mark(instances, slot, plan.streams[stream].member.state());
+            }
+        }
+        let Some(close) = family.close.as_ref().filter(|close| close.remembers) else { return };
         let closes = !close.looks_at_spawn || {
             set_current(state, &plan.streams[family.members[0]], slot);
             run(plan, state, close.program).unwrap_or(true)

@@ -103,6 +103,16 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether there is something to look at when an instance of a family is spawned.
+    pub(super) fn looks_at_spawn(&self, family: usize) -> bool {
+        let family = &self.families[family];
+        let first_look = |member: &usize| self.streams[*member].eval.first_look;
+        family.close.as_ref().is_some_and(|close| close.looks_at_spawn)
+            || family.members.iter().any(|member| first_look(member).is_some())
+    }
+}
+
 impl FamilyPlan {
     /// How many words a slot has.
     pub(super) fn slot_words(&self) -> usize {
@@ -188,6 +198,8 @@ pub(super) struct EvalPlan {
     /// A word that the program sets once the first of its conditions hold. Where they do not, an
     /// instance need not be evaluated before something that they read has changed.
     pub(super) guard: Option<Slot>,
+    /// Yields if they hold, and can be run when an instance is spawned.
+    pub(super) first_look: Option<usize>,
     /// If all it does is count the ticks of its clock ...
     pub(super) counter: Option<Counter>,
     /// ... after how many of them its readers must look again.

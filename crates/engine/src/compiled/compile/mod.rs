@@ -209,6 +209,7 @@ impl Builder<'_> {
                 remembers: false,
                 reads_itself: false,
                 guard: None,
+                first_look: None,
                 counter: counter::counter(output),
                 wakes: Vec::new(),
                 windows: Vec::new(),

@@ -12,7 +12,7 @@ use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::code::{Op, Slot};
 use crate::compiled::layout::width;
-use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Plan, Reader, Route, Watcher, Who};
+use crate::compiled::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
 
 impl Builder<'_> {
     pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
@@ -82,6 +82,7 @@ impl Builder<'_> {
             remembers: false,
             reads_itself: false,
             guard: guard.map(|(slot, _)| slot),
+            first_look: None,
             counter: None,
             wakes: Vec::new(),
             windows: Vec::new(),
@@ -187,6 +188,7 @@ impl Builder<'_> {
                 }
                 self.wake(index, part);
             }
+            self.plan.streams[index].eval.first_look = self.first_look(condition, kept);
             return;
         }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
@@ -204,6 +206,27 @@ impl Builder<'_> {
                 clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
             }
         }
+    }
+
+    /// A program that yields if so many of the first conditions hold, if it can be run at any time.
+    fn first_look(&mut self, condition: &Expression, kept: usize) -> Option<usize> {
+        self.place = Place::Eval;
+        let program = self.program(Place::Eval, |builder| {
+            let mut leave = Vec::new();
+            for part in conjuncts(condition).into_iter().take(kept) {
+                leave.extend(builder.unless(part)?);
+            }
+            builder.emit(Op::Yield);
+            builder.land(&leave);
+            Ok(())
+        });
+        program.ok().filter(|program| self.only_looks(*program))
+    }
+
+    /// Whether a program only looks at values.
+    fn only_looks(&self, program: usize) -> bool {
+        let counter = |stream: usize| self.plan.streams[stream].eval.counter;
+        self.plan.programs[program].only_looks(|stream| counter(stream).is_some_and(|it| it.always_fits()))
     }
 
     /// Tells the counters that an expression reads after how many ticks it changes.
@@ -234,10 +257,10 @@ impl Builder<'_> {
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.iter().any(Read::changes_by_itself)
         {
-            let Plan { families, programs, .. } = &mut self.plan;
-            if let Some(close) = &mut families[family].close {
+            let looks_at_spawn = self.only_looks(close.program);
+            if let Some(close) = &mut self.plan.families[family].close {
                 close.remembers = true;
-                close.looks_at_spawn = programs[close.program].only_looks();
+                close.looks_at_spawn = looks_at_spawn;
             }
             reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
             self.place = Place::Close;

@@ -47,19 +47,14 @@ impl<'e> Scribe<'e, '_> {
             self.writer.builder.def_var(ending.slots, room);
         }
         self.each_marked(Reader::Family(family), [list, length], |scribe, instance| {
-            let [yields, ends] = [(); 2].map(|()| scribe.writer.builder.create_block());
-            let fork = scribe.writer.fork();
-            scribe.close_condition(family, close, instance, [yields, ends]);
-            scribe.writer.resume(yields, &fork);
-            match &ending {
+            let condition = (scribe.evaluator.first_member(family), close.program);
+            scribe.look(condition, instance, |scribe| match &ending {
                 Some(ending) => scribe.add(ending, instance.slot),
                 None => {
                     let number = scribe.writer.number(family as u64);
                     scribe.writer.call_with(calls::close as *const u8, &[number, instance.slot]);
                 }
-            }
-            scribe.writer.builder.ins().jump(ends, &[]);
-            scribe.writer.resume(ends, &fork);
+            });
         });
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
@@ -216,17 +211,21 @@ impl<'e> Scribe<'e, '_> {
         });
     }
 
-    /// Looks whether an instance closes.
-    pub(super) fn close_condition(
+    /// Does something if a condition holds of an instance: the stream whose condition it is, and the program.
+    pub(super) fn look(
         &mut self,
-        family: usize,
-        close: &ClosePlan,
+        (stream, program): (usize, usize),
         instance: Instance,
-        [yields, ends]: [cranelift_codegen::ir::Block; 2],
+        then: impl FnOnce(&mut Self),
     ) {
-        let (plan, stream) = (&self.evaluator.plan, self.evaluator.first_member(family));
-        let width = plan.families[family].param_width;
-        self.writer.know_parameters(plan.streams[stream].own, width, instance.words);
-        self.writer.program(Run { stream, program: close.program, instance: Some(instance) }, yields, ends);
+        let [yields, ends] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        let plan = &self.evaluator.plan.streams[stream];
+        self.writer.know_parameters(plan.own, plan.param_width, instance.words);
+        self.writer.program(Run { stream, program, instance: Some(instance) }, yields, ends);
+        self.writer.resume(yields, &fork);
+        then(self);
+        self.writer.builder.ins().jump(ends, &[]);
+        self.writer.resume(ends, &fork);
     }
 }

@@ -60,7 +60,7 @@ impl Scribe<'_, '_> {
         self.writer.resume(call, &here);
         let called = self.writer.call(calls::spawn as *const u8, &[family as u64]);
         self.writer.lose(Lost::Places);
-        if plan.close.as_ref().is_some_and(|close| close.looks_at_spawn) {
+        if self.evaluator.plan.looks_at_spawn(family) {
             self.writer.lose(Lost::AllWords);
         }
         self.writer.builder.ins().jump(done, &[called.into()]);
@@ -149,11 +149,18 @@ impl Scribe<'_, '_> {
         for (at, word) in key.iter().enumerate() {
             self.writer.store(*word, instance.words, 8 * (PARAMS + at));
         }
+        if self.evaluator.begins(family) {
+            let which = self.writer.number(family as u64);
+            self.writer.call_quietly(calls::begin as *const u8, &[which, slot]);
+        }
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
-            let counts = self.evaluator.counting(*member).is_some();
-            if !counts && (stream.eval.remembers || stream.eval.guard.is_some()) {
-                let (reader, at) = (Reader::Stream(*member), stream.member.state());
+            let (reader, at) = (Reader::Stream(*member), stream.member.state());
+            if self.evaluator.counting(*member).is_some() {
+                continue;
+            } else if let Some(program) = stream.eval.first_look {
+                self.look((*member, program), instance, |scribe| scribe.mark_slot(reader, at, instance));
+            } else if stream.eval.remembers || stream.eval.guard.is_some() {
                 // What is rare is not worth a register.
                 if recent.is_some() {
                     self.mark_in_memory(reader, at, instance);
@@ -163,23 +170,15 @@ impl Scribe<'_, '_> {
             }
         }
         if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
-            let [closes, done] = [(); 2].map(|()| self.writer.builder.create_block());
-            let fork = self.writer.fork();
+            let (reader, at) = (Reader::Family(family), PARAMS + plan.param_width);
             if close.looks_at_spawn {
-                self.close_condition(family, close, instance, [closes, done]);
+                let condition = (self.evaluator.first_member(family), close.program);
+                self.look(condition, instance, |scribe| scribe.mark_slot(reader, at, instance));
             } else {
-                self.writer.builder.ins().jump(closes, &[]);
+                self.mark_slot(reader, at, instance);
             }
-            self.writer.resume(closes, &fork);
-            self.mark_slot(Reader::Family(family), PARAMS + plan.param_width, instance);
-            self.writer.builder.ins().jump(done, &[]);
-            self.writer.resume(done, &fork);
         }
         self.wind_up(family, slot, born);
-        if self.evaluator.begins(family) {
-            let which = self.writer.number(family as u64);
-            self.writer.call_quietly(calls::begin as *const u8, &[which, slot]);
-        }
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
 
