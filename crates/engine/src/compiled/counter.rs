@@ -76,21 +76,21 @@ impl State {
 
 impl State {
     /// Notes when an instance of a counter was spawned, and when its readers must look again. When that is for the first
-    /// time.
-    pub(super) fn begin_count(&mut self, plan: &StreamPlan, index: usize, slot: u32) -> u64 {
-        let Some(counter) = &plan.eval.counter else { return u64::MAX };
+    /// time, and whether a clock has moved in memory.
+    pub(super) fn begin_count(&mut self, plan: &StreamPlan, index: usize, slot: u32) -> (u64, bool) {
+        let Some(counter) = &plan.eval.counter else { return (u64::MAX, false) };
         let State { families, streams, now, instant, .. } = self;
         let (state, instances) = (&mut streams[index], &mut families[plan.family].instances);
         let ticks = state.ticks(counter.period, *now, *instant);
         instances.set_spawn_tick(slot, plan.member, ticks);
         let born = instances.born(slot);
-        let mut first = u64::MAX;
+        let (mut first, mut has_moved) = (u64::MAX, false);
         for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
             let at = ticks.saturating_add(*after);
-            wake.add(Due { at, slot, born });
+            has_moved |= wake.add(Due { at, slot, born });
             first = first.min(at.saturating_mul(counter.period));
         }
-        first
+        (first, has_moved)
     }
 }
 
@@ -119,6 +119,7 @@ impl Evaluator {
             }
         }
         if is_other {
+            self.places.clocks_moved = true;
             self.forget_reactions();
         }
     }

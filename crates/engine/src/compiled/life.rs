@@ -77,10 +77,12 @@ impl Evaluator {
 
     /// Starts the counters and windows of an instance that has just been born.
     pub(super) fn begin(&mut self, index: usize, slot: u32) {
-        let Evaluator { plan, state, quiet_until, .. } = self;
+        let Evaluator { plan, state, quiet_until, places, .. } = self;
         for member in &plan.families[index].members {
             if state.streams[*member].counts {
-                *quiet_until = state.begin_count(&plan.streams[*member], *member, slot).min(*quiet_until);
+                let (first, has_moved) = state.begin_count(&plan.streams[*member], *member, slot);
+                *quiet_until = first.min(*quiet_until);
+                places.clocks_moved |= has_moved;
             }
             let State { families, windows, .. } = &mut *state;
             let key = families[index].instances.params(slot);
@@ -269,6 +271,7 @@ impl Evaluator {
                 None => windows[*window].close(of, slot, params, *now),
                 Some(newest) => match instances.words(slot)[newest.at] {
                     0 => {}
+                    _ if !of.outlasts => {}
                     word => windows[*window].close_newest(of, newest, word, params, *now),
                 },
             }

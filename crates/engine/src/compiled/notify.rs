@@ -41,7 +41,7 @@ pub(super) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], chang
                 }
             }
             Who::Instance(places) => {
-                let instances = &state.families[family_of(plan, *reader)].instances;
+                let instances = &state.families[plan.family_of(*reader)].instances;
                 let found = match places.as_slice() {
                     [place] => instances.find(&[word(state, changed, *place)]),
                     places => with_key(state, changed, places, |key| instances.find(key)),
@@ -51,7 +51,7 @@ pub(super) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], chang
                 }
             }
             Who::Index(index, places) => {
-                let family = family_of(plan, *reader);
+                let family = plan.family_of(*reader);
                 let instances = &state.families[family].instances;
                 let mut next = with_key(state, changed, places, |key| instances.first(*index, key));
                 while let Some(slot) = next {
@@ -103,13 +103,6 @@ fn word(state: &State, changed: Changed<'_>, place: usize) -> u64 {
         Changed::Key(words) => words[place],
         Changed::Group { tally, group } => state.tallies[tally].key(group)[place],
         Changed::Instance { family, slot } => state.families[family].instances.params(slot)[place],
-    }
-}
-
-fn family_of(plan: &Plan, reader: Reader) -> usize {
-    match reader {
-        Reader::Stream(stream) => plan.streams[stream].family,
-        Reader::Family(family) => family,
     }
 }
 

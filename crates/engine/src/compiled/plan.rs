@@ -104,6 +104,14 @@ impl Plan {
 }
 
 impl Plan {
+    /// The family whose instances read.
+    pub(super) fn family_of(&self, reader: Reader) -> usize {
+        match reader {
+            Reader::Stream(stream) => self.streams[stream].family,
+            Reader::Family(family) => family,
+        }
+    }
+
     /// Whether there is something to look at when an instance of a family is spawned.
     pub(super) fn looks_at_spawn(&self, family: usize) -> bool {
         let family = &self.families[family];

@@ -23,6 +23,8 @@ pub(super) struct WindowPlan {
     pub(super) kind: Kind,
     /// Whether it says nothing until it has been full once.
     pub(super) waits: bool,
+    /// Whether it may be read when the instance that it is over has ended.
+    pub(super) outlasts: bool,
     /// The stream that is aggregated, if it has instances.
     pub(super) target: Option<usize>,
     /// The stream that reads it, and how it says so.
@@ -215,7 +217,7 @@ impl Windows {
     pub(super) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
         let Some(contents) = self.windows.get_mut(slot as usize) else { return };
         let contents = std::mem::take(contents);
-        if !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
+        if plan.outlasts && !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
             self.keep(plan, contents, key, now);
         }
     }

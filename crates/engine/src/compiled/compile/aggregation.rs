@@ -54,7 +54,9 @@ impl Builder<'_> {
         let fold = Fold::new(window.op(), false, &ty, window.ty())
             .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
         let (text, watchers) = (String::new(), Vec::new());
-        let mut plan = WindowPlan { fold, kind, waits, target, reader, text, watchers, newest: None };
+        let outlasts = false;
+        let mut plan =
+            WindowPlan { fold, kind, waits, outlasts, target, reader, text, watchers, newest: None };
         // Two who ask for the same of each instance share what is kept.
         let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());

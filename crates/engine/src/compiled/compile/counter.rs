@@ -93,7 +93,8 @@ fn is_access(expression: &Expression, stream: usize) -> bool {
     )
 }
 
-fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+/// The two sides of a comparison, and when it holds.
+fn compared(expression: &Expression) -> Option<(&[Expression; 2], fn(i128, i128) -> bool)> {
     let ExpressionKind::ArithLog(operation, sides) = &expression.kind else { return None };
     let holds: fn(i128, i128) -> bool = match operation {
         ArithLogOp::Eq => |a, b| a == b,
@@ -104,7 +105,28 @@ fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Opti
         ArithLogOp::Ge => |a, b| a >= b,
         _ => return None,
     };
-    let [left, right] = sides.as_slice() else { return None };
+    Some((sides.as_slice().try_into().ok()?, holds))
+}
+
+/// If a condition cannot hold unless an instance is there: its stream and its parameters.
+pub(super) fn needed_instance(condition: &Expression) -> Option<(usize, &[Expression])> {
+    let ([left, right], holds) = compared(condition)?;
+    let ExpressionKind::Default { expr, default } = &left.kind else { return None };
+    match &expr.kind {
+        ExpressionKind::StreamAccess {
+            target: StreamReference::Out(stream),
+            access_kind: StreamAccessKind::Hold,
+            parameters,
+        } if !parameters.is_empty() => {
+            let holds = holds(constant(default)?, constant(right)?);
+            (!holds).then_some((*stream, parameters.as_slice()))
+        }
+        _ => None,
+    }
+}
+
+fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+    let ([left, right], holds) = compared(expression)?;
     // What stands for a counter that has no value yet.
     let absent = |side: &Expression| match &side.kind {
         ExpressionKind::Default { expr, default } if is_access(expr, stream) => constant(default).map(Some),

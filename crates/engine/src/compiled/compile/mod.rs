@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use rtlola_frontend::RtLolaMir;
 use rtlola_frontend::mir::{
-    InputStream, MemorizationBound, Offset, Origin, OutputStream, Stream, StreamAccessKind, Type,
+    Expression, InputStream, MemorizationBound, Offset, Origin, OutputStream, Stream, StreamAccessKind, Type,
 };
 
 use self::expression::Place;
@@ -60,6 +60,7 @@ pub(super) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         constants: HashMap::new(),
         tallies: HashMap::new(),
         windows: Vec::new(),
+        needed: Vec::new(),
         stream: 0,
         place: Place::Eval,
         lenient: false,
@@ -125,6 +126,8 @@ struct Builder<'a> {
     tallies: HashMap<usize, (usize, usize)>,
     /// For each window of the specification, sliding ones first, the one that keeps its values.
     windows: Vec<usize>,
+    /// Instances without which what is being compiled is not reached: their family and their parameters.
+    needed: Vec<(usize, Vec<Expression>)>,
     /// The stream whose expressions are being compiled.
     stream: usize,
     place: Place,

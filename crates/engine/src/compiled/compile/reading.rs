@@ -179,6 +179,11 @@ impl Builder<'_> {
         if parameters.len() != wanted {
             return Err(Refused::construct("a window over a stream that does not say which instance"));
         }
+        let is_there = |(family, of): &(usize, Vec<Expression>)| {
+            let target = self.plan.windows[index].target.map(|target| self.plan.streams[target].family);
+            target == Some(*family) && of == parameters
+        };
+        self.plan.windows[index].outlasts |= !self.needed.iter().any(is_there);
         let key = self.key(parameters)?;
         let inner_ty = inner(&expression.ty);
         let to = self.take(1 + width(inner_ty));

@@ -6,7 +6,7 @@ use rtlola_frontend::mir::{
 };
 
 use super::access::{Read, conjuncts, pins, reads};
-use super::counter::wakes;
+use super::counter::{needed_instance, wakes};
 use super::expression::{Operand, Place};
 use super::schedule::pacing;
 use super::{Builder, Refused};
@@ -63,6 +63,10 @@ impl Builder<'_> {
                             builder.pass_guard(guard);
                         }
                         leave.extend(builder.unless(part)?);
+                        if let Some((stream, parameters)) = needed_instance(part) {
+                            let family = builder.plan.streams[stream].family;
+                            builder.needed.push((family, parameters.to_vec()));
+                        }
                     }
                 }
                 builder.pass_guard(guard.filter(|(_, parts)| {
@@ -71,6 +75,7 @@ impl Builder<'_> {
                 builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
+                builder.needed.clear();
             }
             Ok(())
         })?;

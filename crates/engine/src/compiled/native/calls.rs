@@ -277,7 +277,9 @@ pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut Context) -> u64 {
 /// Starts the counters and windows of an instance.
 pub(super) unsafe extern "sysv64" fn begin(context: *mut Context, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { evaluator(context) }.begin(family as usize, slot as u32);
+    let evaluator = unsafe { evaluator(context) };
+    evaluator.begin(family as usize, slot as u32);
+    evaluator.find_places();
     0
 }
 

@@ -3,15 +3,12 @@
 //! An instance that closes is there until the end of its instant, as others may read it. Where nobody is told of it, the
 //! reaction that lets it close ends it as well, as its last steps.
 
-use std::mem::offset_of;
-
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::super::lane::{Home, Lane};
-use super::super::local_clock::{FEW, Hands};
 use super::super::plan::{ClosePlan, Reader};
 use super::super::tally::{LISTED, USED};
 use super::calls;
@@ -71,57 +68,13 @@ impl<'e> Scribe<'e, '_> {
                     if let Some(lane) = &scribe.evaluator.lanes[*member] {
                         scribe.end(*member, lane, instance);
                     } else if let Some(counting) = scribe.evaluator.counting(*member) {
-                        counting.left.iter().for_each(|watch| scribe.mark(*member, watch, Some(instance)));
+                        scribe.mark_watchers(*member, &counting.left, instance);
                     }
                 }
                 scribe.leave(family, instance);
             });
             self.stop_clocks(family, count);
         }
-    }
-
-    /// The clocks of so many instances that have ended stop, as [`LocalClock::end`](super::super::local_clock::LocalClock::end) has it; how they do is for Rust, once
-    /// there are some.
-    fn stop_clocks(&mut self, family: usize, ended: Value) {
-        let members = &self.evaluator.plan.families[family].members;
-        if members.iter().any(|member| self.evaluator.counting(*member).is_some()) {
-            self.writer.when(ended, |writer| {
-                let number = writer.number(family as u64);
-                writer.call_with(calls::stop_clocks as *const u8, &[number, ended]);
-            });
-            return;
-        }
-        let mut are_many = None;
-        for chime in &self.evaluator.plan.families[family].chimes {
-            let hands = self.writer.place_at(self.writer.map.clock(*chime) + 16);
-            let lately = self.writer.load(I64, hands, offset_of!(Hands, lately));
-            let lately = self.writer.builder.ins().iadd(lately, ended);
-            let are = self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, lately, FEW as i64);
-            are_many = Some(match are_many {
-                Some(others) => self.writer.builder.ins().bor(are, others),
-                None => are,
-            });
-        }
-        let Some(are_many) = are_many else { return };
-        let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(many);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(are_many, many, &[], few, &[]);
-        self.writer.resume(many, &fork);
-        let number = self.writer.number(family as u64);
-        self.writer.call_with(calls::stop_clocks as *const u8, &[number, ended]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(few, &fork);
-        for chime in &self.evaluator.plan.families[family].chimes {
-            let hands = self.writer.place_at(self.writer.map.clock(*chime) + 16);
-            for at in [offset_of!(Hands, stale), offset_of!(Hands, lately)] {
-                let before = self.writer.load(I64, hands, at);
-                let now = self.writer.builder.ins().iadd(before, ended);
-                self.writer.store(now, hands, at);
-            }
-        }
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
     }
 
     /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
@@ -162,7 +115,7 @@ impl<'e> Scribe<'e, '_> {
     /// What [`Lane::end`] does.
     fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
         let Home::Slot { state, value } = lane.home else { return };
-        self.end_windows(stream, lane, instance);
+        self.end_windows(stream, instance);
         if lane.tallies.is_empty() && lane.left.is_empty() {
             return;
         }
@@ -179,13 +132,16 @@ impl<'e> Scribe<'e, '_> {
                 self.tidy(feed.tally, group, members);
             }
         }
-        lane.left.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
+        self.mark_watchers(stream, &lane.left, instance);
         self.writer.meet(way);
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
-    fn end_windows(&mut self, stream: usize, lane: &Lane, instance: Instance) {
-        let mut words = lane.windows.iter().map(|window| 8 * window.at);
+    fn end_windows(&mut self, stream: usize, instance: Instance) {
+        let plan = &self.evaluator.plan;
+        let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
+        let outlasting = windows.filter(|window| window.outlasts);
+        let mut words = outlasting.filter_map(|window| window.newest).map(|newest| 8 * newest.at);
         let Some(first) = words.next() else { return };
         let mut any = self.writer.load(I64, instance.words, first);
         for at in words {

@@ -109,7 +109,7 @@ impl<'e> Scribe<'e, '_> {
             let changed = self.writer.count(feed, which, instance, Change { had, old, new });
             self.mark_all_readers(feed, changed);
         }
-        lane.watchers.iter().for_each(|watch| self.mark(stream, watch, Some(instance)));
+        self.mark_watchers(stream, &lane.watchers, instance);
         self.again(stream, lane, Some(instance), [true, true]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(same, &fork);
@@ -201,9 +201,7 @@ impl<'e> Scribe<'e, '_> {
                 self.mark_slot(Reader::Stream(*reader), *at, instance);
             }
             (Watch::Slot { .. }, None) => {}
-            (Watch::Other(Watcher { reader, who }), Some(instance)) => {
-                self.mark_other(stream, watch, (*reader, who), instance);
-            }
+            (Watch::Other(_), Some(instance)) => self.mark_others(stream, &[watch], instance),
             (Watch::Instance { .. } | Watch::Other(_), instance) => {
                 let slot = self.slot(instance);
                 self.tell_watcher(stream, watch, slot);
@@ -217,24 +215,54 @@ impl<'e> Scribe<'e, '_> {
         self.writer.call_with(calls::tell_watcher as *const u8, &arguments);
     }
 
-    /// Instances of a stream or family must look again, because an instance of another has changed.
-    fn mark_other(
-        &mut self,
-        stream: usize,
-        watch: &Watch,
-        (reader, who): (Reader, &Who),
-        instance: Instance,
-    ) {
+    /// Who reads an instance of a stream must look again. Those who are found in the same way are found once.
+    pub(super) fn mark_watchers(&mut self, stream: usize, watchers: &[Watch], instance: Instance) {
+        let way = |watch: &Watch| match watch {
+            Watch::Other(Watcher { reader, who }) => {
+                Some((self.evaluator.plan.family_of(*reader), who.clone()))
+            }
+            _ => None,
+        };
+        let mut groups: Vec<Vec<&Watch>> = Vec::new();
+        for watch in watchers {
+            let is_like = |group: &&mut Vec<&Watch>| way(watch).is_some() && way(group[0]) == way(watch);
+            match groups.iter_mut().find(is_like) {
+                Some(group) => group.push(watch),
+                None => groups.push(vec![watch]),
+            }
+        }
+        for group in groups {
+            match group[0] {
+                Watch::Other(_) => self.mark_others(stream, &group, instance),
+                watch => self.mark(stream, watch, Some(instance)),
+            }
+        }
+    }
+
+    /// Instances of streams or families must look again, because an instance of another has changed: they are of one
+    /// family, and found in the same way.
+    fn mark_others(&mut self, stream: usize, watches: &[&Watch], instance: Instance) {
         let plan = &self.evaluator.plan;
-        let (family, at) = match reader {
-            Reader::Stream(stream) => (plan.streams[stream].family, plan.streams[stream].member.state()),
-            Reader::Family(family) => (family, PARAMS + plan.families[family].param_width),
+        let [Watch::Other(Watcher { reader, who }), ..] = watches else { return };
+        let family = plan.family_of(*reader);
+        let mark_all = |scribe: &mut Self, instance: Instance| {
+            for watch in watches {
+                let Watch::Other(Watcher { reader, .. }) = watch else { continue };
+                let at = match *reader {
+                    Reader::Stream(stream) => plan.streams[stream].member.state(),
+                    Reader::Family(family) => PARAMS + plan.families[family].param_width,
+                };
+                scribe.mark_slot(*reader, at, instance);
+            }
+        };
+        let tell_all = |scribe: &mut Self| {
+            watches.iter().for_each(|watch| scribe.tell_watcher(stream, watch, instance.slot));
         };
         let (route, places) = match who {
-            Who::Slot => return self.mark_slot(reader, at, instance),
+            Who::Slot => return mark_all(self, instance),
             Who::Index(index, places) => (Route::Index(*index), places),
             Who::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
-            Who::All | Who::Instance(_) => return self.tell_watcher(stream, watch, instance.slot),
+            Who::All | Who::Instance(_) => return tell_all(self),
         };
         let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
         let key: Vec<Value> = places.iter().map(word).collect();
@@ -244,11 +272,11 @@ impl<'e> Scribe<'e, '_> {
         let fork = self.writer.fork();
         self.writer.find_by(family, route, &key, Outcome { one, none: done, several });
         self.writer.resume(several, &fork);
-        self.tell_watcher(stream, watch, instance.slot);
+        tell_all(self);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(one, &fork);
         let found = self.writer.instance(family, slot);
-        self.mark_slot(reader, at, found);
+        mark_all(self, found);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }

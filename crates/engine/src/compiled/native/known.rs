@@ -25,6 +25,8 @@ pub(super) struct Known {
     parameters: BTreeMap<Slot, (Value, usize)>,
     /// By their distance from the context.
     places: HashMap<usize, Value>,
+    /// Instances that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
+    pub(super) found: HashMap<(usize, Vec<Value>), Value>,
 }
 
 /// Something that is no longer as it was.
@@ -32,6 +34,8 @@ pub(super) enum Lost {
     Word(Slot),
     AllWords,
     Places,
+    /// An instance has left its slot.
+    Instances,
 }
 
 /// A point that ways part at.
@@ -264,6 +268,7 @@ impl Known {
                 self.floats.clear();
             }
             Lost::Places => self.places.clear(),
+            Lost::Instances => self.found.clear(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::super::code::Slot;
 use super::super::instances::PARAMS;
@@ -58,6 +58,39 @@ impl Writer<'_, '_> {
         self.find_by(family, route, &key, to);
     }
 
+    /// Reads so many words of the only instance with all of the parameters that are in the frame, or else some others.
+    /// Whoever looks for it again need not.
+    pub(super) fn read_found(
+        &mut self,
+        family: usize,
+        key: Slot,
+        words: usize,
+        read: impl FnOnce(&mut Self, Instance) -> Vec<Value>,
+        otherwise: impl FnOnce(&mut Self) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
+        let slot = self.builder.append_block_param(one, I64);
+        let mut all: Vec<Value> = (0..=words).map(|_| self.builder.append_block_param(done, I64)).collect();
+        let parameters: Vec<Value> =
+            (key..).take(self.plan.families[family].param_width).map(|at| self.word(at)).collect();
+        let fork = self.fork();
+        self.find(family, Route::Lookup, key, Outcome { one, none, several: none });
+        self.resume(one, &fork);
+        let number = self.builder.ins().iadd_imm(slot, 1);
+        let instance = self.instance(family, slot);
+        let found = std::iter::once(number).chain(read(self, instance));
+        let found: Vec<BlockArg> = found.map(BlockArg::from).collect();
+        self.builder.ins().jump(done, &found);
+        self.resume(none, &fork);
+        let nobody = self.number(0);
+        let others = std::iter::once(nobody).chain(otherwise(self));
+        let others: Vec<BlockArg> = others.map(BlockArg::from).collect();
+        self.builder.ins().jump(done, &others);
+        self.resume(done, &fork);
+        self.known.found.insert((family, parameters), all.remove(0));
+        all
+    }
+
     /// The same with words at hand; of all parameters only where there is no index.
     pub(super) fn find_by(&mut self, family: usize, route: Route, key: &[Value], to: Outcome) {
         let plan = &self.plan.families[family];
@@ -68,6 +101,16 @@ impl Writer<'_, '_> {
             }
             Route::Lookup => ((0..plan.param_width).collect(), None, 0),
         };
+        if let (Route::Lookup, Some(number)) = (route, self.known.found.get(&(family, key.to_vec())).copied())
+        {
+            let [there, look] = [(); 2].map(|()| self.builder.create_block());
+            let fork = self.fork();
+            self.builder.ins().brif(number, there, &[], look, &[]);
+            self.go_on(there);
+            let slot = self.builder.ins().iadd_imm(number, -1);
+            self.builder.ins().jump(to.one, &[slot.into()]);
+            self.resume(look, &fork);
+        }
         let key: Vec<(usize, Value)> = places.into_iter().zip(key.iter().copied()).collect();
         if let Some(Spawned { number, key: own }) = self.spawned[family].clone() {
             // Most often it is who has just been spawned.

@@ -4,7 +4,7 @@
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
 //! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
 //! of an instance does, [`clocks`] deadlines and ticks one after another, [`marks`] who must look again, [`lookup`] how
-//! instances are found, [`slots`] how they come and go, [`groups`] how tallies hear of it, [`program`] the expressions, [`tick`] what is told from the clock,
+//! instances are found, [`slots`] how they come and go, [`timers`] how their clocks do, [`groups`] how tallies hear of it, [`program`] the expressions, [`tick`] what is told from the clock,
 //! [`known`] what need not be read again or not be written, and [`memory`] lets all that be run. What is rare or long is
 //! a call back into Rust ([`calls`]).
 //!
@@ -37,6 +37,7 @@ mod program;
 mod reaction;
 mod slots;
 mod tick;
+mod timers;
 
 pub(super) use memory::Entry;
 use places::Context;

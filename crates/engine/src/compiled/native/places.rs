@@ -74,7 +74,8 @@ impl Map {
         let groups = tables + TABLE * number_of_tables;
         let struck = groups + TALLY * plan.tallies.len();
         let clocks = struck + STRUCK * plan.chimes.len();
-        let lists = clocks + CLOCK * plan.chimes.len();
+        let wakes: usize = plan.streams.iter().map(|stream| stream.eval.wakes.len()).sum();
+        let lists = clocks + CLOCK * (plan.chimes.len() + wakes);
         let end = lists + LIST * plan.families.len();
         Map { inputs, slots, tables, groups, struck, clocks, lists, end }
     }
@@ -105,6 +106,12 @@ impl Map {
     /// The [layout](LocalClock::layout) of a chime's clock.
     pub(super) fn clock(&self, chime: usize) -> usize {
         self.clocks + CLOCK * chime
+    }
+
+    /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
+    pub(super) fn wake(&self, plan: &Plan, stream: usize, number: usize) -> usize {
+        let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.wakes.len()).sum();
+        self.clock(plan.chimes.len() + before + number)
     }
 
     /// Room for the slots of a family that end, if they are few.
@@ -198,7 +205,7 @@ impl Evaluator {
 
     #[inline(never)]
     fn find_moved(&mut self) {
-        let Evaluator { places, state, arrived, plan, .. } = self;
+        let Evaluator { places, state, arrived, plan, counters, .. } = self;
         if places.words.is_empty() {
             places.map = Map::new(plan);
             places.words = vec![0; places.map.end / size_of::<usize>()];
@@ -224,6 +231,10 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.clocks_moved) {
             places.put(map.clocks, state.chimes.iter_mut().flat_map(LocalClock::layout));
+            for counter in counters.iter().filter(|counter| plan.streams[**counter].eval.wakes.len() > 0) {
+                let wakes = state.streams[*counter].wakes.iter_mut();
+                places.put(map.wake(plan, *counter, 0), wakes.flat_map(LocalClock::layout));
+            }
         }
     }
 

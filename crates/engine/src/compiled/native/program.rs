@@ -14,12 +14,12 @@ use super::super::code::{Op, Slot};
 use super::super::fault::Fault;
 use super::super::instances::Member;
 use super::super::instant::Evaluator;
-use super::super::plan::{Plan, Route};
+use super::super::plan::Plan;
 use super::super::state::{FamilyState, State, WHOLE};
 use super::super::tally::Tally;
 use super::groups::is_at_hand;
 use super::known::{Fork, Known, Lost, Unread};
-use super::lookup::{Outcome, Spawned};
+use super::lookup::Spawned;
 use super::places::Map;
 use super::{Context, calls};
 
@@ -430,23 +430,16 @@ impl<'p, 'f> Writer<'p, 'f> {
             self.lose_words(to, 1 + plan.width);
             return;
         }
-        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
-        let slot = self.builder.append_block_param(one, I64);
-        let words: Vec<Value> =
-            (0..=plan.width).map(|_| self.builder.append_block_param(done, I64)).collect();
-        let fork = self.fork();
-        self.find(plan.family, Route::Lookup, key, Outcome { one, none, several: none });
-        self.resume(one, &fork);
-        let instance = self.instance(plan.family, slot);
-        let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
-        let mut found = vec![BlockArg::from(self.has_values(run, plan.member, 0))];
-        let from = plan.member.value();
-        found.extend((from..from + plan.width).map(|at| BlockArg::from(self.slot_word(run, at))));
-        self.builder.ins().jump(done, &found);
-        self.resume(none, &fork);
-        let nothing = BlockArg::from(self.number(0));
-        self.builder.ins().jump(done, &vec![nothing; words.len()]);
-        self.resume(done, &fork);
+        let read = |writer: &mut Self, instance: Instance| {
+            let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
+            let mut found = vec![writer.has_values(run, plan.member, 0)];
+            let from = plan.member.value();
+            found.extend((from..from + plan.width).map(|at| writer.slot_word(run, at)));
+            found
+        };
+        let words = self.read_found(plan.family, key, 1 + plan.width, read, |writer| {
+            vec![writer.number(0); 1 + plan.width]
+        });
         // What is not there is not read: words that are in its place do no harm.
         (to..).zip(words).for_each(|(to, word)| self.put(to, word));
     }

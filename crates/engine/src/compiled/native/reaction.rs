@@ -480,7 +480,7 @@ impl<'e> Scribe<'e, '_> {
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
         self.each(slots, count, |scribe, slot| {
             let instance = scribe.writer.instance(family, slot);
-            counting.watchers.iter().for_each(|watch| scribe.mark(stream, watch, Some(instance)));
+            scribe.mark_watchers(stream, &counting.watchers, instance);
         });
     }
 

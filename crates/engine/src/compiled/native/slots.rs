@@ -9,16 +9,14 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use super::super::code::Slot;
 use super::super::instances::{BORN, Census, PARAMS};
 use super::super::instant::Evaluator;
-use super::super::local_clock::{Due, Hands};
 use super::super::plan::{ClosePlan, Pacing, Reader};
-use super::super::state::State;
 use super::super::table::Fill;
+use super::calls;
 use super::known::Lost;
 use super::lookup::{Outcome, Spawned};
 use super::places::{CENSUS, RECENT_SLOTS};
 use super::program::{Instance, Run};
 use super::reaction::Scribe;
-use super::{Context, calls};
 
 impl Scribe<'_, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
@@ -149,10 +147,7 @@ impl Scribe<'_, '_> {
         for (at, word) in key.iter().enumerate() {
             self.writer.store(*word, instance.words, 8 * (PARAMS + at));
         }
-        if self.evaluator.begins(family) {
-            let which = self.writer.number(family as u64);
-            self.writer.call_quietly(calls::begin as *const u8, &[which, slot]);
-        }
+        self.begin(family, instance, born);
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
             let (reader, at) = (Reader::Stream(*member), stream.member.state());
@@ -192,6 +187,7 @@ impl Scribe<'_, '_> {
         self.writer.call_with(calls::leave as *const u8, &[number, instance.slot]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
+        self.writer.lose(Lost::Instances);
     }
 
     /// What [`Instances::close`](super::super::instances::Instances::close) does, where there is one entry in one table.
@@ -233,67 +229,8 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(done, &[]);
     }
 
-    /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
-    fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
-        let plan = &self.evaluator.plan;
-        let chimes = plan.families[family].chimes.as_slice();
-        if chimes.is_empty() {
-            return;
-        }
-        let [have_room, full, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(full);
-        let (context, map) = (self.writer.context, self.writer.map);
-        let layouts: Vec<[Value; 4]> = chimes
-            .iter()
-            .map(|chime| {
-                let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(*chime) + at));
-                [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
-            })
-            .collect();
-        let mut has_room = self.writer.byte(1);
-        for [_, last, _, count] in &layouts {
-            // Without any place, the last is -1.
-            let is_full = self.writer.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
-            let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
-            has_room = self.writer.builder.ins().band(has_room, is_not);
-        }
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(has_room, have_room, &[], full, &[]);
-        self.writer.resume(full, &fork);
-        let which = self.writer.number(family as u64);
-        self.writer.call_with(calls::wind_up as *const u8, &[which, slot, born]);
-        self.writer.lose(Lost::Places);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.go_on(have_room);
-        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
-        let now = offset_of!(Evaluator, state) + offset_of!(State, now);
-        let now = self.writer.load(I64, evaluator, now);
-        let quiet = offset_of!(Evaluator, quiet_until);
-        let mut soonest = self.writer.load(I64, evaluator, quiet);
-        for (chime, [places, last, hands, count]) in chimes.iter().zip(layouts) {
-            let at = self.writer.later(now, plan.chimes[*chime].period);
-            soonest = self.writer.builder.ins().umin(soonest, at);
-            let first = self.writer.load(I64, hands, offset_of!(Hands, first));
-            let place = self.writer.builder.ins().iadd(first, count);
-            let place = self.writer.builder.ins().band(place, last);
-            let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
-            let due = self.writer.builder.ins().iadd(places, place);
-            self.writer.store(at, due, offset_of!(Due, at));
-            self.writer.store(born, due, offset_of!(Due, born));
-            let slot = self.writer.builder.ins().ireduce(I32, slot);
-            self.writer.store(slot, due, offset_of!(Due, slot));
-            self.increment(hands, offset_of!(Hands, count));
-            let next = self.writer.load(I64, hands, offset_of!(Hands, next));
-            let next = self.writer.builder.ins().umin(next, at);
-            self.writer.store(next, hands, offset_of!(Hands, next));
-        }
-        self.writer.store(soonest, evaluator, quiet);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
-    }
-
     /// Adds one to a word in memory.
-    fn increment(&mut self, from: Value, at: usize) -> Value {
+    pub(super) fn increment(&mut self, from: Value, at: usize) -> Value {
         let before = self.writer.load(I64, from, at);
         let now = self.writer.builder.ins().iadd_imm(before, 1);
         self.writer.store(now, from, at);
@@ -334,14 +271,6 @@ impl Evaluator {
             [places] => Some((places.clone(), 1)),
             _ => None,
         }
-    }
-
-    /// Whether an instance of a family has counters or windows, which [begin](Self::begin) with it.
-    fn begins(&self, family: usize) -> bool {
-        let members = &self.plan.families[family].members;
-        members
-            .iter()
-            .any(|member| self.counting(*member).is_some() || !self.plan.streams[*member].windows.is_empty())
     }
 
     /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks, counters and

@@ -10,16 +10,14 @@ use super::super::code::Slot;
 use super::super::counter::Counter;
 use super::super::instant::Evaluator;
 use super::super::newest::Newest;
-use super::super::plan::Route;
 use super::super::state::{State, StreamState};
 use super::Context;
-use super::lookup::Outcome;
 use super::marks::of;
 use super::program::{Instance, Run, Writer};
 
 impl Writer<'_, '_> {
     /// The time of this instant, or another word of the state.
-    fn of_state(&mut self, at: usize) -> Value {
+    pub(super) fn of_state(&mut self, at: usize) -> Value {
         let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
         self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
     }
@@ -57,35 +55,29 @@ impl Writer<'_, '_> {
         if !self.plan.families[family].indexes.is_empty() {
             return false;
         }
-        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
-        let slot = self.builder.append_block_param(one, I64);
-        let said = self.builder.append_block_param(done, I64);
-        let fork = self.fork();
-        self.find(family, Route::Lookup, key, Outcome { one, none, several: none });
-        self.resume(one, &fork);
-        let instance = self.instance(family, slot);
-        let word = self.load(I64, instance.words, 8 * newest.at);
-        // No bucket and no number of them is so large that this would overflow.
-        let until = self.builder.ins().iadd_imm(word, newest.count as i64 - 1);
-        let bucket = self.bucket(newest.size);
-        let is_recent = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, until, bucket);
-        let has_come = self.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
-        let is_inside = self.builder.ins().band(is_recent, has_come);
-        let says = self.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
-        let says = self.builder.ins().uextend(I64, says);
-        self.builder.ins().jump(done, &[says.into()]);
+        let read = |writer: &mut Self, instance: Instance| {
+            let word = writer.load(I64, instance.words, 8 * newest.at);
+            // No bucket and no number of them is so large that this would overflow.
+            let until = writer.builder.ins().iadd_imm(word, newest.count as i64 - 1);
+            let bucket = writer.bucket(newest.size);
+            let is_recent = writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, until, bucket);
+            let has_come = writer.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
+            let is_inside = writer.builder.ins().band(is_recent, has_come);
+            let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
+            vec![writer.builder.ins().uextend(I64, says)]
+        };
         // It may have ended.
-        self.resume(none, &fork);
-        self.rust_reads(key, self.plan.streams[target].param_width);
-        let failed = self.call_rare(run, at);
-        self.lose_words(to, 2);
-        self.check(failed);
-        let says = self.word(to + 1);
-        self.builder.ins().jump(done, &[says.into()]);
-        self.resume(done, &fork);
+        let width = self.plan.streams[target].param_width;
+        let said = self.read_found(family, key, 1, read, |writer| {
+            writer.rust_reads(key, width);
+            let failed = writer.call_rare(run, at);
+            writer.lose_words(to, 2);
+            writer.check(failed);
+            vec![writer.word(to + 1)]
+        });
         let there = self.number(1);
         self.put(to, there);
-        self.put(to + 1, said);
+        self.put(to + 1, said[0]);
         true
     }
 
@@ -107,25 +99,19 @@ impl Writer<'_, '_> {
         if !self.plan.families[plan.family].indexes.is_empty() {
             return false;
         }
-        let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
-        let slot = self.builder.append_block_param(one, I64);
-        let said = [(); 2].map(|()| self.builder.append_block_param(done, I64));
-        let fork = self.fork();
-        self.find(plan.family, Route::Lookup, key, Outcome { one, none, several: none });
-        self.resume(one, &fork);
-        let instance = self.instance(plan.family, slot);
-        let counted = self.counted(stream, &counter, instance).map(Into::into);
-        self.builder.ins().jump(done, &counted);
-        self.resume(none, &fork);
-        let nothing = self.number(0);
-        self.builder.ins().jump(done, &[nothing.into(); 2]);
-        self.resume(done, &fork);
+        let said = self.read_found(
+            plan.family,
+            key,
+            2,
+            |writer, instance| writer.counted(stream, &counter, instance).to_vec(),
+            |writer| vec![writer.number(0); 2],
+        );
         (to..).zip(said).for_each(|(to, word)| self.put(to, word));
         true
     }
 
-    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
-    fn counted(&mut self, stream: usize, counter: &Counter, instance: Instance) -> [Value; 2] {
+    /// How many ticks of its clock a counter has seen, as [`State::ticks`] has it.
+    pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
         let now = self.of_state(offset_of!(State, now));
         let instant = self.of_state(offset_of!(State, instant));
         let ticked = self.load(I64, self.streams, of(stream) + offset_of!(StreamState, ticked));
@@ -135,8 +121,13 @@ impl Writer<'_, '_> {
         let less = self.builder.ins().band(is_later, is_past);
         let less = self.builder.ins().uextend(I64, less);
         let until = self.builder.ins().isub(now, less);
-        let period = self.number(counter.period);
-        let ticks = self.builder.ins().udiv(until, period);
+        let period = self.number(period);
+        self.builder.ins().udiv(until, period)
+    }
+
+    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
+    fn counted(&mut self, stream: usize, counter: &Counter, instance: Instance) -> [Value; 2] {
+        let ticks = self.ticks(stream, counter.period);
         let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
         let since = self.builder.ins().isub(ticks, spawned);
         let has = self.builder.ins().icmp_imm(IntCC::NotEqual, since, 0);
