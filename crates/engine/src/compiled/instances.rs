@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ahead::fetch;
 use super::index::{Index, Spot};
+use super::local_clock::Due;
 use super::pages::{Ground, Pages};
 use super::plan::Route;
 use super::recent::Recent;
@@ -372,19 +373,22 @@ impl Instances {
         self.has_moved = true;
     }
 
-    /// Lets the first of many instances have memory that has been touched: so many bytes.
-    pub(super) fn settle(&mut self, ground: &mut Ground, bytes: usize) {
+    /// Lets the first of many instances have memory that has been touched: so many bytes, of which some are left for their
+    /// clocks. How many instances that is enough for.
+    pub(super) fn settle(&mut self, ground: &mut Ground, bytes: usize, clocks: usize) -> usize {
         let table = match self.selective {
             Some(index) => self.indexes[index].table_mut(),
             None => &mut self.table,
         };
         let mut slots = 1 << 16;
-        while 8 * self.stride * slots + Table::bytes_for(slots) > bytes {
+        let each = 8 * self.stride + clocks * size_of::<Due>();
+        while each * slots + Table::bytes_for(slots) > bytes {
             slots /= 2;
         }
         table.settle(ground.piece(Table::bytes_for(slots)));
         self.words.settle(ground.piece(8 * self.stride * slots));
         self.has_moved = true;
+        slots
     }
 
     /// The index leads to too many slots: another one may do, or else the table.

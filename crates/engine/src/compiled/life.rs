@@ -229,7 +229,7 @@ impl Evaluator {
         }
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
-            state.wakes.iter_mut().for_each(|wake| wake.end(ended, is_live));
+            state.wakes.iter_mut().for_each(|wake| wake.end_for_good(ended, is_live));
         }
     }
 

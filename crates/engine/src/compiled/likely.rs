@@ -5,9 +5,10 @@ use super::code::Activation;
 use super::instant::Evaluator;
 use super::native::Reaction;
 use super::pages::Ground;
-use super::plan::{Pacing, Plan};
+use super::plan::{FamilyPlan, Pacing, Plan};
+use super::state::State;
 
-/// For so many kinds of events machine code is written before there are any.
+/// For so many kinds of events machine code is written before there are any, and so many pages are touched.
 const SOME: usize = 4;
 
 impl Evaluator {
@@ -29,18 +30,31 @@ impl Evaluator {
         self.prepare_hours();
     }
 
-    /// Lets people share memory that has been touched, as far as it goes.
+    /// Lets people have memory that has been touched, as far as it goes, for themselves and for their clocks.
     fn settle(&mut self) {
         let families = 0..self.plan.families.len();
         let is_large =
             |family: &usize| self.plan.families[*family].is_parameterised && !self.plan.is_met_again(*family);
         let families: Vec<usize> = families.filter(is_large).collect();
-        let Some(mut ground) = (!families.is_empty()).then(Ground::new).flatten() else { return };
+        if families.is_empty() {
+            return;
+        }
+        let Some(mut ground) = Ground::new((families.len() + 1).min(SOME)) else { return };
         let share = ground.left() / families.len();
+        let State { families: states, streams, chimes, .. } = &mut self.state;
         for family in families {
-            self.state.families[family].instances.settle(&mut ground, share);
+            let FamilyPlan { members, chimes: own, .. } = &self.plan.families[family];
+            let wakes: usize = members.iter().map(|member| streams[*member].wakes.len()).sum();
+            let instances = &mut states[family].instances;
+            let slots = instances.settle(&mut ground, share, own.len() + wakes);
+            own.iter().for_each(|chime| chimes[*chime].settle(&mut ground, slots));
+            let wakes = |member: &usize| {
+                streams[*member].wakes.iter_mut().for_each(|wake| wake.settle(&mut ground, slots))
+            };
+            members.iter().for_each(wakes);
         }
         self.places.slots_moved = true;
+        self.places.clocks_moved = true;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pages::{Pages, Zero};
+use super::pages::{Ground, Pages, Zero};
 
 /// When an instance is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +98,11 @@ impl LocalClock {
         self.places.grow((factor * self.places.len()).max(FEW));
     }
 
+    /// Lets the first of many have memory that has been touched, for so many of them.
+    pub(super) fn settle(&mut self, ground: &mut Ground, count: usize) {
+        self.places.settle(ground.piece(count * size_of::<Due>()));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.hands.count == 0
     }
@@ -177,6 +182,16 @@ impl LocalClock {
         }
         let near = (NEAR * self.hands.lately).min(self.hands.count);
         self.forget(near, &is_live);
+        self.hands.lately = 0;
+        if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
+            self.forget(self.hands.count, &is_live);
+            self.hands.stale = 0;
+        }
+    }
+
+    /// The same where each is due once: most often those that have ended were, and are gone, or come next.
+    pub(super) fn end_for_good(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
+        self.hands.stale += ended;
         self.hands.lately = 0;
         if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
             self.forget(self.hands.count, &is_live);

@@ -193,11 +193,12 @@ pub(super) struct Piece {
 }
 
 impl Ground {
-    /// One large page; `None` if the system has none to give.
-    pub(super) fn new() -> Option<Ground> {
-        let mut map = Map::new(HUGE)?;
-        map.counted = HUGE;
-        MAPPED.fetch_add(HUGE, Ordering::Relaxed);
+    /// So many large pages; `None` if the system has none to give.
+    pub(super) fn new(pages: usize) -> Option<Ground> {
+        let bytes = pages.checked_mul(HUGE)?;
+        let mut map = Map::new(bytes)?;
+        map.counted = bytes;
+        MAPPED.fetch_add(bytes, Ordering::Relaxed);
         map.touch();
         Some(Ground { map: Arc::new(map), used: 0 })
     }
@@ -279,7 +280,7 @@ mod tests {
     /// From a few to many, through every kind of memory.
     #[test]
     fn what_was_there_stays_and_what_comes_is_zero() {
-        let mut ground = Ground::new();
+        let mut ground = Ground::new(1);
         let piece = ground.as_mut().map(|ground| ground.piece(ground.left() / 3));
         let mut pages: Pages<u64> = Pages::zeros(3);
         pages.fill(7);
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn pieces_do_not_meet() {
-        let Some(mut ground) = Ground::new() else { return };
+        let Some(mut ground) = Ground::new(1) else { return };
         let mut all: Vec<Pages<u64>> = Vec::new();
         while ground.left() >= 64 {
             let mut pages = Pages::default();

@@ -180,8 +180,8 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
         self.writer.resume(far, &fork);
         let before = self.writer.builder.ins().iadd_imm(time, -1);
+        let number = self.writer.divided(before, period);
         let length = self.writer.number(period);
-        let number = self.writer.builder.ins().udiv(before, length);
         let start = self.writer.builder.ins().imul(number, length);
         let after = self.writer.later(start, period);
         self.writer.builder.ins().jump(done, &[after.into()]);

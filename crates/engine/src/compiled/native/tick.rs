@@ -15,6 +15,23 @@ use super::Context;
 use super::marks::of;
 use super::program::{Instance, Run, Writer};
 
+/// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
+/// by a number that is no power of two.
+struct Inverse {
+    factor: u64,
+    shift: u32,
+}
+
+impl Inverse {
+    fn of(divisor: u64) -> Inverse {
+        // Between 2^(bits - 1) and 2^bits lies the divisor. 2^(63 + bits) / divisor, rounded up, is off by less than one,
+        // and its product with a number below 2⁶³ by less than 2⁶³: too little to come to another quotient.
+        let bits = u64::BITS - divisor.leading_zeros();
+        let factor = (1_u128 << (63 + bits)) / u128::from(divisor) + 1;
+        Inverse { factor: factor as u64, shift: bits - 1 }
+    }
+}
+
 impl Writer<'_, '_> {
     /// The time of this instant, or another word of the state.
     pub(super) fn of_state(&mut self, at: usize) -> Value {
@@ -25,9 +42,35 @@ impl Writer<'_, '_> {
     /// The bucket of a window that now belongs to.
     fn bucket(&mut self, size: u64) -> Value {
         let now = self.of_state(offset_of!(State, now));
-        let [size, less] = [size, size - 1].map(|number| self.number(number));
+        let less = self.number(size - 1);
         let up = self.builder.ins().iadd(now, less);
-        self.builder.ins().udiv(up, size)
+        self.divided(up, size)
+    }
+
+    /// A time divided by a number that is not 0. No such time is so far away that its first bit is set, or else it takes
+    /// longer.
+    pub(super) fn divided(&mut self, time: Value, by: u64) -> Value {
+        if by.is_power_of_two() {
+            return self.builder.ins().ushr_imm(time, i64::from(by.trailing_zeros()));
+        }
+        let [near, far, done] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.set_cold_block(far);
+        let quotient = self.builder.append_block_param(done, I64);
+        let is_far = self.builder.ins().icmp_imm(IntCC::SignedLessThan, time, 0);
+        let fork = self.fork();
+        self.builder.ins().brif(is_far, far, &[], near, &[]);
+        self.resume(far, &fork);
+        let divisor = self.number(by);
+        let slowly = self.builder.ins().udiv(time, divisor);
+        self.builder.ins().jump(done, &[slowly.into()]);
+        self.resume(near, &fork);
+        let Inverse { factor, shift } = Inverse::of(by);
+        let factor = self.number(factor);
+        let high = self.builder.ins().umulhi(time, factor);
+        let quickly = self.builder.ins().ushr_imm(high, i64::from(shift));
+        self.builder.ins().jump(done, &[quickly.into()]);
+        self.resume(done, &fork);
+        quotient
     }
 
     /// An instance has a value that a window over it may have to know of.
@@ -121,8 +164,7 @@ impl Writer<'_, '_> {
         let less = self.builder.ins().band(is_later, is_past);
         let less = self.builder.ins().uextend(I64, less);
         let until = self.builder.ins().isub(now, less);
-        let period = self.number(period);
-        self.builder.ins().udiv(until, period)
+        self.divided(until, period)
     }
 
     /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
@@ -136,5 +178,30 @@ impl Writer<'_, '_> {
         let more = self.builder.ins().imul(since, step);
         let before = self.number((counter.first - counter.step) as u64);
         [has, self.builder.ins().iadd(before, more)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn quotient(number: u64, divisor: u64) -> u64 {
+        let Inverse { factor, shift } = Inverse::of(divisor);
+        ((u128::from(number) * u128::from(factor)) >> 64) as u64 >> shift
+    }
+
+    proptest! {
+        #[test]
+        fn multiplication_divides(number in 0..1_u64 << 63, divisor in 3..=u64::MAX, bits in 0..62_u32) {
+            let divisor = (divisor >> bits).max(3);
+            prop_assume!(!divisor.is_power_of_two());
+            for number in [number, number / divisor * divisor, (number / divisor * divisor).saturating_sub(1)] {
+                prop_assert_eq!(quotient(number, divisor), number / divisor);
+            }
+            let last = (1 << 63) - 1;
+            prop_assert_eq!(quotient(last, divisor), last / divisor);
+        }
     }
 }
