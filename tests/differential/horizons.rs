@@ -42,7 +42,7 @@ pub(super) fn compas(draft: &mut Draft, random: &mut Random) {
         filter: Some("id = p"),
         eval: "eval @(event∧id) when id = p with event = \"RECIDIVISM\"".to_owned(),
     });
-    let within = duration(day * (random.below(days as usize + 1) as u64 + 1));
+    let within = duration(day * (random.below(days + 1) as u64 + 1));
     let re_offended = match random.below(4) {
         0 => "has_re(p).hold(or: false)".to_owned(),
         1 => format!("!has_re(p).aggregate(over: {within}, using: forall)"),

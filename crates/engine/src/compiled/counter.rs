@@ -2,8 +2,9 @@
 
 use super::fault::Fault;
 use super::instant::{Evaluator, Failed};
-use super::lane::{Watch, left_watches, watches};
+use super::lane::{Watch, left_watches, mark_all, watches};
 use super::local_clock::{Due, LocalClock};
+use super::notify::Changed;
 use super::plan::{Plan, StreamPlan};
 use super::state::{State, StreamState};
 
@@ -132,9 +133,11 @@ impl Evaluator {
     /// A tick of a counter: those who must look again do so.
     pub(super) fn tick(&mut self, index: usize) {
         self.list_woken(index);
-        let slots = std::mem::take(&mut self.listed);
-        slots.iter().for_each(|slot| self.notify_instance(index, *slot));
-        self.listed = slots;
+        let Evaluator { plan, state, readers, listed, .. } = self;
+        let family = plan.streams[index].family;
+        for slot in listed.iter().copied() {
+            mark_all(plan, state, &readers[index].watchers, Changed::Instance { family, slot });
+        }
     }
 
     /// A tick of a counter: lists the instances whose readers must look again.

@@ -3,6 +3,7 @@
 use super::evaluate::{follow, set_current};
 use super::instances::flag;
 use super::instant::{Evaluator, Failed};
+use super::lane::mark_all;
 use super::local_clock::Due;
 use super::machine::run;
 use super::notify::{Changed, notify};
@@ -249,7 +250,8 @@ impl Evaluator {
         if let Some(lane) = &self.lanes[index] {
             self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);
         } else if self.state.streams[index].counts {
-            self.notify_instance(index, slot);
+            let changed = Changed::Instance { family: plan.family, slot };
+            mark_all(&self.plan, &mut self.state, &self.readers[index].left, changed);
         } else if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
             self.old.extend_from_slice(latest);

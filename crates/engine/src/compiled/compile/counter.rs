@@ -93,10 +93,13 @@ fn is_access(expression: &Expression, stream: usize) -> bool {
     )
 }
 
+/// When a comparison holds.
+type Holds = fn(i128, i128) -> bool;
+
 /// The two sides of a comparison, and when it holds.
-fn compared(expression: &Expression) -> Option<(&[Expression; 2], fn(i128, i128) -> bool)> {
+fn compared(expression: &Expression) -> Option<(&[Expression; 2], Holds)> {
     let ExpressionKind::ArithLog(operation, sides) = &expression.kind else { return None };
-    let holds: fn(i128, i128) -> bool = match operation {
+    let holds: Holds = match operation {
         ArithLogOp::Eq => |a, b| a == b,
         ArithLogOp::Ne => |a, b| a != b,
         ArithLogOp::Lt => |a, b| a < b,

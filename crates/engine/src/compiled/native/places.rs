@@ -231,7 +231,7 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.clocks_moved) {
             places.put(map.clocks, state.chimes.iter_mut().flat_map(LocalClock::layout));
-            for counter in counters.iter().filter(|counter| plan.streams[**counter].eval.wakes.len() > 0) {
+            for counter in counters.iter().filter(|counter| !plan.streams[**counter].eval.wakes.is_empty()) {
                 let wakes = state.streams[*counter].wakes.iter_mut();
                 places.put(map.wake(plan, *counter, 0), wakes.flat_map(LocalClock::layout));
             }
