@@ -358,18 +358,18 @@ impl<'e> Scribe<'e, '_> {
         let slot = self.writer.call_with(calls::find_reader as *const u8, &[watch, tally, group]);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.resume(known, &fork);
-        let slot = self.writer.builder.ins().iadd_imm(next, -1);
-        let instance = self.writer.instance(*family, slot);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
             let [rests, marks] = [(); 2].map(|()| self.writer.builder.create_block());
             let fork = self.writer.fork();
             self.writer.builder.ins().brif(is_nothing, rests, &[], marks, &[]);
             self.writer.resume(rests, &fork);
+            let slot = self.writer.builder.ins().iadd_imm(next, -1);
+            let instance = self.writer.instance(*family, slot);
             self.unmark(*stream, instance);
             self.writer.builder.ins().jump(done, &[]);
             self.writer.resume(marks, &fork);
         }
-        self.mark_slot(Reader::Stream(*stream), *at, instance);
+        self.mark_number(Reader::Stream(*stream), *at, next);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::super::code::Slot;
 use super::super::extreme::Order;
@@ -18,6 +18,9 @@ use super::known::Lost;
 use super::places::{GROUPS, PLACES, RECENT_GROUPS};
 use super::program::{Instance, Writer};
 use super::{Context, calls};
+
+/// The bit that says that a number is negative.
+const SIGN: i64 = i64::MIN;
 
 /// How a value of an instance changes.
 #[derive(Clone, Copy)]
@@ -160,7 +163,9 @@ impl<'p> Writer<'p, '_> {
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
         let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
-        let [bits, words] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
+        let words = self.builder.append_block_param(done, I64);
+        let others: Vec<Value> =
+            measures.iter().map(|_| self.builder.append_block_param(done, I64)).collect();
         self.builder.ins().brif(change.had, known, &[], many, &[]);
         self.go_on(known);
         let key: Vec<Value> =
@@ -173,21 +178,30 @@ impl<'p> Writer<'p, '_> {
         let here = self.fork();
         for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
             self.resume(block, &here);
-            let others = self.win_all(feed, ranks, [instance.slot, group], change.new);
-            self.builder.ins().jump(done, &[others.into(), group.into()]);
+            let mut said = vec![BlockArg::from(group)];
+            said.extend(self.win_all(feed, ranks, [instance.slot, group], change.new));
+            self.builder.ins().jump(done, &said);
         }
         self.resume(more, &here);
         let are_some = self.builder.ins().icmp_imm(IntCC::Equal, are_many, SOME.cast_signed());
         self.builder.ins().brif(are_some, some, &[], many, &[]);
         self.resume(many, &fork);
-        let (counted, in_group) = self.call_count(which, instance, change);
-        self.builder.ins().jump(done, &[counted.into(), in_group.into()]);
+        let (bits, in_group) = self.call_count(which, instance, change);
+        let mut said = vec![BlockArg::from(in_group)];
+        said.extend(
+            self.each_bit(bits, in_group, measures.len())
+                .into_iter()
+                .filter_map(|it| it.is_other)
+                .map(BlockArg::from),
+        );
+        self.builder.ins().jump(done, &said);
         self.resume(done, &fork);
-        self.each_bit(bits, words, measures.len())
+        let changed = |is_other: Value| Changed { is_other: Some(is_other), is_nothing: None, group: words };
+        others.into_iter().map(changed).collect()
     }
 
-    /// One of so many in a group has another value; a bit for each measure that is another one.
-    fn win_all(&mut self, feed: &Feed, ranks: usize, [slot, group]: [Value; 2], new: Value) -> Value {
+    /// One of so many in a group has another value; for each measure whether it is another one.
+    fn win_all(&mut self, feed: &Feed, ranks: usize, [slot, group]: [Value; 2], new: Value) -> Vec<BlockArg> {
         let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
         let places = self.place_at(self.map.tally(feed.tally) + PLACES);
         let at = self.builder.ins().ishl_imm(slot, 2);
@@ -196,42 +210,44 @@ impl<'p> Writer<'p, '_> {
         let place = self.builder.ins().uextend(I64, place);
         let place = self.builder.ins().ishl_imm(place, 3);
         let place = self.builder.ins().iadd(group, place);
-        let mut others = None;
+        // They are of one stream, and so of one type.
+        let leaf = measures.iter().find_map(|measure| match measure.form() {
+            Form::Winner(order) => Some(order.leaf),
+            _ => None,
+        });
+        let rank = self.rank(leaf, new);
+        let mut others = Vec::new();
         for (index, measure) in measures.iter().enumerate() {
             let Form::Winner(order) = measure.form() else { continue };
-            let is_other = self.win((order, ranks), [group, place], 8 * tally.cell(index), new);
-            let mut bit = self.builder.ins().uextend(I64, is_other);
-            if index > 0 {
-                bit = self.builder.ins().ishl_imm(bit, index as i64);
-            }
-            others = Some(match others {
-                Some(others) => self.builder.ins().bor(others, bit),
-                None => bit,
-            });
+            let is_other = self.win((order, ranks), [group, place], 8 * tally.cell(index), rank);
+            others.push(BlockArg::from(self.builder.ins().uextend(I64, is_other)));
         }
-        others.unwrap_or_else(|| self.number(0))
+        others
     }
 
-    /// One of so many has another value, whose rank is so far from `place`; whether there is another winner.
+    /// A value as a number that is the larger the larger it is.
+    fn rank(&mut self, leaf: Option<Leaf>, value: Value) -> Value {
+        match leaf {
+            Some(Leaf::Int) => self.builder.ins().bxor_imm(value, SIGN),
+            Some(Leaf::Float) => {
+                let sign = self.builder.ins().sshr_imm(value, 63);
+                let mask = self.builder.ins().bor_imm(sign, SIGN);
+                self.builder.ins().bxor(value, mask)
+            }
+            _ => value,
+        }
+    }
+
+    /// One of so many has another rank, which is so far from `place`; whether there is another winner.
     fn win(
         &mut self,
         (order, ranks): (Order, usize),
         [group, place]: [Value; 2],
         cell: usize,
-        new: Value,
+        rank: Value,
     ) -> Value {
-        const SIGN: i64 = i64::MIN;
         let flip = |writer: &mut Self, word: Value| {
             if order.largest { word } else { writer.builder.ins().bnot(word) }
-        };
-        let rank = match order.leaf {
-            Leaf::Int => self.builder.ins().bxor_imm(new, SIGN),
-            Leaf::Float => {
-                let sign = self.builder.ins().sshr_imm(new, 63);
-                let mask = self.builder.ins().bor_imm(sign, SIGN);
-                self.builder.ins().bxor(new, mask)
-            }
-            _ => new,
         };
         let rank = flip(self, rank);
         self.store(rank, place, cell + 8 * RANKS);

@@ -16,11 +16,14 @@ use super::super::code::Slot;
 use super::super::instances::PARAMS;
 use super::super::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
 use super::program::Writer;
+use super::range::Range;
 
 #[derive(Clone, Default)]
 pub(super) struct Known {
     words: HashMap<Slot, Value>,
     floats: HashMap<Slot, Value>,
+    /// Between which numbers floats are.
+    ranges: HashMap<Slot, Range>,
     /// Words that are not in the frame: the words of a slot, and which of them it is.
     parameters: BTreeMap<Slot, (Value, usize)>,
     /// By their distance from the context.
@@ -192,6 +195,25 @@ impl Writer<'_, '_> {
         known.insert(slot, value);
     }
 
+    /// A word of the frame that Rust has just written.
+    pub(super) fn written(&mut self, slot: Slot) -> Value {
+        self.load(I64, self.frame, 8 * slot as usize)
+    }
+
+    /// Between which numbers two floats are, if that is known.
+    pub(super) fn ranges(&self, a: Slot, b: Slot) -> Option<(Range, Range)> {
+        let range = |slot: Slot| match self.plan.constants.contains(&slot) {
+            true => Range::of(f64::from_bits(self.plan.frame[slot as usize])),
+            false => self.known.ranges.get(&slot).copied(),
+        };
+        Some((range(a)?, range(b)?))
+    }
+
+    /// From now on it is known between which numbers a float is.
+    pub(super) fn know_range(&mut self, slot: Slot, range: Range) {
+        self.known.ranges.insert(slot, range);
+    }
+
     /// What the context says, so many bytes after its beginning.
     pub(super) fn place_at(&mut self, at: usize) -> Value {
         if let Some(place) = self.known.places.get(&at) {
@@ -261,11 +283,13 @@ impl Known {
             Lost::Word(slot) => {
                 self.words.remove(slot);
                 self.floats.remove(slot);
+                self.ranges.remove(slot);
                 self.parameters.remove(slot);
             }
             Lost::AllWords => {
                 self.words.clear();
                 self.floats.clear();
+                self.ranges.clear();
             }
             Lost::Places => self.places.clear(),
             Lost::Instances => self.found.clear(),

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
 
 use super::super::instances::{BORN, PARAMS, flag};
 use super::super::instant::Evaluator;
@@ -112,14 +113,40 @@ impl Scribe<'_, '_> {
 
     /// The instance of a stream or family in a slot must look again; its flags are at a place there.
     pub(super) fn mark_slot(&mut self, reader: Reader, at: usize, instance: Instance) {
-        let pending = match reader {
+        match self.pending_of(reader) {
+            None => self.mark_in_memory(reader, at, instance),
+            Some(pending) => {
+                let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
+                self.await_turn(pending, number, |scribe| scribe.mark_in_memory(reader, at, instance));
+            }
+        }
+    }
+
+    /// The same, with the number of its slot, plus one.
+    pub(super) fn mark_number(&mut self, reader: Reader, at: usize, number: Value) {
+        let family = self.evaluator.plan.family_of(reader);
+        let mark = |scribe: &mut Self| {
+            let slot = scribe.writer.builder.ins().iadd_imm(number, -1);
+            let instance = scribe.writer.instance(family, slot);
+            scribe.mark_in_memory(reader, at, instance);
+        };
+        match self.pending_of(reader) {
+            None => mark(self),
+            Some(pending) => self.await_turn(pending, number, mark),
+        }
+    }
+
+    fn pending_of(&self, reader: Reader) -> Option<Variable> {
+        match reader {
             Reader::Stream(stream) => self.pending[stream],
             Reader::Family(_) => None,
-        };
-        let Some(pending) = pending else { return self.mark_in_memory(reader, at, instance) };
+        }
+    }
+
+    /// Notes who is pending; if somebody else is already, it is marked otherwise.
+    fn await_turn(&mut self, pending: Variable, number: Value, mark: impl FnOnce(&mut Self)) {
         let [first, other, another, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(another);
-        let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
         let before = self.writer.builder.use_var(pending);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(before, other, &[], first, &[]);
@@ -130,7 +157,7 @@ impl Scribe<'_, '_> {
         let is_it = self.writer.builder.ins().icmp(IntCC::Equal, before, number);
         self.writer.builder.ins().brif(is_it, done, &[], another, &[]);
         self.writer.resume(another, &fork);
-        self.mark_in_memory(reader, at, instance);
+        mark(self);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }

@@ -21,6 +21,7 @@ use super::groups::is_at_hand;
 use super::known::{Fork, Known, Lost, Unread};
 use super::lookup::Spawned;
 use super::places::Map;
+use super::range::Range;
 use super::{Context, calls};
 
 /// So many words a value of a measure has at most.
@@ -320,16 +321,20 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.put(to, word);
             }
             Op::AddF { a, b, to } => {
-                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fadd(a, b))
+                let range = self.ranges(a, b).and_then(|(a, b)| a.add(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fadd(a, b))
             }
             Op::SubF { a, b, to } => {
-                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fsub(a, b))
+                let range = self.ranges(a, b).and_then(|(a, b)| a.sub(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fsub(a, b))
             }
             Op::MulF { a, b, to } => {
-                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fmul(a, b))
+                let range = self.ranges(a, b).and_then(|(a, b)| a.mul(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fmul(a, b))
             }
             Op::DivF { a, b, to } => {
-                self.float(a, b, to, fail(Fault::NotANumber), |ins, a, b| ins.ins().fdiv(a, b))
+                let range = self.ranges(a, b).and_then(|(a, b)| a.div(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fdiv(a, b))
             }
             Op::Same { a, b, to } => self.put_compared(IntCC::Equal, a, b, to),
             Op::LtU { a, b, to } => self.put_compared(IntCC::UnsignedLessThan, a, b, to),
@@ -348,11 +353,13 @@ impl<'p, 'f> Writer<'p, 'f> {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_uint(F64, word);
                 self.put(to, float);
+                self.know_range(to, Range::of_uint());
             }
             Op::IntToFloat { a, to } => {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_sint(F64, word);
                 self.put(to, float);
+                self.know_range(to, Range::of_int());
             }
             Op::KeyFloat { a, to } => {
                 let (float, zero) = (self.float_at(a), self.builder.ins().f64const(0.0));
@@ -384,7 +391,7 @@ impl<'p, 'f> Writer<'p, 'f> {
                 let fault = self.call(calls::read_tally as *const u8, &arguments);
                 self.lose_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
-                let said = [self.word(to), self.word(to + 1)].map(BlockArg::from);
+                let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));
                 self.builder.ins().jump(done, &said);
                 self.resume(done, &fork);
                 if is_word {
@@ -497,14 +504,17 @@ impl<'p, 'f> Writer<'p, 'f> {
         a: Slot,
         b: Slot,
         to: Slot,
-        fail: (Run, usize, Fault),
+        (range, fail): (Option<Range>, (Run, usize, Fault)),
         compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> Value,
     ) {
         let (a, b) = (self.float_at(a), self.float_at(b));
         let float = compute(&mut self.builder, a, b);
-        let is_number = self.builder.ins().fcmp(FloatCC::Equal, float, float);
-        self.fail_unless(is_number, fail);
+        if range.is_none() {
+            let is_number = self.builder.ins().fcmp(FloatCC::Equal, float, float);
+            self.fail_unless(is_number, fail);
+        }
         self.put(to, float);
+        range.into_iter().for_each(|range| self.know_range(to, range));
     }
 
     fn compare(&mut self, condition: IntCC, a: Slot, b: Slot) -> Value {

@@ -116,7 +116,7 @@ impl Writer<'_, '_> {
             let failed = writer.call_rare(run, at);
             writer.lose_words(to, 2);
             writer.check(failed);
-            vec![writer.word(to + 1)]
+            vec![writer.written(to + 1)]
         });
         let there = self.number(1);
         self.put(to, there);
