@@ -39,12 +39,14 @@ impl Writer<'_, '_> {
         self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
     }
 
-    /// The bucket of a window that now belongs to.
+    /// The bucket of a window that now belongs to: see [`bucket`](super::super::windows::bucket).
     fn bucket(&mut self, size: u64) -> Value {
         let now = self.of_state(offset_of!(State, now));
-        let less = self.number(size - 1);
-        let up = self.builder.ins().iadd(now, less);
-        self.divided(up, size)
+        let has_begun = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
+        let has_begun = self.builder.ins().uextend(I64, has_begun);
+        let before = self.builder.ins().isub(now, has_begun);
+        let full = self.divided(before, size);
+        self.builder.ins().iadd(full, has_begun)
     }
 
     /// A time divided by a number that is not 0. No such time is so far away that its first bit is set, or else it takes
@@ -100,10 +102,11 @@ impl Writer<'_, '_> {
         }
         let read = |writer: &mut Self, instance: Instance| {
             let word = writer.load(I64, instance.words, 8 * newest.at);
-            // No bucket and no number of them is so large that this would overflow.
-            let until = writer.builder.ins().iadd_imm(word, newest.count as i64 - 1);
             let bucket = writer.bucket(newest.size);
-            let is_recent = writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, until, bucket);
+            let after = writer.builder.ins().isub(bucket, word);
+            let age = writer.builder.ins().iadd_imm(after, 1);
+            let count = writer.number(newest.count);
+            let is_recent = writer.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
             let has_come = writer.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
             let is_inside = writer.builder.ins().band(is_recent, has_come);
             let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
