@@ -31,6 +31,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use fairstream_core::{RunError, SourceError};
 use fairstream_engine::SpecError;
 use fairstream_fairness::FileError;
 
@@ -94,5 +95,10 @@ fn complain(error: &anyhow::Error) {
         (Some(error), _) => note(&error.render(io::stderr().is_terminal())),
         (_, Some(error)) => note(&error.to_string()),
         _ => note(&format!("error: {error:#}")),
+    }
+    if let Some(RunError::Source(SourceError::BadRow { .. })) = error.downcast_ref() {
+        note(
+            "to go on without such rows: `--on-bad-row skip`, or `--on-bad-row file=PATH` to have them listed",
+        );
     }
 }

@@ -154,3 +154,40 @@ fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Opti
     }
     Some(wakes)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Specification;
+    use crate::compiled::compile::compile;
+
+    /// Whether the window over `hit` may be read when its instance has ended, if somebody reads it on a condition.
+    fn outlasts(reader: &str, condition: &str) -> bool {
+        let close = "close @Global(1d) when days(i).hold(or: 0) = 2";
+        let text = format!(
+            "input id : Int64\ninput is_hit : Bool\n\
+             output days(i) spawn with id eval @Global(1d) with days(i).last(or: 0) + 1 {close}\n\
+             output hit(i) spawn with id eval @(id∧is_hit) when id = i with is_hit {close}\n\
+             output {reader} eval @Global(1d) when {condition} with 1"
+        );
+        let plan = compile(&Specification::parse("hits", &text).unwrap()).unwrap();
+        let [window] = plan.windows.as_slice() else { panic!("{} windows", plan.windows.len()) };
+        window.outlasts
+    }
+
+    #[test]
+    fn a_window_is_kept_if_somebody_may_read_it() {
+        const IN_TIME: &str = "days(i).hold(or: 0) = 2";
+        const HIT: &str = "hit(i).aggregate(over: 2d, using: exists)";
+        let one = "seen(i) spawn with id";
+        assert!(!outlasts(one, &format!("{IN_TIME} ∧ {HIT}")));
+        assert!(!outlasts(one, &format!("{IN_TIME} ∧ (id.hold(or: 0) = 3 ∨ !{HIT})")));
+        // It is read before that is known, or whether or not it is so.
+        assert!(outlasts(one, HIT));
+        assert!(outlasts(one, &format!("{HIT} ∧ {IN_TIME}")));
+        assert!(outlasts(one, &format!("({IN_TIME} ∨ id.hold(or: 0) = 3) ∧ {HIT}")));
+        // Nobody is there, and it holds.
+        assert!(outlasts(one, &format!("days(i).hold(or: 2) = 2 ∧ {HIT}")));
+        // Somebody else is there.
+        assert!(outlasts("both(j, i) spawn with (id, id)", &format!("days(j).hold(or: 0) = 2 ∧ {HIT}")));
+    }
+}
