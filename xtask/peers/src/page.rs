@@ -133,7 +133,13 @@ pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String
                 .filter(|one| one.last().ended)
                 .map(|one| ((one.trials as f64).log10(), whole(one).max(1e-9).log10()))
                 .collect();
-            (points.len() > 1).then(|| Series::new(rival.name, points))
+            // Whoever was measured at one size only is a short stroke there.
+            const HALF: f64 = 0.03;
+            match points.as_slice() {
+                [] => None,
+                [(x, y)] => Some(Series::new(rival.name, vec![(x - HALF, *y), (x + HALF, *y)])),
+                _ => Some(Series::new(rival.name, points)),
+            }
         };
         let series: Vec<Series> = rivals.iter().filter_map(series).collect();
         if series.is_empty() {
