@@ -398,30 +398,28 @@ impl Program {
     /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
     /// It is said of counters whether there is a value at any time.
     pub(super) fn only_looks(&self, always_counts: impl Fn(usize) -> bool) -> bool {
-        let looks = |op: &Op| {
-            matches!(op, Op::Count { stream, .. } if always_counts(*stream as usize))
-                || matches!(
-                    op,
-                    Op::Jump { .. }
-                        | Op::JumpUnless { .. }
-                        | Op::JumpIf { .. }
-                        | Op::JumpUnlessSame { .. }
-                        | Op::Yield
-                        | Op::Copy { .. }
-                        | Op::CopyMany { .. }
-                        | Op::Or { .. }
-                        | Op::Same { .. }
-                        | Op::EqF { .. }
-                        | Op::LtU { .. }
-                        | Op::LeU { .. }
-                        | Op::LtI { .. }
-                        | Op::LeI { .. }
-                        | Op::LtF { .. }
-                        | Op::LeF { .. }
-                        | Op::Not { .. }
-                        | Op::Hold { .. }
-                        | Op::Own { .. }
-                )
+        let looks = |op: &Op| match op {
+            Op::Count { stream, .. } => always_counts(*stream as usize),
+            Op::Jump { .. }
+            | Op::JumpUnless { .. }
+            | Op::JumpIf { .. }
+            | Op::JumpUnlessSame { .. }
+            | Op::Yield
+            | Op::Copy { .. }
+            | Op::CopyMany { .. }
+            | Op::Or { .. }
+            | Op::Same { .. }
+            | Op::EqF { .. }
+            | Op::LtU { .. }
+            | Op::LeU { .. }
+            | Op::LtI { .. }
+            | Op::LeI { .. }
+            | Op::LtF { .. }
+            | Op::LeF { .. }
+            | Op::Not { .. }
+            | Op::Hold { .. }
+            | Op::Own { .. } => true,
+            _ => false,
         };
         self.ops.iter().all(looks)
     }

@@ -271,11 +271,9 @@ impl Evaluator {
             let params = instances.params(slot);
             match &of.newest {
                 None => windows[*window].close(of, slot, params, *now),
-                Some(newest) => match instances.words(slot)[newest.at] {
-                    0 => {}
-                    _ if !of.outlasts => {}
-                    word => windows[*window].close_newest(of, newest, word, params, *now),
-                },
+                Some(newest) => {
+                    windows[*window].close_newest(of, newest, instances.words(slot)[newest.at], params, *now);
+                }
             }
         }
     }

@@ -183,18 +183,20 @@ impl LocalClock {
         let near = (NEAR * self.hands.lately).min(self.hands.count);
         self.forget(near, &is_live);
         self.hands.lately = 0;
-        if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
-            self.forget(self.hands.count, &is_live);
-            self.hands.stale = 0;
-        }
+        self.forget_if_many(&is_live);
     }
 
     /// The same where each is due once: most often those that have ended were, and are gone, or come next.
     pub(super) fn end_for_good(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
         self.hands.stale += ended;
         self.hands.lately = 0;
+        self.forget_if_many(&is_live);
+    }
+
+    /// Forgets all that have ended, if they are every second one.
+    fn forget_if_many(&mut self, is_live: &impl Fn(&Due) -> bool) {
         if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
-            self.forget(self.hands.count, &is_live);
+            self.forget(self.hands.count, is_live);
             self.hands.stale = 0;
         }
     }

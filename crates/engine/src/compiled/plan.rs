@@ -206,7 +206,7 @@ pub(super) struct EvalPlan {
     /// A word that the program sets once the first of its conditions hold. Where they do not, an
     /// instance need not be evaluated before something that they read has changed.
     pub(super) guard: Option<Slot>,
-    /// Yields if they hold, and can be run when an instance is spawned.
+    /// Yields if they hold; there is none if that cannot be asked at any time.
     pub(super) first_look: Option<usize>,
     /// If all it does is count the ticks of its clock ...
     pub(super) counter: Option<Counter>,

@@ -222,7 +222,7 @@ impl Windows {
         }
     }
 
-    /// The same for a window of which one word is enough, which is not 0.
+    /// The same for a window of which one word is enough.
     pub(super) fn close_newest(
         &mut self,
         plan: &WindowPlan,
@@ -231,6 +231,9 @@ impl Windows {
         key: &[u64],
         now: u64,
     ) {
+        if !plan.outlasts || word == 0 {
+            return;
+        }
         let part = plan.fold.part(&[newest.decides.into()], now);
         let parts = VecDeque::from([Entry { at: word - 1, instant: 0, part }]);
         self.keep(plan, Contents { parts, received: 0 }, key, now);

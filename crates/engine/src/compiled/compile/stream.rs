@@ -44,6 +44,10 @@ impl Builder<'_> {
             clauses.push(ClausePlan { activation, path });
         }
         let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
+        let condition = output.eval.clauses.first().and_then(|clause| clause.condition.as_ref());
+        let first_look =
+            guard.zip(condition).map(|((_, parts), condition)| self.first_look(condition, parts));
+        let first_look = first_look.transpose()?;
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
         let program = self.program(Place::Eval, |builder| {
             builder.spare = Some(result - 1);
@@ -87,7 +91,7 @@ impl Builder<'_> {
             remembers: false,
             reads_itself: false,
             guard: guard.map(|(slot, _)| slot),
-            first_look: None,
+            first_look,
             counter: None,
             wakes: Vec::new(),
             windows: Vec::new(),
@@ -193,7 +197,8 @@ impl Builder<'_> {
                 }
                 self.wake(index, part);
             }
-            self.plan.streams[index].eval.first_look = self.first_look(condition, kept);
+            let first_look = self.plan.streams[index].eval.first_look;
+            self.plan.streams[index].eval.first_look = first_look.filter(|program| self.only_looks(*program));
             return;
         }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
@@ -213,22 +218,20 @@ impl Builder<'_> {
         }
     }
 
-    /// A program that yields if so many of the first conditions hold, if it can be run at any time.
-    fn first_look(&mut self, condition: &Expression, kept: usize) -> Option<usize> {
-        self.place = Place::Eval;
-        let program = self.program(Place::Eval, |builder| {
+    /// A program that yields if so many of the first conditions hold.
+    fn first_look(&mut self, condition: &Expression, parts: usize) -> Result<usize, Refused> {
+        self.program(Place::Eval, |builder| {
             let mut leave = Vec::new();
-            for part in conjuncts(condition).into_iter().take(kept) {
+            for part in conjuncts(condition).into_iter().take(parts) {
                 leave.extend(builder.unless(part)?);
             }
             builder.emit(Op::Yield);
             builder.land(&leave);
             Ok(())
-        });
-        program.ok().filter(|program| self.only_looks(*program))
+        })
     }
 
-    /// Whether a program only looks at values.
+    /// Whether a program only looks at values, so that it can be run at any time.
     fn only_looks(&self, program: usize) -> bool {
         let counter = |stream: usize| self.plan.streams[stream].eval.counter;
         self.plan.programs[program].only_looks(|stream| counter(stream).is_some_and(|it| it.always_fits()))

@@ -4,13 +4,13 @@
 //! nobody else uses it meanwhile. Numbers of streams, families and slots are those of its plan and state.
 
 use super::super::fault::Fault;
-use super::super::instances::flag;
+use super::super::instances::{Instances, Member, flag};
 use super::super::instant::{Evaluator, Failed, Step};
 use super::super::lane::{Feed, Watch, mark_all};
 use super::super::machine::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use super::super::notify::{Changed, notify, with_words};
 use super::super::plan::Plan;
-use super::super::state::{FamilyState, State};
+use super::super::state::{Dirty, FamilyState, State};
 use super::super::tally::{KEY, Tally};
 use super::Context;
 
@@ -194,25 +194,40 @@ pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u
 /// Lists the instances of a stream that may have to be evaluated again; those that must are marked. How many they are.
 pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
-    let Evaluator { plan, state, listed, .. } = unsafe { evaluator(context) };
-    let of = &plan.streams[stream as usize];
-    let instances = &mut state.families[of.family].instances;
-    state.streams[stream as usize].evaluate.list(instances, of.member, flag::EVALUATE, listed);
-    // SAFETY: as the module says.
-    unsafe { (*context).listed = listed.as_mut_ptr() };
-    listed.len() as u64
+    unsafe { list(context, stream as usize, Dirty::list) }
 }
 
 /// Lists the instances of a stream that must be evaluated again, and marks them no more. How many they are.
 pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
-    let Evaluator { plan, state, listed, .. } = unsafe { evaluator(context) };
-    let of = &plan.streams[stream as usize];
-    let instances = &mut state.families[of.family].instances;
-    state.streams[stream as usize].evaluate.take(instances, of.member, flag::EVALUATE, listed);
+    unsafe { list(context, stream as usize, Dirty::take) }
+}
+
+/// # Safety
+/// As the module says.
+unsafe fn list(
+    context: *mut Context,
+    stream: usize,
+    how: fn(&mut Dirty, &mut Instances, Member, u64, &mut Vec<u32>),
+) -> u64 {
     // SAFETY: as the module says.
-    unsafe { (*context).listed = listed.as_mut_ptr() };
-    listed.len() as u64
+    let evaluator = unsafe { evaluator(context) };
+    let Evaluator { plan, state, listed, .. } = evaluator;
+    let of = &plan.streams[stream];
+    let instances = &mut state.families[of.family].instances;
+    how(&mut state.streams[stream].evaluate, instances, of.member, flag::EVALUATE, listed);
+    // SAFETY: as the module says.
+    unsafe { show_listed(context, evaluator) }
+}
+
+/// Says where those are that were listed, and how many.
+///
+/// # Safety
+/// As the module says.
+unsafe fn show_listed(context: *mut Context, evaluator: &mut Evaluator) -> u64 {
+    // SAFETY: as the module says.
+    unsafe { (*context).listed = evaluator.listed.as_mut_ptr() };
+    evaluator.listed.len() as u64
 }
 
 /// A counter ticks: lists the instances whose readers must look again. How many they are.
@@ -221,8 +236,7 @@ pub(super) unsafe extern "sysv64" fn tick(context: *mut Context, stream: u64) ->
     let evaluator = unsafe { evaluator(context) };
     evaluator.list_woken(stream as usize);
     // SAFETY: as the module says.
-    unsafe { (*context).listed = evaluator.listed.as_mut_ptr() };
-    evaluator.listed.len() as u64
+    unsafe { show_listed(context, evaluator) }
 }
 
 /// Lists the instances of a family whose close condition may have to be looked at. The list is theirs until the

@@ -160,17 +160,13 @@ impl<'e> Scribe<'e, '_> {
         if lane.looks_at_itself {
             match (lane.home, instance) {
                 _ if !changed => {}
-                (Home::Slot { state, .. }, Some(instance)) => {
-                    self.mark_slot(Reader::Stream(stream), state, instance);
-                }
+                (Home::Slot { .. }, Some(instance)) => self.mark_slot(Reader::Stream(stream), instance),
                 _ => self.mark(stream, &Watch::All(stream), None),
             }
-        } else if let (Some(guard), Home::Slot { state, .. }, Some(instance)) =
-            (lane.looks_while, lane.home, instance)
-        {
+        } else if let (Some(guard), Some(instance)) = (lane.looks_while, instance) {
             let holds = self.writer.word(guard);
             let way = self.writer.part(holds);
-            self.mark_slot(Reader::Stream(stream), state, instance);
+            self.mark_slot(Reader::Stream(stream), instance);
             self.writer.meet(way);
         } else if lane.has_more {
             let guard = self.evaluator.plan.streams[stream].eval.guard;
@@ -197,8 +193,8 @@ impl<'e> Scribe<'e, '_> {
                 self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
                 self.wake(Reader::Stream(*reader));
             }
-            (Watch::Slot { stream: reader, at }, Some(instance)) => {
-                self.mark_slot(Reader::Stream(*reader), *at, instance);
+            (Watch::Slot { stream: reader, .. }, Some(instance)) => {
+                self.mark_slot(Reader::Stream(*reader), instance);
             }
             (Watch::Slot { .. }, None) => {}
             (Watch::Other(_), Some(instance)) => self.mark_others(stream, &[watch], instance),
@@ -248,11 +244,7 @@ impl<'e> Scribe<'e, '_> {
         let mark_all = |scribe: &mut Self, instance: Instance| {
             for watch in watches {
                 let Watch::Other(Watcher { reader, .. }) = watch else { continue };
-                let at = match *reader {
-                    Reader::Stream(stream) => plan.streams[stream].member.state(),
-                    Reader::Family(family) => PARAMS + plan.families[family].param_width,
-                };
-                scribe.mark_slot(*reader, at, instance);
+                scribe.mark_slot(*reader, instance);
             }
         };
         let tell_all = |scribe: &mut Self| {
@@ -344,7 +336,7 @@ impl<'e> Scribe<'e, '_> {
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
     /// [adds](super::super::code::Program::grows_by) what the group says, and that is nothing, it need not.
     fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
-        let Watch::Instance { stream, family, at, kept: Some(kept), .. } = watch else { return };
+        let Watch::Instance { stream, family, kept: Some(kept), .. } = watch else { return };
         let tally_number = tally;
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
@@ -369,7 +361,7 @@ impl<'e> Scribe<'e, '_> {
             self.writer.builder.ins().jump(done, &[]);
             self.writer.resume(marks, &fork);
         }
-        self.mark_number(Reader::Stream(*stream), *at, next);
+        self.mark_number(Reader::Stream(*stream), next);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }

@@ -41,6 +41,12 @@ pub(super) struct Changed {
     pub(super) group: Value,
 }
 
+impl Changed {
+    fn if_so(is_other: Value, group: Value) -> Changed {
+        Changed { is_other: Some(is_other), is_nothing: None, group }
+    }
+}
+
 impl<'p> Writer<'p, '_> {
     /// A tally hears of a change; what has come of it for each measure.
     pub(super) fn count(
@@ -57,7 +63,8 @@ impl<'p> Writer<'p, '_> {
         }
         if !measures.iter().all(is_flat) {
             let (bits, group) = self.call_count(which, instance, change);
-            return self.each_bit(bits, group, measures.len());
+            let bits = self.each_bit(bits, measures.len());
+            return bits.into_iter().map(|is_other| Changed::if_so(is_other, group)).collect();
         }
         let group = self.group(feed, which, instance);
         self.count_in(tally, measures, group, change)
@@ -148,13 +155,8 @@ impl<'p> Writer<'p, '_> {
         self.builder.ins().bor(one, other)
     }
 
-    fn each_bit(&mut self, bits: Value, group: Value, measures: usize) -> Vec<Changed> {
-        let bit = |index: usize| Changed {
-            is_other: Some(self.builder.ins().band_imm(bits, 1_i64 << index)),
-            is_nothing: None,
-            group,
-        };
-        (0..measures).map(bit).collect()
+    fn each_bit(&mut self, bits: Value, count: usize) -> Vec<Value> {
+        (0..count).map(|index| self.builder.ins().band_imm(bits, 1_i64 << index)).collect()
     }
 
     /// The same where all measures are winners: most often of a few, among which one changes.
@@ -188,16 +190,10 @@ impl<'p> Writer<'p, '_> {
         self.resume(many, &fork);
         let (bits, in_group) = self.call_count(which, instance, change);
         let mut said = vec![BlockArg::from(in_group)];
-        said.extend(
-            self.each_bit(bits, in_group, measures.len())
-                .into_iter()
-                .filter_map(|it| it.is_other)
-                .map(BlockArg::from),
-        );
+        said.extend(self.each_bit(bits, measures.len()).into_iter().map(BlockArg::from));
         self.builder.ins().jump(done, &said);
         self.resume(done, &fork);
-        let changed = |is_other: Value| Changed { is_other: Some(is_other), is_nothing: None, group: words };
-        others.into_iter().map(changed).collect()
+        others.into_iter().map(|is_other| Changed::if_so(is_other, words)).collect()
     }
 
     /// One of so many in a group has another value; for each measure whether it is another one.

@@ -111,24 +111,24 @@ impl Scribe<'_, '_> {
         });
     }
 
-    /// The instance of a stream or family in a slot must look again; its flags are at a place there.
-    pub(super) fn mark_slot(&mut self, reader: Reader, at: usize, instance: Instance) {
+    /// The instance of a stream or family in a slot must look again.
+    pub(super) fn mark_slot(&mut self, reader: Reader, instance: Instance) {
         match self.pending_of(reader) {
-            None => self.mark_in_memory(reader, at, instance),
+            None => self.mark_in_memory(reader, instance),
             Some(pending) => {
                 let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
-                self.await_turn(pending, number, |scribe| scribe.mark_in_memory(reader, at, instance));
+                self.await_turn(pending, number, |scribe| scribe.mark_in_memory(reader, instance));
             }
         }
     }
 
     /// The same, with the number of its slot, plus one.
-    pub(super) fn mark_number(&mut self, reader: Reader, at: usize, number: Value) {
+    pub(super) fn mark_number(&mut self, reader: Reader, number: Value) {
         let family = self.evaluator.plan.family_of(reader);
         let mark = |scribe: &mut Self| {
             let slot = scribe.writer.builder.ins().iadd_imm(number, -1);
             let instance = scribe.writer.instance(family, slot);
-            scribe.mark_in_memory(reader, at, instance);
+            scribe.mark_in_memory(reader, instance);
         };
         match self.pending_of(reader) {
             None => mark(self),
@@ -211,7 +211,7 @@ impl Scribe<'_, '_> {
         self.writer.store(soonest, evaluator, offset_of!(Evaluator, quiet_until));
     }
 
-    pub(super) fn mark_in_memory(&mut self, reader: Reader, at: usize, instance: Instance) {
+    pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: Instance) {
         let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(other);
         let (push, number) = match reader {
@@ -219,13 +219,13 @@ impl Scribe<'_, '_> {
             Reader::Family(family) => (calls::mark_close as *const u8, family),
         };
         let fork = self.writer.fork();
-        let flags = self.writer.load(I64, instance.words, 8 * at);
         let marks = self.marks(reader);
+        let flags = self.writer.load(I64, instance.words, 8 * marks.at);
         let is_marked = self.writer.builder.ins().band_imm(flags, marks.flag.cast_signed());
         self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
         self.writer.resume(mark, &fork);
         let flags = self.writer.builder.ins().bor_imm(flags, marks.flag.cast_signed());
-        self.writer.store(flags, instance.words, 8 * at);
+        self.writer.store(flags, instance.words, 8 * marks.at);
         self.wake(reader);
         let Marks { from, dirty, .. } = marks;
         // The word is written as a whole, as it will be read.

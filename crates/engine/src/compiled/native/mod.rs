@@ -4,9 +4,10 @@
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
 //! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
 //! of an instance does, [`clocks`] deadlines and ticks one after another, [`marks`] who must look again, [`lookup`] how
-//! instances are found, [`slots`] how they come and go, [`timers`] how their clocks do, [`groups`] how tallies hear of it, [`program`] the expressions, [`tick`] what is told from the clock,
-//! [`known`] what need not be read again or not be written, [`range`] what need not be checked, and [`memory`] lets all that be run. What is rare or long is
-//! a call back into Rust ([`calls`]).
+//! instances are found, [`slots`] how they come and go, [`timers`] how their clocks do, [`groups`] how tallies hear of
+//! it, [`program`] the expressions, [`tick`] what they read from the clock, [`known`] what need not be read again or not
+//! be written, [`range`] what need not be checked, and [`memory`] lets all that be run. What is rare or long is a call
+//! back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
 //! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is

@@ -418,19 +418,16 @@ impl<'e> Scribe<'e, '_> {
         self.tell_again(stream, lane);
         self.writer.builder.ins().jump(end, &[]);
         self.writer.resume(several, &fork);
-        self.mark_pending(stream, lane, number);
+        self.mark_pending(stream, number);
         self.call_same(step);
         self.writer.builder.ins().jump(end, &[]);
         self.writer.resume(end, &fork);
     }
 
     /// Marks who is pending, if there is somebody.
-    fn mark_pending(&mut self, stream: usize, lane: &Lane, number: Value) {
-        let Home::Slot { state, .. } = lane.home else { return };
+    fn mark_pending(&mut self, stream: usize, number: Value) {
         let way = self.writer.part(number);
-        let slot = self.writer.builder.ins().iadd_imm(number, -1);
-        let instance = self.writer.instance(lane.family, slot);
-        self.mark_slot(Reader::Stream(stream), state, instance);
+        self.mark_number(Reader::Stream(stream), number);
         self.writer.meet(way);
     }
 

@@ -150,27 +150,27 @@ impl Scribe<'_, '_> {
         self.begin(family, instance, born);
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
-            let (reader, at) = (Reader::Stream(*member), stream.member.state());
+            let reader = Reader::Stream(*member);
             if self.evaluator.counting(*member).is_some() {
                 continue;
             } else if let Some(program) = stream.eval.first_look {
-                self.look((*member, program), instance, |scribe| scribe.mark_slot(reader, at, instance));
+                self.look((*member, program), instance, |scribe| scribe.mark_slot(reader, instance));
             } else if stream.eval.remembers || stream.eval.guard.is_some() {
                 // What is rare is not worth a register.
                 if recent.is_some() {
-                    self.mark_in_memory(reader, at, instance);
+                    self.mark_in_memory(reader, instance);
                 } else {
-                    self.mark_slot(reader, at, instance);
+                    self.mark_slot(reader, instance);
                 }
             }
         }
         if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
-            let (reader, at) = (Reader::Family(family), PARAMS + plan.param_width);
+            let reader = Reader::Family(family);
             if close.looks_at_spawn {
                 let condition = (self.evaluator.first_member(family), close.program);
-                self.look(condition, instance, |scribe| scribe.mark_slot(reader, at, instance));
+                self.look(condition, instance, |scribe| scribe.mark_slot(reader, instance));
             } else {
-                self.mark_slot(reader, at, instance);
+                self.mark_slot(reader, instance);
             }
         }
         self.wind_up(family, slot, born);
