@@ -101,7 +101,8 @@ impl Comparison {
         sizes: &[u64],
     ) -> anyhow::Result<()> {
         let mut given_up = BTreeSet::new();
-        for trials in sizes.iter().copied().filter(|trials| *trials <= options.max_trials) {
+        let mut sizes = sizes.iter().copied().filter(|trials| *trials <= options.max_trials).peekable();
+        while let Some(trials) = sizes.next() {
             let takes_part = |rival: &&&Rival| {
                 (rival.takes)(workload.task) && trials <= rival.most && !given_up.contains(rival.name)
             };
@@ -133,12 +134,23 @@ impl Comparison {
                     eprintln!("stopped after {} s", options.limit.as_secs());
                     given_up.insert(measurement.who);
                 }
+                if sizes.peek().is_some_and(|next| is_hopeless(&measurement, *next, options.limit)) {
+                    given_up.insert(measurement.who);
+                }
                 self.measured.push(measurement);
             }
             tools.tidy(workload, trials)?;
         }
         Ok(())
     }
+}
+
+/// Whether somebody would be stopped on more trials even if each cost half of what it did: then there is no point in
+/// waiting for it.
+fn is_hopeless(measurement: &Measurement, trials: u64, limit: Duration) -> bool {
+    let least = measurement.runs.iter().map(|run| run.elapsed).min().unwrap_or_default();
+    let is_peer = ![FAIRSTREAM, HAND].contains(&measurement.who);
+    is_peer && least.mul_f64(trials as f64 / measurement.trials as f64 / 2.0) > limit
 }
 
 /// The runs of one rival on the same events.
