@@ -16,8 +16,8 @@ It takes some hours; with `--limit 3 --max-trials 1000000`, half an hour. docs/b
 
   --quick             two minutes, once it is built: to see that it works, the numbers mean little
   --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-days,
-                      compas-deadline), or those whose name contains this (sqlite, duckdb, flink, ...) beside
-                      fairstream and the loop by hand
+                      compas-deadline), the command as a whole (command), or those whose name contains this
+                      (sqlite, duckdb, flink, ...) beside fairstream and the loop by hand
   --max-trials N      no more trials than these
   --limit SECONDS     when a peer is stopped, instead of after 100 s
   --baseline FILE     also how fairstream has changed since an earlier results.json

@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 
 use crate::Options;
 
+/// What `--only` calls it.
+pub(crate) const COMMAND: &str = "command";
+
 pub(crate) struct EndToEnd {
     /// Kind of file, rows, seconds, megabytes.
     sources: Vec<(&'static str, u64, f64, u64)>,
@@ -124,7 +127,8 @@ fn monitor(options: &Options, spec: &str, input: &str) -> anyhow::Result<(Durati
     Ok((elapsed, most / 1024))
 }
 
-/// Writes lines at a rate to a running monitor, and takes the time from each to its verdict.
+/// Writes lines at a rate to a running monitor, and takes the time from when each is due to its verdict: a line that cannot
+/// be written in time because the monitor is slow has waited, too.
 fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
     eprintln!("latency: {} lines a second", grouped(rate));
     let seconds = if options.quick { 2 } else { 5 };
@@ -167,7 +171,7 @@ fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
         let gender = if number.is_multiple_of(2) { "F" } else { "M" };
         // As one write: a line that comes in pieces would be measured from its first.
         let line = format!("{{\"time\":{number},\"id\":{number},\"gender\":\"{gender}\"}}\n");
-        sent.push(Instant::now());
+        sent.push(due);
         lines.write_all(line.as_bytes())?;
     }
     drop(lines);
@@ -176,7 +180,7 @@ fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
     if arrived.len() != sent.len() {
         bail!("{} lines were sent, {} verdicts came back", sent.len(), arrived.len());
     }
-    let mut took: Vec<Duration> = arrived.iter().zip(&sent).map(|(back, out)| *back - *out).collect();
+    let mut took: Vec<Duration> = arrived.iter().zip(&sent).map(|(back, due)| *back - *due).collect();
     took.sort_unstable();
     let at = |share: f64| took[((took.len() - 1) as f64 * share).round() as usize];
     Ok([at(0.5), at(0.99), at(0.999), at(1.0)])

@@ -18,13 +18,14 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::compare::Missing;
+use crate::end_to_end::COMMAND;
 use crate::process::Tools;
 use crate::rivals::{Rival, Way};
 
 /// What the user asks for.
 struct Options {
     quick: bool,
-    /// A workload, or part of the name of a peer.
+    /// A workload, the command as a whole, or part of the name of a peer.
     only: Option<String>,
     max_trials: u64,
     baseline: Option<PathBuf>,
@@ -102,10 +103,8 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let (tools, rivals, missing) = gather(options, folder);
     let mut comparison = compare::everything(options, &tools, &rivals)?;
     comparison.missing.splice(0..0, missing);
-    let whole = match &options.only {
-        Some(_) => None,
-        None => Some(end_to_end::measure(options)?),
-    };
+    let is_whole_wanted = options.only.as_deref().is_none_or(|only| only == COMMAND);
+    let whole = is_whole_wanted.then(|| end_to_end::measure(options)).transpose()?;
     let mut machine = bench::machine::describe();
     machine["load_before"] = load_before.into();
     machine["load_after"] = bench::machine::load().into();
