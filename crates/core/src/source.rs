@@ -162,7 +162,7 @@ pub struct SourceContext {
 impl Default for SourceContext {
     fn default() -> SourceContext {
         const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
-        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: Duration::from_millis(20) }
+        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: Duration::from_millis(1) }
     }
 }
 
