@@ -13,7 +13,7 @@ use bench::workload::{PAPER_ODDS, Workload};
 use crate::Options;
 use crate::end_to_end::COMMAND;
 use crate::process::Tools;
-use crate::rivals::{self, FAIRSTREAM, HAND, Rival, Way};
+use crate::rivals::{self, Rival, Way, is_peer};
 
 /// Who could not be run, and why.
 pub(crate) type Missing = Vec<(String, String)>;
@@ -48,7 +48,13 @@ fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
     ]
 }
 
-pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) -> anyhow::Result<Comparison> {
+/// Runs everybody; what is known so far is handed over after every workload.
+pub(crate) fn everything(
+    options: &Options,
+    tools: &Tools,
+    present: &[Rival],
+    mut after_workload: impl FnMut(&Comparison) -> anyhow::Result<()>,
+) -> anyhow::Result<Comparison> {
     let versions = rivals::built_in().into_iter().collect();
     let mut all = Comparison { measured: Vec::new(), versions, missing: Vec::new() };
     let only = options.only.as_deref();
@@ -61,7 +67,7 @@ pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) ->
         let (only, workloads) = (only.unwrap_or_default(), WORKLOADS.join(", "));
         bail!("--only {only}: no workload ({workloads}, {COMMAND}), and nobody here ({})", names.join(", "));
     }
-    let takes_part = |rival: &&Rival| [FAIRSTREAM, HAND].contains(&rival.name) || is_wanted(rival.name, only);
+    let takes_part = |rival: &&Rival| !is_peer(rival.name) || is_wanted(rival.name, only);
     let rivals: Vec<&Rival> = present.iter().filter(takes_part).collect();
     for (name, sizes) in schedule(options.quick) {
         if one.is_some_and(|one| one != name) {
@@ -86,6 +92,7 @@ pub(crate) fn everything(options: &Options, tools: &Tools, present: &[Rival]) ->
             },
         };
         all.workload(options, tools, &rivals, &workload, &sizes)?;
+        after_workload(&all)?;
     }
     Ok(all)
 }
@@ -120,16 +127,27 @@ impl Comparison {
                 eprint!("{} {trials}, round {round}:", workload.name);
                 for turn in turns.iter_mut().filter(|turn| turn.is_next(options)) {
                     eprint!(" {};", turn.rival.name);
-                    let version = turn.take(tools, workload, options.limit)?;
-                    if !version.is_empty() {
-                        self.versions.insert((turn.rival.name.to_owned(), version));
+                    match turn.take(tools, workload, options.limit) {
+                        Ok(version) if version.is_empty() => {}
+                        Ok(version) => {
+                            self.versions.insert((turn.rival.name.to_owned(), version));
+                        }
+                        Err(error) if is_peer(turn.rival.name) => turn.failure = Some(error),
+                        Err(error) => return Err(error),
                     }
                 }
                 eprintln!();
             }
             let mut expected = None;
-            for measurement in turns.into_iter().map(|turn| turn.measurement) {
+            for Turn { measurement, failure, .. } in turns {
                 agree(&measurement, &mut expected)?;
+                if let Some(error) = failure {
+                    let at = format!("{} {trials}", workload.name);
+                    eprintln!("{at} {}: FAILED, {error:#}", measurement.who);
+                    self.missing.push((format!("{}, {at}", measurement.who), format!("{error:#}")));
+                    given_up.insert(measurement.who);
+                    continue;
+                }
                 let [least, median, most] = measurement.ns_per_event();
                 eprint!("{} {trials} {}: ", workload.name, measurement.who);
                 if measurement.last().ended {
@@ -153,8 +171,7 @@ impl Comparison {
 /// waiting for it.
 fn is_hopeless(measurement: &Measurement, trials: u64, limit: Duration) -> bool {
     let least = measurement.runs.iter().map(|run| run.elapsed).min().unwrap_or_default();
-    let is_peer = ![FAIRSTREAM, HAND].contains(&measurement.who);
-    is_peer && least.mul_f64(trials as f64 / measurement.trials as f64 / 2.0) > limit
+    is_peer(measurement.who) && least.mul_f64(trials as f64 / measurement.trials as f64 / 2.0) > limit
 }
 
 /// The runs of one rival on the same events.
@@ -164,17 +181,20 @@ struct Turn<'r> {
     /// How long it has judged, and how long that has taken with its start.
     judged: Duration,
     taken: Duration,
+    /// Why it cannot go on: it broke, or there is not enough memory for it.
+    failure: Option<anyhow::Error>,
 }
 
 impl<'r> Turn<'r> {
     fn new(rival: &'r Rival, workload: &'static str, trials: u64) -> Turn<'r> {
         let measurement = Measurement { workload, who: rival.name, trials, runs: Vec::new() };
-        Turn { rival, measurement, judged: Duration::ZERO, taken: Duration::ZERO }
+        Turn { rival, measurement, judged: Duration::ZERO, taken: Duration::ZERO, failure: None }
     }
 
     /// Whoever is quick runs again, until the median means something: also who takes long to start.
     fn is_next(&self, options: &Options) -> bool {
-        self.measurement.runs.iter().all(|run| run.ended)
+        self.failure.is_none()
+            && self.measurement.runs.iter().all(|run| run.ended)
             && self.judged < options.enough
             && self.taken < options.enough * 3
     }
@@ -199,9 +219,7 @@ fn once(
 ) -> anyhow::Result<(Run, String)> {
     match &rival.way {
         // What is measured should not be cut into pieces.
-        Way::Here(build) if [FAIRSTREAM, HAND].contains(&rival.name) => {
-            Ok((run(workload, build, trials, None)?, String::new()))
-        }
+        Way::Here(build) if !is_peer(rival.name) => Ok((run(workload, build, trials, None)?, String::new())),
         Way::Here(build) => Ok((run(workload, build, trials, Some(limit))?, String::new())),
         Way::Script { file, .. } => tools.script(file, workload, trials, limit),
         Way::RtlolaCli => tools.rtlola_cli(workload, trials, limit),

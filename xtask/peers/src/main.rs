@@ -7,6 +7,7 @@ mod events;
 mod files;
 mod page;
 mod process;
+mod results;
 mod rivals;
 mod sqlite;
 
@@ -20,6 +21,7 @@ use serde_json::Value;
 use crate::compare::Missing;
 use crate::end_to_end::COMMAND;
 use crate::process::Tools;
+use crate::results::{Reached, Results};
 use crate::rivals::{Rival, Way};
 
 /// What the user asks for.
@@ -101,70 +103,16 @@ fn run(options: &Options) -> anyhow::Result<()> {
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let load_before = bench::machine::load();
     let (tools, rivals, missing) = gather(options, folder);
-    let mut comparison = compare::everything(options, &tools, &rivals)?;
-    comparison.missing.splice(0..0, missing);
+    let results = Results { options, rivals: &rivals, missing, baseline, load_before };
+    let comparison = compare::everything(options, &tools, &rivals, |so_far| {
+        results.write(so_far, Reached::Workload).map(drop)
+    })?;
     let is_whole_wanted = options.only.as_deref().is_none_or(|only| only == COMMAND);
     let whole = is_whole_wanted.then(|| end_to_end::measure(options)).transpose()?;
-    let mut machine = bench::machine::describe();
-    machine["load_before"] = load_before.into();
-    machine["load_after"] = bench::machine::load().into();
-
-    let mut text = format!("# Benchmarks\n\n{}", head(options, &machine));
-    text += &page::headline(&comparison.measured, &rivals);
-    text += &page::tables(&comparison.measured, &rivals);
-    if let Some(whole) = &whole {
-        text += &whole.page();
-    }
-    text += "\n## Who is compared, and how\n\n";
-    let is_measured = |rival: &&Rival| comparison.measured.iter().any(|one| one.who == rival.name);
-    for rival in rivals.iter().filter(is_measured) {
-        let version = comparison.versions.iter().find(|(name, _)| name == rival.name);
-        let version = version.map_or(String::new(), |(_, version)| format!(" {version}"));
-        text += &format!("- **{}**{version}: {}.\n", rival.name, rival.about);
-    }
-    text += "\nNot measured:\n\n";
-    for (name, reason) in &comparison.missing {
-        text += &format!("- **{name}**: {reason}.\n");
-    }
-    if let Some(baseline) = &baseline {
-        text += &page::against(baseline, &comparison.measured);
-    }
-    println!("{text}");
-    for (name, svg) in page::figures(&comparison.measured, &rivals) {
-        text += &format!("\n![{name}]({name})\n");
-        write(&options.out.join(name), &svg)?;
-    }
-    let mut json = page::json(&comparison);
-    json["machine"] = machine;
-    json["quick"] = options.quick.into();
-    json["end_to_end"] = whole.map_or(Value::Null, |whole| whole.json());
-    write(&options.out.join("results.json"), &format!("{json:#}\n"))?;
-    write(&options.out.join("benchmarks.md"), &text)?;
+    println!("{}", results.write(&comparison, Reached::End(whole.as_ref()))?);
     std::fs::remove_dir_all(&tools.folder)?;
-    println!("everything measured: {}", options.out.join("benchmarks.md").display());
+    println!("everything measured: {}", options.out.join(results::PAGE).display());
     Ok(())
-}
-
-fn head(options: &Options, machine: &Value) -> String {
-    let text = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
-    let quick = if options.quick { " **Quick: the numbers mean little.**" } else { "" };
-    format!(
-        "Everybody ran on the same events in one run and said the same, or there would be no page. The median of up to \
-         {} runs, ± half of what lies between the quickest and the slowest; a peer is stopped after {} s (`>`).{quick}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
-        options.runs,
-        options.limit.as_secs(),
-        text("cpu"),
-        machine["cores"],
-        text("load_before"),
-        text("load_after"),
-        text("rustc"),
-        text("commit").chars().take(10).collect::<String>(),
-        if machine["uncommitted_changes"] == true { " with changes" } else { "" },
-    )
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| path.display().to_string())
 }
 
 fn read_results(path: &Path) -> anyhow::Result<Value> {

@@ -8,7 +8,7 @@ use bench::table::short;
 use fairstream_report::{Axis, Behind, LinePlot, Series, grouped};
 use serde_json::{Value, json};
 
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Missing};
 use crate::rivals::{FAIRSTREAM, Rival};
 
 const TITLES: [(&str, &str); 7] = [
@@ -177,12 +177,12 @@ fn power_of_ten(power: i32) -> String {
     }
 }
 
-pub(crate) fn json(comparison: &Comparison) -> Value {
+pub(crate) fn json(comparison: &Comparison, missing: &Missing) -> Value {
     let measurements = comparison.measured.iter().map(Measurement::json);
     json!({
         "measurements": Vec::from_iter(measurements),
         "versions": comparison.versions,
-        "missing": comparison.missing,
+        "missing": missing,
     })
 }
 

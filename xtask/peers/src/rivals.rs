@@ -10,6 +10,11 @@ use crate::sqlite::{Counting, Sqlite};
 pub(crate) const FAIRSTREAM: &str = "fairstream";
 pub(crate) const HAND: &str = "loop by hand";
 
+/// Whether it is somebody else's, and not what everybody else is held against.
+pub(crate) fn is_peer(name: &str) -> bool {
+    ![FAIRSTREAM, HAND].contains(&name)
+}
+
 /// Something that one could use instead.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
