@@ -109,7 +109,7 @@ impl Stopwatch {
             self.elapsed += took;
             from += piece.len();
             if took < PATIENCE {
-                self.piece *= 2;
+                self.piece = self.piece.saturating_mul(2);
             }
         }
         Ok(batch.len())
@@ -183,4 +183,47 @@ pub fn find<'a>(
     who: &str,
 ) -> Option<&'a Measurement> {
     measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::Monitor;
+    use fairstream_core::EngineError;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// How many rows it was fed.
+    struct Rows(Rc<Cell<usize>>);
+
+    impl Monitor for Rows {
+        fn feed(&mut self, events: &EventBatch) -> Result<(), EngineError> {
+            assert!(!events.is_empty(), "nothing to judge");
+            self.0.set(self.0.get() + events.len());
+            Ok(())
+        }
+
+        fn advance(&mut self, _: Time) -> Result<(), EngineError> {
+            Ok(())
+        }
+
+        fn triggers(&mut self) -> anyhow::Result<Triggers> {
+            Ok(Triggers::default())
+        }
+    }
+
+    /// Pieces get longer with every one that is quick, and there may be any number of these.
+    #[test]
+    fn whoever_keeps_to_the_limit_is_fed_all_of_many_batches() {
+        let workload = Workload::invented("hiring").unwrap().unwrap();
+        let batch = workload.trace(100).batches.next().unwrap();
+        let rows = Rc::new(Cell::new(0));
+        let monitor = Box::new(Rows(Rc::clone(&rows)));
+        let limit = Some(Duration::from_secs(3600));
+        let mut stopwatch = Stopwatch { monitor, elapsed: Duration::ZERO, limit, piece: PIECE };
+        for _ in 0..200 {
+            assert_eq!(stopwatch.feed(&batch).unwrap(), batch.len());
+        }
+        assert_eq!(rows.get(), 200 * batch.len());
+    }
 }
