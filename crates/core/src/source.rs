@@ -162,7 +162,9 @@ pub struct SourceContext {
 impl Default for SourceContext {
     fn default() -> SourceContext {
         const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
-        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: Duration::from_millis(1) }
+        // Short beside what anybody waits for; inputs that are quick fill a batch in that time.
+        const MAX_AGE: Duration = Duration::from_millis(1);
+        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: MAX_AGE }
     }
 }
 
