@@ -12,7 +12,7 @@ cargo xtask bench [OPTION]...
 
 Measures fairstream beside everything that one would pick instead: on the same events, in one run, with the same answer.
 Builds what it needs, and writes tables (benchmarks.md), figures (*.svg) and numbers (results.json) into target/bench.
-It takes more than an hour; with `--limit 30`, half of that. docs/benchmarks.md says how everybody is run.
+With `--limit 30` it took 36 minutes, without it takes longer. docs/benchmarks.md says how everybody is run.
 
   --quick             two minutes, once it is built: to see that it works, the numbers mean little
   --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-days,
