@@ -150,7 +150,9 @@ impl Measurement {
     pub fn ns_per_event(&self) -> [f64; 3] {
         let mut all: Vec<f64> = self.runs.iter().map(Run::ns_per_event).collect();
         all.sort_by(f64::total_cmp);
-        [all[0], all[all.len() / 2], all[all.len() - 1]]
+        // Of an even number, between the two in the middle.
+        let median = f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2]);
+        [all[0], median, all[all.len() - 1]]
     }
 
     pub fn median(&self) -> f64 {
@@ -210,6 +212,25 @@ mod tests {
         fn triggers(&mut self) -> anyhow::Result<Triggers> {
             Ok(Triggers::default())
         }
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let median = |nanos: &[u64]| {
+            let run = |nanos: &u64| Run {
+                elapsed: Duration::from_nanos(*nanos),
+                events: 1,
+                triggers: Triggers::default(),
+                live_bytes: 0,
+                ended: true,
+            };
+            let runs = nanos.iter().map(run).collect();
+            Measurement { workload: "", who: "", trials: 1, runs }.median()
+        };
+        assert_eq!(
+            [median(&[7]), median(&[9, 1]), median(&[9, 1, 2]), median(&[4, 9, 1, 2])],
+            [7.0, 5.0, 2.0, 3.0]
+        );
     }
 
     /// Pieces get longer with every one that is quick, and there may be any number of these.

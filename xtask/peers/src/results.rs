@@ -103,7 +103,8 @@ impl Results<'_> {
         format!(
             "Everybody ran on the same events in one run and said the same, or there would be no page. The median of up to \
              {} runs, ± half of what lies between the quickest and the slowest; a peer is stopped after {} s \
-             (`>`), and not run on more trials if it was, or would be even at half the cost a trial (`–`).{quick}{unfinished}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
+             (`>`), and not run on more trials if it was, or would be even at half the cost a trial, or would \
+             need too much memory (`–`).{quick}{unfinished}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
             self.options.runs,
             self.options.limit.as_secs(),
             text("cpu"),
