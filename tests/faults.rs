@@ -10,9 +10,9 @@ use std::time::Duration;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fairstream_core::{
-    BadRowPolicy, Closed, Columns, Engine, EngineError, EventBatch, Pipeline, Position, RejectedRow, RunEnd,
-    RunOptions, RunReport, Selection, Sink, SinkError, Source, SourceError, StopToken, Time, VerdictBatch,
-    Verdicts, WantedColumn,
+    BadRowPolicy, Cancelled, Columns, Engine, EngineError, EventBatch, Pipeline, Position, RejectedRow,
+    RunEnd, RunOptions, RunReport, Selection, Sink, SinkError, Source, SourceError, StopToken, Subscription,
+    Time, VerdictBatch, VerdictSink, WantedColumn,
 };
 
 use crate::support::{Collect, Collected};
@@ -121,7 +121,11 @@ impl Engine for Fire {
         &self.streams
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn prepare(&mut self, _: &Subscription) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         for index in 0..events.len() {
             match self.fault {
                 Some((at, Fault::Error)) if at == self.seen => {
@@ -129,7 +133,7 @@ impl Engine for Fire {
                     return Err(EngineError::Event { index, column: None, reason });
                 }
                 Some((at, Fault::Panic)) if at == self.seen => panic!("a bug in the engine"),
-                Some((at, Fault::HangUp)) if at == self.seen => return Err(Closed.into()),
+                Some((at, Fault::HangUp)) if at == self.seen => return Err(Cancelled.into()),
                 _ => {}
             }
             self.seen += 1;
@@ -138,7 +142,7 @@ impl Engine for Fire {
         Ok(())
     }
 
-    fn advance(&mut self, _time: Time, _out: &mut Verdicts) -> Result<(), EngineError> {
+    fn advance(&mut self, _time: Time, _out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         Ok(())
     }
 }

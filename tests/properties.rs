@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairstream_core::{
-    BadRowPolicy, Closed, Engine, EngineError, EventBatch, Position, RejectedRow, RunOptions, Selection,
-    Time, VerdictBatch, Verdicts, catch_panic,
+    BadRowPolicy, Cancelled, Engine, EngineError, EventBatch, Position, RejectedRow, RunOptions, Selection,
+    Subscription, Time, VerdictBatch, VerdictBatcher, catch_panic,
 };
 use fairstream_engine::{ReferenceEngine, Specification};
 use proptest::prelude::*;
@@ -248,16 +248,16 @@ fn batch(seconds: &[i64], values: &[i64]) -> EventBatch {
 fn the_verdicts_of_a_long_gap_are_handed_on_while_it_lasts() {
     let spec = Specification::parse("spec", "input a : Int64\noutput n @1Hz := a.hold(or: 0)").unwrap();
     let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
+    engine.prepare(&Subscription::everything()).unwrap();
     let mut batches = 0;
-    let streams = engine.streams().to_vec();
-    let mut out = Verdicts::new(&streams, Selection::Changes, 100, move |batch: VerdictBatch| {
+    let mut out = VerdictBatcher::new(engine.streams(), 100, |batch: VerdictBatch| {
         assert_eq!(batch.len(), 100);
         batches += 1;
-        if batches == 3 { Err(Closed) } else { Ok(()) }
+        if batches == 3 { Err(Cancelled) } else { Ok(()) }
     });
     // Thirty years of seconds: if they were all evaluated first, this would not come back.
     let fed = engine.feed(&batch(&[1, 1_000_000_000], &[1, 2]), &mut out);
-    assert_eq!(fed, Err(EngineError::Closed(Closed)));
+    assert_eq!(fed, Err(EngineError::Cancelled(Cancelled)));
 }
 
 #[test]
@@ -265,27 +265,26 @@ fn verdicts_before_a_deadline_that_fails_are_kept_and_it_is_named() {
     let spec = "input a : Int64\noutput three @3s := a.hold(or: 1)\noutput two @2s := 10 / a.hold(or: 1)\n\
         output own(i)\n  spawn with a\n  eval @Local(1s) with 1";
     let spec = Specification::parse("spec", spec).unwrap();
-    let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
-    let streams = engine.streams().to_vec();
-    let lines = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let taken = std::rc::Rc::clone(&lines);
-    let mut out = Verdicts::new(&streams, Selection::Changes, 100, move |batch: VerdictBatch| {
-        taken.borrow_mut().extend(batch.iter().map(|verdict| line(&verdict)));
-        Ok(())
-    });
+    let prepared = || {
+        let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
+        engine.prepare(&Subscription::everything()).unwrap();
+        engine
+    };
+    let mut engine = prepared();
+    let mut out = VerdictBatcher::new(engine.streams(), 100, Vec::new());
     let fed = engine.feed(&batch(&[2, 2, 9], &[5, 0, 7]), &mut out);
     assert!(
         matches!(fed, Err(EngineError::Deadline { time: Time(2_000_000_000), before: Some(2), .. })),
         "{fed:?}"
     );
-    let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
+    let mut engine = prepared();
     let fed = engine.feed(&batch(&[3, 9], &[0, 7]), &mut out);
     assert!(
         matches!(fed, Err(EngineError::Deadline { time: Time(4_000_000_000), before: Some(1), .. })),
         "{fed:?}"
     );
-    out.flush().unwrap();
-    let lines = lines.take();
+    let lines: Vec<String> =
+        out.drain().iter().flat_map(VerdictBatch::iter).map(|verdict| line(&verdict)).collect();
     assert!(lines.contains(&"3s three = 0".to_owned()), "{lines:?}");
     assert!(lines.contains(&"2s two = 10".to_owned()), "{lines:?}");
 }
@@ -310,8 +309,8 @@ fn what_the_interpreter_cannot_evaluate_is_an_error_that_names_the_event() {
     ] {
         let spec = Specification::parse("spec", spec).unwrap();
         let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
-        let streams = engine.streams().to_vec();
-        let mut out = Verdicts::new(&streams, Selection::Changes, 100, |_| Ok(()));
+        engine.prepare(&Subscription::everything()).unwrap();
+        let mut out = VerdictBatcher::new(engine.streams(), 100, Vec::new());
         let seconds: Vec<i64> = (1..=values.len() as i64).collect();
         match engine.feed(&batch(&seconds, &values), &mut out) {
             Err(
@@ -330,8 +329,8 @@ fn what_the_interpreter_cannot_evaluate_is_an_error_that_names_the_event() {
 fn time_that_runs_backwards_is_an_error_that_names_the_event() {
     let spec = Specification::parse("spec", "input a : Int64\noutput b := a").unwrap();
     let mut engine = ReferenceEngine::new(&spec, Time(0)).unwrap();
-    let streams = engine.streams().to_vec();
-    let mut out = Verdicts::new(&streams, Selection::Changes, 100, |_| Ok(()));
+    engine.prepare(&Subscription::everything()).unwrap();
+    let mut out = VerdictBatcher::new(engine.streams(), 100, Vec::new());
     let fed = catch_panic(|| engine.feed(&batch(&[2, 2, 1], &[1, 2, 3]), &mut out)).unwrap();
     assert!(
         matches!(&fed, Err(EngineError::Event { index: 2, reason, .. }) if reason.contains("before")),

@@ -1,9 +1,8 @@
 //! One case: a specification and a trace, judged by the reference engine and by another one.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use fairstream_core::{Engine, EngineError, Selection, Time, VerdictBatch, Verdicts, catch_panic};
+use fairstream_core::{
+    Engine, EngineError, Selection, Subscription, Time, VerdictBatch, VerdictBatcher, catch_panic,
+};
 use fairstream_engine::{Specification, VerifyingEngine, first_difference};
 
 use super::draft::{Draft, Input};
@@ -184,19 +183,9 @@ impl Case {
     }
 
     fn feed(&self, spec: &Specification, mut engine: Box<dyn Engine>, random: &mut Random) -> Heard {
-        let taken = Rc::new(RefCell::new(Vec::new()));
-        let collected = Rc::clone(&taken);
-        let streams = engine.streams().to_vec();
-        let mut out = Verdicts::new(&streams, self.selection(), 1000, move |batch: VerdictBatch| {
-            collected.borrow_mut().push(batch);
-            Ok(())
-        });
+        let mut out = VerdictBatcher::new(engine.streams(), 1000, Vec::new());
         let mut done = 0;
-        let mut failure = None;
-        // What is likely to come may have machine code before it does.
-        if random.chance(50) {
-            failure = failed(0, catch_panic(|| engine.prepare(&mut out)));
-        }
+        let mut failure = failed(0, catch_panic(|| engine.prepare(&Subscription::new(self.selection()))));
         while done < self.trace.events.len() && failure.is_none() {
             let to = (done + 1 + random.below(12)).min(self.trace.events.len());
             let batch = self.trace.batch(done, to, spec.wanted(), self.start);
@@ -208,8 +197,7 @@ impl Case {
             let until = Time(self.start + self.trace.until * 1_000_000);
             failure = failed(done, catch_panic(|| engine.advance(until, &mut out)));
         }
-        let _ = catch_panic(|| out.flush());
-        Heard { verdicts: taken.take(), failure }
+        Heard { verdicts: out.drain(), failure }
     }
 }
 

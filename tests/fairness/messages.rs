@@ -1,6 +1,6 @@
 //! Snapshots: the RTLola of the fairness files, and everything that can be wrong with one.
 
-use fairstream_core::{Engine, Selection, Time, VerdictBatch, Verdicts};
+use fairstream_core::{Engine, Selection, Subscription, Time, VerdictBatch, VerdictBatcher};
 use fairstream_fairness::{Column, FairnessFile, Judge, JudgedEngine};
 use insta::assert_snapshot;
 
@@ -267,8 +267,6 @@ fn a_guarantee_goes_on_from_a_snapshot() {
 }
 
 fn goes_on(with_guarantee: bool) {
-    use std::cell::RefCell;
-    use std::rc::Rc;
     use std::sync::{Arc, Mutex};
 
     use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -326,17 +324,12 @@ fn goes_on(with_guarantee: bool) {
         )
     };
     let run = |engine: &mut JudgedEngine, rows: &[_]| {
-        let lines = Rc::new(RefCell::new(Vec::new()));
-        let taken = Rc::clone(&lines);
-        let mut out = Verdicts::new(engine.streams(), Selection::Alarms, 3, move |batch: VerdictBatch| {
-            taken
-                .borrow_mut()
-                .extend(batch.iter().map(|verdict| format!("{} {:?}", verdict.time.0, verdict.message)));
-            Ok(())
-        });
+        engine.prepare(&Subscription::new(Selection::Alarms)).unwrap();
+        let mut out = VerdictBatcher::new(engine.streams(), 3, Vec::new());
         engine.feed(&batch(rows), &mut out).unwrap();
-        out.flush().unwrap();
-        lines.take()
+        let batches = out.drain();
+        let verdicts = batches.iter().flat_map(VerdictBatch::iter);
+        verdicts.map(|verdict| format!("{} {:?}", verdict.time.0, verdict.message)).collect::<Vec<_>>()
     };
     let mut whole = engine();
     let expected = run(&mut whole, &rows);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use fairstream_core::{Closed, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat};
+use fairstream_core::{Cancelled, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat};
 use fairstream_fairness::{EvidenceOutlet, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
@@ -72,7 +72,7 @@ impl Evidence {
             let written = writing.writer.as_mut().map_or(Ok(()), |writer| writer.write(&batch));
             written.map_err(|error| {
                 writing.failed = Some(error);
-                Closed
+                Cancelled
             })
         };
         (Box::new(outlet), self.hash.clone())

@@ -1,6 +1,6 @@
 //! What turns events into verdicts.
 
-use crate::{Closed, EventBatch, Time, Verdicts};
+use crate::{Cancelled, EventBatch, Subscription, Time, VerdictSink};
 
 /// Evaluates rows in order of time. Need not be `Send`: it is built on the thread that runs it.
 ///
@@ -9,31 +9,28 @@ pub trait Engine {
     /// The names of the streams that verdicts speak of; a verdict names one by its index here.
     fn streams(&self) -> &[String];
 
-    /// Does what takes time and depends on no event, such as writing machine code. Called at most once, before the
-    /// first `feed` or `advance`, with what they will be given; verdicts are the same without it.
+    /// Says which verdicts are wanted, and lets the engine do what takes time and depends on no event, such as
+    /// compiling handlers. Called exactly once, before the first `feed` or `advance`.
     ///
     /// # Errors
     /// The run ends with this error before its first event.
-    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
-        let _ = out;
-        Ok(())
-    }
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError>;
 
-    /// Evaluates the rows of a batch one after another, each after everything that was due
-    /// before its time. In work that may take long it asks `out` now and then whether verdicts
-    /// are [still wanted](Verdicts::check).
+    /// Evaluates the rows of a batch one after another, each after everything that was due before its time, and
+    /// emits what the subscription covers. In work that may take long it asks `out` now and then whether verdicts
+    /// are [still wanted](VerdictSink::check).
     ///
     /// # Errors
-    /// The run ends with this error. Verdicts that were given to `out` before it are kept, so an
-    /// engine gives those of the rows before the one at fault.
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError>;
+    /// The run ends with this error. Verdicts that were emitted before it are kept, so an engine emits those of the
+    /// rows before the one at fault. An engine that has failed refuses further events.
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError>;
 
     /// Lets the clock run to `time` and evaluates everything that is due until then, `time`
     /// included. No event at or before `time` follows.
     ///
     /// # Errors
     /// As for [`feed`](Engine::feed).
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError>;
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError>;
 
     /// Everything that the engine knows of the events so far, as bytes. An engine for the same
     /// specification that is [restored](Engine::restore) from them goes on as this one would.
@@ -97,6 +94,9 @@ pub enum EngineError {
     /// It could not be built.
     #[error("cannot set up the engine: {0}")]
     Build(String),
+    /// It was given events before it was prepared, or after it had failed.
+    #[error("{0}")]
+    Misused(&'static str),
     /// An event cannot be evaluated.
     #[error("event {index} of the batch: {reason}")]
     Event {
@@ -119,5 +119,5 @@ pub enum EngineError {
     },
     /// The run is ending for another reason.
     #[error(transparent)]
-    Closed(#[from] Closed),
+    Cancelled(#[from] Cancelled),
 }

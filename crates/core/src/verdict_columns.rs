@@ -7,7 +7,7 @@ use arrow::array::{
     StringBuilder, TimestampNanosecondArray, UInt64Builder,
 };
 
-use crate::{Kind, Said, Value};
+use crate::{Kind, Value, VerdictRef};
 
 /// A batch of verdicts under construction.
 #[derive(Default)]
@@ -79,17 +79,17 @@ impl VerdictColumns {
         self.time.len()
     }
 
-    pub(crate) fn push(&mut self, said: &Said<'_>) {
+    pub(crate) fn push(&mut self, verdict: &VerdictRef<'_>) {
         let row = self.len();
-        self.time.push(said.time.0);
-        self.kind.push(said.kind as i32);
-        self.stream.push(i32::try_from(said.stream).unwrap_or(i32::MAX));
-        if let Some(instance) = said.instance {
+        self.time.push(verdict.time.0);
+        self.kind.push(verdict.kind as i32);
+        self.stream.push(i32::try_from(verdict.stream).unwrap_or(i32::MAX));
+        if let Some(instance) = verdict.instance {
             self.label.clear();
             instance.label(&mut self.label);
             self.instance.at(row).append_value(&self.label);
         }
-        match said.value {
+        match verdict.value {
             Some(Value::Bool(value)) => self.bool.at(row).append_value(value),
             Some(Value::Int(value)) => self.int.at(row).append_value(value),
             Some(Value::UInt(value)) => self.uint.at(row).append_value(value),
@@ -98,7 +98,7 @@ impl VerdictColumns {
             Some(Value::Json(value)) => self.json.at(row).append_value(value),
             None => {}
         }
-        if let Some(message) = said.message {
+        if let Some(message) = verdict.message {
             self.message.at(row).append_value(message);
         }
     }

@@ -19,6 +19,7 @@
 
 mod clock;
 mod compiled;
+mod lifecycle;
 mod reference;
 mod specification;
 mod timeline;

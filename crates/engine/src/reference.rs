@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use fairstream_core::{Engine, EngineError, EventBatch, Time, Verdicts, WantedColumn, catch_panic};
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Kind, Subscription, Time, VerdictSink, WantedColumn, catch_panic,
+};
 use rtlola_frontend::mir::{OutputStream, Type, WindowOperation};
 use rtlola_interpreter::config::OfflineMode;
 use rtlola_interpreter::input::VectorFactory;
@@ -17,6 +19,7 @@ use rtlola_interpreter::{ConfigBuilder, Monitor, Value};
 
 use crate::Specification;
 use crate::clock::Clock;
+use crate::lifecycle::Lifecycle;
 use crate::specification::{is_trigger, with_deep_stack};
 use crate::timeline::{Timeline, check_columns};
 use crate::value::{instance, read, with_verdict_value};
@@ -35,6 +38,7 @@ pub struct ReferenceEngine {
     names: Vec<String>,
     clock: Clock,
     timeline: Timeline,
+    lifecycle: Lifecycle,
 }
 
 /// What the engine keeps for each output stream.
@@ -93,6 +97,7 @@ impl ReferenceEngine {
             names: spec.mir().outputs.iter().map(|output| output.name.clone()).collect(),
             clock: Clock::new(spec.mir()),
             timeline: Timeline::new(start),
+            lifecycle: Lifecycle::default(),
         })
     }
 
@@ -105,7 +110,12 @@ impl ReferenceEngine {
     }
 
     /// One row of the batch.
-    fn event(&mut self, events: &EventBatch, index: usize, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn event(
+        &mut self,
+        events: &EventBatch,
+        index: usize,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         let bad = |column: Option<&str>, reason: String| EngineError::Event {
             index,
             column: column.map(str::to_owned),
@@ -133,7 +143,12 @@ impl ReferenceEngine {
     /// Evaluates everything that is due up to and at `time`, one deadline after another, so that
     /// the verdicts of a long gap are handed on instead of piling up, and those before a deadline
     /// that fails are kept. `event` is the row that waits for it.
-    fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn run_clock(
+        &mut self,
+        time: Time,
+        event: Option<usize>,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         while !self.clock.is_idle() && self.timeline.evaluated < time {
             let next = self.clock.next_after(self.timeline.since_start(self.timeline.evaluated));
             let next = next.map_or(time, |nanos| self.timeline.at(nanos)).min(time);
@@ -149,11 +164,20 @@ impl ReferenceEngine {
         Ok(())
     }
 
-    fn write_due(&mut self, due: Vec<(u64, Incremental)>, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn write_due(
+        &mut self,
+        due: Vec<(u64, Incremental)>,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         due.into_iter().try_for_each(|(nanos, changes)| self.write(self.timeline.at(nanos), changes, out))
     }
 
-    fn write(&mut self, time: Time, changes: Incremental, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn write(
+        &mut self,
+        time: Time,
+        changes: Incremental,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         let since_start = self.timeline.since_start(time);
         for (index, mut changes) in changes {
             let stream = &mut self.streams[index];
@@ -164,17 +188,24 @@ impl ReferenceEngine {
                         if let Some(spawn) = stream.spawned.get(&parameters) {
                             self.clock.spawn(index, *spawn, since_start);
                         }
-                        out.spawn(time, index, &instance(&parameters))?;
+                        if self.lifecycle.wants(Kind::Spawn, index) {
+                            out.spawn(time, index, &instance(&parameters))?;
+                        }
                     }
                     Change::Value(parameters, value) => {
-                        let parameters = parameters.as_deref().map(instance);
-                        stream.write_value(time, index, parameters.as_deref(), &value, out)?;
+                        let kind = if stream.is_trigger { Kind::Trigger } else { Kind::Value };
+                        if self.lifecycle.wants(kind, index) {
+                            let parameters = parameters.as_deref().map(instance);
+                            stream.write_value(time, index, parameters.as_deref(), &value, out)?;
+                        }
                     }
                     Change::Close(parameters) => {
                         if let Some(spawn) = stream.spawned.remove(&parameters) {
                             self.clock.close(index, spawn);
                         }
-                        out.close(time, index, &instance(&parameters))?;
+                        if self.lifecycle.wants(Kind::Close, index) {
+                            out.close(time, index, &instance(&parameters))?;
+                        }
                     }
                 }
             }
@@ -209,7 +240,7 @@ impl Stream {
         index: usize,
         instance: Option<&str>,
         value: &Value,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         if self.is_trigger {
             let message = value.to_string();
@@ -227,13 +258,23 @@ impl Engine for ReferenceEngine {
         &self.names
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
-        check_columns(events, &self.wanted)?;
-        (0..events.len()).try_for_each(|index| self.event(events, index, out))
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        self.lifecycle.prepare(subscription)
     }
 
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.run_clock(time, None, out)
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
+        check_columns(events, &self.wanted)?;
+        (0..events.len()).try_for_each(|index| self.event(events, index, out))?;
+        self.lifecycle.succeed();
+        Ok(())
+    }
+
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
+        self.run_clock(time, None, out)?;
+        self.lifecycle.succeed();
+        Ok(())
     }
 }
 

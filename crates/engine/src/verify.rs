@@ -2,12 +2,13 @@
 
 mod compare;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use fairstream_core::{Engine, EngineError, EventBatch, Selection, Time, Verdict, VerdictBatch, Verdicts};
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Subscription, Time, VerdictBatch, VerdictBatcher, VerdictSink,
+};
 
 pub use compare::first_difference;
+
+use crate::lifecycle::Lifecycle;
 
 /// Evaluates everything twice, and stops where two engines differ: in a verdict, in the order of
 /// verdicts, or in whether there is an error.
@@ -21,14 +22,14 @@ pub struct VerifyingEngine {
     evaluated: Time,
     /// How far the clock is let run at once, in nanoseconds.
     step: i64,
+    lifecycle: Lifecycle,
 }
 
 /// One of the two engines.
 struct Side {
     name: String,
     engine: Box<dyn Engine>,
-    verdicts: Verdicts,
-    taken: Rc<RefCell<Vec<VerdictBatch>>>,
+    verdicts: VerdictBatcher<Vec<VerdictBatch>>,
 }
 
 /// Steps are chosen so that one has about this many verdicts at most.
@@ -54,6 +55,7 @@ impl VerifyingEngine {
             second: Side::new(second),
             evaluated: Time(start.0.saturating_sub(1)),
             step: 1_000_000,
+            lifecycle: Lifecycle::default(),
         })
     }
 
@@ -63,10 +65,10 @@ impl VerifyingEngine {
         &mut self,
         work: impl Fn(&mut Side) -> Result<(), EngineError>,
         differ: impl FnOnce(String) -> EngineError,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<usize, EngineError> {
         let results = (work(&mut self.first), work(&mut self.second));
-        let (first, second) = (self.first.take()?, self.second.take()?);
+        let (first, second) = (self.first.verdicts.drain(), self.second.verdicts.drain());
         let only = |name: &str, error: EngineError| {
             let reason = match error {
                 EngineError::Event { reason, .. } | EngineError::Deadline { reason, .. } => reason,
@@ -85,7 +87,11 @@ impl VerifyingEngine {
         }
         let mut verdicts = 0;
         for verdict in first.iter().flat_map(VerdictBatch::iter) {
-            forward(&verdict, self.first.engine.streams(), out)?;
+            let names = self.first.engine.streams();
+            let stream = names.iter().position(|name| name == verdict.stream).unwrap_or_default();
+            if self.lifecycle.wants(verdict.kind, stream) {
+                out.repeat(&verdict, stream)?;
+            }
             verdicts += 1;
         }
         error.map_or(Ok(verdicts), Err)
@@ -97,7 +103,7 @@ impl VerifyingEngine {
         &mut self,
         time: Time,
         event: Option<usize>,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         while self.evaluated < time {
             let next = Time(self.evaluated.0.saturating_add(self.step)).min(time);
@@ -120,20 +126,8 @@ impl VerifyingEngine {
 
 impl Side {
     fn new((name, engine): (&str, Box<dyn Engine>)) -> Side {
-        let taken = Rc::new(RefCell::new(Vec::new()));
-        let collected = Rc::clone(&taken);
-        let collect = move |batch: VerdictBatch| {
-            collected.borrow_mut().push(batch);
-            Ok(())
-        };
-        let verdicts = Verdicts::new(engine.streams(), Selection::Changes, VERDICTS_A_STEP, collect);
-        Side { name: name.to_owned(), engine, verdicts, taken }
-    }
-
-    /// What has been said since the last call.
-    fn take(&mut self) -> Result<Vec<VerdictBatch>, EngineError> {
-        self.verdicts.flush()?;
-        Ok(self.taken.take())
+        let verdicts = VerdictBatcher::new(engine.streams(), VERDICTS_A_STEP, Vec::new());
+        Side { name: name.to_owned(), engine, verdicts }
     }
 }
 
@@ -142,7 +136,15 @@ impl Engine for VerifyingEngine {
         self.first.engine.streams()
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    /// Both engines emit everything, so that they are compared in everything.
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        self.lifecycle.prepare(subscription)?;
+        self.first.engine.prepare(&Subscription::everything())?;
+        self.second.engine.prepare(&Subscription::everything())
+    }
+
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
         for index in 0..events.len() {
             self.run_clocks(Time(events.time(index).0.saturating_sub(1)), Some(index), out)?;
             let mut row = EventBatch::new(
@@ -162,18 +164,16 @@ impl Engine for VerifyingEngine {
                 other => other,
             })?;
         }
+        self.lifecycle.succeed();
         Ok(())
     }
 
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.run_clocks(time, None, out)
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
+        self.run_clocks(time, None, out)?;
+        self.lifecycle.succeed();
+        Ok(())
     }
-}
-
-/// Says a verdict again.
-fn forward(verdict: &Verdict<'_>, streams: &[String], out: &mut Verdicts) -> Result<(), EngineError> {
-    let stream = streams.iter().position(|name| name == verdict.stream).unwrap_or_default();
-    Ok(out.repeat(verdict, stream)?)
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
 
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::datatypes::{DataType, Field, Schema};
-    use fairstream_core::{Closed, Position};
+    use fairstream_core::{Cancelled, Position, Selection};
 
     use super::*;
     use crate::{ReferenceEngine, Specification};
@@ -201,14 +201,8 @@ mod tests {
         const SECOND: i64 = 1_000_000_000;
         let engines = [("compiled", reference(other)), ("reference", reference(SPEC))];
         let mut engine = VerifyingEngine::new(engines, Time(0)).unwrap();
-        let lines = Rc::new(RefCell::new(Vec::new()));
-        let taken = Rc::clone(&lines);
-        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 7, move |batch: VerdictBatch| {
-            taken.borrow_mut().extend(
-                batch.iter().map(|verdict| format!("{} {}", verdict.time.0 / SECOND, verdict.stream)),
-            );
-            Ok(())
-        });
+        engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
+        let mut out = VerdictBatcher::new(engine.streams(), 7, Vec::new());
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
         let column = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)));
         let batch = EventBatch::new(
@@ -219,8 +213,9 @@ mod tests {
         );
         let error =
             engine.feed(&batch, &mut out).and_then(|()| engine.advance(Time(until * SECOND), &mut out));
-        out.flush().unwrap();
-        (lines.take(), error.err())
+        let line =
+            |verdict: fairstream_core::Verdict<'_>| format!("{} {}", verdict.time.0 / SECOND, verdict.stream);
+        (out.drain().iter().flat_map(VerdictBatch::iter).map(line).collect(), error.err())
     }
 
     #[test]
@@ -273,12 +268,13 @@ mod tests {
         let mut engine =
             VerifyingEngine::new([("one", reference(SPEC)), ("two", reference(SPEC))], Time(0)).unwrap();
         let mut batches = 0;
-        let mut out = Verdicts::new(engine.streams(), Selection::Changes, 100, move |_| {
+        let mut out = VerdictBatcher::new(engine.streams(), 100, |_| {
             batches += 1;
-            if batches == 30 { Err(Closed) } else { Ok(()) }
+            if batches == 30 { Err(Cancelled) } else { Ok(()) }
         });
+        engine.prepare(&Subscription::everything()).unwrap();
         // If all these years were evaluated before anything is handed on, this would not come back.
-        assert_eq!(engine.advance(Time(i64::MAX), &mut out), Err(EngineError::Closed(Closed)));
+        assert_eq!(engine.advance(Time(i64::MAX), &mut out), Err(EngineError::Cancelled(Cancelled)));
     }
 
     #[test]

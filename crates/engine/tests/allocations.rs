@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{Field, Schema};
-use fairstream_core::{Engine, EventBatch, Position, Selection, Time, VerdictBatch, Verdicts};
+use fairstream_core::{
+    Engine, EventBatch, Position, Selection, Subscription, Time, VerdictBatch, VerdictBatcher,
+};
 use fairstream_engine::{CompiledEngine, Specification};
 
 /// Counts the allocations of a thread.
@@ -55,9 +57,11 @@ fn events_that_spawn_nothing_allocate_nothing() {
     for (name, native_after) in [("hiring", 0), ("hiring", 5), ("hiring_lookup", 0), ("hiring_lookup", 5)] {
         let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
         let spec = Specification::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap();
-        let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap().native_after(native_after);
+        let mut engine =
+            CompiledEngine::new(&spec, Time(0)).unwrap().native_after(native_after).without_precompiling();
         let ignore = |_: VerdictBatch| Ok(());
-        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+        let mut out = VerdictBatcher::new(engine.streams(), 1 << 20, ignore);
+        engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
         let genders = ["F", "M"];
         let applied: Vec<_> = (0..3000).map(|id| (Some(id), Some(genders[id as usize % 2]), None)).collect();
         engine.feed(&batch(&spec, 0, &applied), &mut out).unwrap();

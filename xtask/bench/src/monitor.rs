@@ -1,10 +1,8 @@
 //! Who is compared, behind one face: engines, loops written by hand, and whoever else.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use fairstream_core::{
-    Closed, Engine, EngineError, EventBatch, Hearer, Instance, Said, Selection, Time, Verdicts,
+    Cancelled, Engine, EngineError, EventBatch, Instance, Selection, Subscription, Time, VerdictRef,
+    VerdictSink,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 
@@ -37,11 +35,10 @@ impl Monitor for Box<dyn HandLoop> {
     }
 }
 
-/// An engine whose triggers are heard one by one, and added up as the loops written by hand do: neither writes them.
+/// An engine whose triggers are added up one by one, as the hand-written loops do: neither writes them.
 pub struct Monitored {
     engine: Box<dyn Engine>,
-    verdicts: Verdicts,
-    triggers: Rc<Cell<Triggers>>,
+    sum: TriggerSum,
 }
 
 impl Monitored {
@@ -56,44 +53,42 @@ impl Monitored {
     /// Ready for the first event.
     fn new(mut engine: Box<dyn Engine>) -> Result<Monitored, EngineError> {
         let number = |name: &String| name.strip_prefix("trigger_").and_then(|number| number.parse().ok());
-        let triggers = Rc::new(Cell::new(Triggers::default()));
-        let listener = Listener {
+        let sum = TriggerSum {
             numbers: engine.streams().iter().map(number).collect(),
             labels: FastMap::default(),
             label: String::new(),
-            triggers: Rc::clone(&triggers),
+            triggers: Triggers::default(),
         };
-        let mut verdicts = Verdicts::heard_by(Selection::Triggers, listener);
-        engine.prepare(&mut verdicts)?;
-        Ok(Monitored { engine, verdicts, triggers })
+        engine.prepare(&Subscription::new(Selection::Triggers))?;
+        Ok(Monitored { engine, sum })
     }
 }
 
 impl Monitor for Monitored {
     fn feed(&mut self, events: &EventBatch) -> Result<(), EngineError> {
-        self.engine.feed(events, &mut self.verdicts)
+        self.engine.feed(events, &mut self.sum)
     }
 
     fn advance(&mut self, time: Time) -> Result<(), EngineError> {
-        self.engine.advance(time, &mut self.verdicts)
+        self.engine.advance(time, &mut self.sum)
     }
 
     fn triggers(&mut self) -> anyhow::Result<Triggers> {
-        Ok(self.triggers.get())
+        Ok(self.sum.triggers)
     }
 }
 
 /// Adds up triggers.
-struct Listener {
+struct TriggerSum {
     /// Of each stream the number of its trigger, if it is one.
     numbers: Vec<Option<u64>>,
     /// What is added for an instance, by its stream and number.
     labels: FastMap<(usize, u64), u64>,
     label: String,
-    triggers: Rc<Cell<Triggers>>,
+    triggers: Triggers,
 }
 
-impl Listener {
+impl TriggerSum {
     fn instance(&mut self, stream: usize, instance: &dyn Instance) -> u64 {
         let known = instance.number().map(|number| (stream, number));
         if let Some(label) = known.and_then(|known| self.labels.get(&known)) {
@@ -107,13 +102,11 @@ impl Listener {
     }
 }
 
-impl Hearer for Listener {
-    fn hear(&mut self, said: &Said<'_>) -> Result<(), Closed> {
-        let instance = said.instance.map_or(0, |instance| self.instance(said.stream, instance));
-        if let Some(number) = self.numbers[said.stream] {
-            let mut triggers = self.triggers.get();
-            triggers.fired(said.time, number, instance);
-            self.triggers.set(triggers);
+impl VerdictSink for TriggerSum {
+    fn emit(&mut self, verdict: &VerdictRef<'_>) -> Result<(), Cancelled> {
+        let instance = verdict.instance.map_or(0, |instance| self.instance(verdict.stream, instance));
+        if let Some(number) = self.numbers[verdict.stream] {
+            self.triggers.fired(verdict.time, number, instance);
         }
         Ok(())
     }

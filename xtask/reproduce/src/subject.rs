@@ -1,14 +1,13 @@
 //! A fairness file under study, and events that it is tried on.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    Engine, Kind, Selection, Source, SourceRequest, Time, Value, VerdictBatch, Verdicts, WantedColumn,
+    Cancelled, Engine, Kind, Selection, Source, SourceRequest, Subscription, Time, Value, VerdictBatch,
+    VerdictBatcher, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, Sweep};
@@ -66,37 +65,33 @@ impl Subject {
 
     /// Evaluates the events and takes down every value of some streams, in order.
     pub(crate) fn follow(&self, source: &mut dyn Source, streams: &[&str]) -> anyhow::Result<Vec<Told>> {
-        let told = Rc::new(RefCell::new(Vec::new()));
+        let mut told = Vec::new();
         let names: Vec<String> = streams.iter().map(|&stream| stream.to_owned()).collect();
-        let hear = {
-            let told = Rc::clone(&told);
-            move |batch: VerdictBatch| {
-                let values = batch.iter().filter(|verdict| verdict.kind == Kind::Value);
-                told.borrow_mut().extend(values.filter_map(|verdict| {
-                    let value = match verdict.value? {
-                        Value::Float(value) => value,
-                        Value::UInt(value) => value as f64,
-                        _ => return None,
-                    };
-                    let stream = names.iter().position(|name| name == verdict.stream)?;
-                    let instance = serde_json::from_str(verdict.instance.unwrap_or("[]")).unwrap_or_default();
-                    Some(Told { time: verdict.time, stream, instance, value })
-                }));
-                Ok(())
-            }
+        let read = |batch: VerdictBatch| {
+            let values = batch.iter().filter(|verdict| verdict.kind == Kind::Value);
+            told.extend(values.filter_map(|verdict| {
+                let value = match verdict.value? {
+                    Value::Float(value) => value,
+                    Value::UInt(value) => value as f64,
+                    _ => return None,
+                };
+                let stream = names.iter().position(|name| name == verdict.stream)?;
+                let instance = serde_json::from_str(verdict.instance.unwrap_or("[]")).unwrap_or_default();
+                Some(Told { time: verdict.time, stream, instance, value })
+            }));
+            Ok(())
         };
-        let streams = streams.to_vec();
-        self.evaluate(source, |start| {
+        let begin = |start| {
             let engine: Box<dyn Engine> = Box::new(CompiledEngine::new(&self.spec, start)?);
             let index = |stream: &&str| engine.streams().iter().position(|name| name == stream);
             let followed: Option<Vec<usize>> = streams.iter().map(index).collect();
             let followed = followed.with_context(|| format!("one of {streams:?} is no stream"))?;
-            let verdicts = Verdicts::new(engine.streams(), Selection::Changes, 4096, hear)
-                .with_changes_of(&followed, &followed)
-                .without_triggers();
-            Ok((engine, verdicts))
-        })?;
-        Ok(told.take())
+            let subscription =
+                Subscription::everything().with_changes_of(&followed, &followed).without_triggers();
+            Ok((engine, subscription))
+        };
+        self.evaluate(source, begin, read)?;
+        Ok(told)
     }
 
     /// Evaluates the events before a judge: alarms, evidence, and the judge after it.
@@ -111,12 +106,10 @@ impl Subject {
                 Some((streams.judged.as_ref()?.e_value.clone(), rate.title.clone()))
             })
             .collect();
-        type Heard = (Vec<(String, Time)>, BTreeMap<String, Vec<(Time, f64)>>);
-        let heard: Rc<RefCell<Heard>> = Rc::default();
-        let hear = {
-            let heard = Rc::clone(&heard);
-            move |batch: VerdictBatch| {
-                let (alarms, evidence) = &mut *heard.borrow_mut();
+        let mut alarms = Vec::new();
+        let mut evidence: BTreeMap<String, Vec<(Time, f64)>> = BTreeMap::new();
+        let read = {
+            |batch: VerdictBatch| {
                 for verdict in batch.iter() {
                     match (verdict.kind, verdict.value, names.get(verdict.stream)) {
                         (Kind::Alarm, ..) => alarms.push((verdict.stream.to_owned(), verdict.time)),
@@ -130,14 +123,8 @@ impl Subject {
                 Ok(())
             }
         };
-        self.evaluate(source, |start| {
-            let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
-            let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
-            let engine = JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(&judge))?;
-            let verdicts = Verdicts::new(engine.streams(), Selection::Changes, 4096, hear);
-            Ok((Box::new(engine) as Box<dyn Engine>, verdicts))
-        })?;
-        let (alarms, evidence) = heard.take();
+        let begin = |start| Ok((self.judged(start, &judge)?, Subscription::everything()));
+        self.evaluate(source, begin, read)?;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let rules = self.compiled.rules().iter();
         let thresholds = rules.filter_map(|rule| Some(1.0 / rule.hypothesis(0)?.level)).collect();
@@ -148,26 +135,32 @@ impl Subject {
     pub(crate) fn sweep(&self, source: &mut dyn Source, sweep: &mut Sweep) -> anyhow::Result<()> {
         let judge = Judge::new(self.compiled.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));
-        self.evaluate(source, |start| {
-            let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
-            let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
-            let engine = JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(&judge))?;
-            let verdicts = Verdicts::new(engine.streams(), Selection::Alarms, 4096, |_: VerdictBatch| Ok(()));
-            Ok((Box::new(engine) as Box<dyn Engine>, verdicts))
-        })?;
+        let begin = |start| Ok((self.judged(start, &judge)?, Subscription::new(Selection::Alarms)));
+        self.evaluate(source, begin, |_| Ok(()))?;
         let ended = judge.lock().unwrap_or_else(PoisonError::into_inner).end_sweep();
         ended.into_iter().for_each(|ended| sweep.add(ended));
         Ok(())
     }
 
+    /// An engine for the file, whose counts go to `judge`.
+    fn judged(&self, start: Time, judge: &Arc<Mutex<Judge>>) -> anyhow::Result<Box<dyn Engine>> {
+        let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
+        let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
+        Ok(Box::new(JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(judge))?))
+    }
+
+    /// Evaluates all events; `read` receives the verdicts.
     fn evaluate(
         &self,
         source: &mut dyn Source,
-        begin: impl FnOnce(Time) -> anyhow::Result<(Box<dyn Engine>, Verdicts)>,
+        begin: impl FnOnce(Time) -> anyhow::Result<(Box<dyn Engine>, Subscription)>,
+        read: impl FnMut(VerdictBatch) -> Result<(), Cancelled>,
     ) -> anyhow::Result<()> {
         let Some(mut events) = source.next_batch()? else { bail!("{} has no events", source.name()) };
         let first = events.time(0);
-        let (mut engine, mut verdicts) = begin(if events.relative { first.min(Time(0)) } else { first })?;
+        let (mut engine, subscription) = begin(if events.relative { first.min(Time(0)) } else { first })?;
+        engine.prepare(&subscription)?;
+        let mut verdicts = VerdictBatcher::new(engine.streams(), 4096, read);
         let mut last = first;
         loop {
             last = if events.is_empty() { last } else { events.time(events.len() - 1) };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::Array;
-use fairstream_core::{Engine, EngineError, EventBatch, SnapshotError, Time, Verdicts};
+use fairstream_core::{Engine, EngineError, EventBatch, SnapshotError, Subscription, Time, VerdictSink};
 use fairstream_fairness::Compiled;
 
 use crate::progress::counted;
@@ -59,16 +59,16 @@ impl Engine for Tallied {
         self.inner.streams()
     }
 
-    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.inner.prepare(out)
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        self.inner.prepare(subscription)
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.tally.without_group.fetch_add(self.without_group(events), Ordering::Relaxed);
         self.inner.feed(events, out)
     }
 
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.inner.advance(time, out)
     }
 

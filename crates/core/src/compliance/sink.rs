@@ -1,9 +1,8 @@
 //! What every sink must do.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use crate::{RunEnd, Selection, Sink, SinkFactory, SinkRequest, Time, Value, VerdictBatch, Verdicts};
+use crate::{
+    RunEnd, Selection, Sink, SinkFactory, SinkRequest, Time, Value, VerdictBatch, VerdictBatcher, VerdictSink,
+};
 
 /// An output to try a kind of sink on.
 pub struct SinkCase<'a> {
@@ -39,13 +38,9 @@ pub fn check_sink(case: &SinkCase<'_>) {
 
 /// Verdicts of every kind and type, with texts that are hard to write, in batches of that size.
 pub fn sample_verdicts(max_rows: usize) -> Vec<VerdictBatch> {
-    let batches = Rc::new(RefCell::new(Vec::new()));
-    let taken = Rc::clone(&batches);
     let streams = ["amount".to_owned(), "trigger_0".to_owned()];
-    let mut verdicts = Verdicts::new(&streams, Selection::Changes, max_rows, move |batch| {
-        taken.borrow_mut().push(batch);
-        Ok(())
-    });
+    let mut batcher = VerdictBatcher::new(&streams, max_rows, Vec::new());
+    let verdicts: &mut dyn VerdictSink = &mut batcher;
     let texts = ["plain", "", "comma, \"quote\"", "two\nlines", "Ünïcödé ∧ 🙂", "back\\slash\ttab"];
     let mut time = 0;
     for (index, text) in texts.iter().enumerate() {
@@ -59,18 +54,19 @@ pub fn sample_verdicts(max_rows: usize) -> Vec<VerdictBatch> {
             Value::Text(text),
             Value::Json("[1,\"x\"]"),
         ];
-        verdicts.spawn(Time(time), 0, &instance).expect("an open outlet");
+        verdicts.spawn(Time(time), 0, &instance).expect("a vector takes every batch");
         for value in values {
             time += 1_000_000_007;
-            verdicts.value(Time(time), 0, Some(&instance), value).expect("an open outlet");
+            verdicts.value(Time(time), 0, Some(&instance), value).expect("a vector takes every batch");
         }
-        verdicts.trigger(Time(time), 1, None, text).expect("an open outlet");
-        verdicts.close(Time(time), 0, &instance).expect("an open outlet");
-        verdicts.alarm(Time(time), 1, Some(&instance), Value::Float(0.25), text).expect("an open outlet");
-        verdicts.clear(Time(time), 1, None, Value::Float(0.05), text).expect("an open outlet");
+        verdicts.trigger(Time(time), 1, None, text).expect("a vector takes every batch");
+        verdicts.close(Time(time), 0, &instance).expect("a vector takes every batch");
+        verdicts
+            .alarm(Time(time), 1, Some(&instance), Value::Float(0.25), text)
+            .expect("a vector takes every batch");
+        verdicts.clear(Time(time), 1, None, Value::Float(0.05), text).expect("a vector takes every batch");
     }
-    verdicts.flush().expect("an open outlet");
-    batches.take()
+    batcher.drain()
 }
 
 fn total() -> usize {

@@ -1,7 +1,5 @@
 //! The engine's thread: merges, evaluates, hands verdicts to every sink.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +13,8 @@ use super::shared::Shared;
 use super::write::Parcel;
 use crate::parts::Origin;
 use crate::{
-    BuildEngine, Closed, Engine, EngineError, EventBatch, Kind, Outlet, RejectedRow, Selection, Time,
-    VerdictBatch, Verdicts, catch_panic,
+    BatchSink, BuildEngine, Cancelled, Engine, EngineError, EventBatch, Kind, RejectedRow, Selection,
+    Subscription, Time, VerdictBatch, VerdictBatcher, VerdictSink, catch_panic,
 };
 
 pub(super) struct Evaluation {
@@ -34,10 +32,8 @@ pub(super) struct Evaluation {
 /// An engine that has started, and where it writes.
 struct Running {
     engine: Box<dyn Engine>,
-    verdicts: Verdicts,
+    verdicts: VerdictBatcher<Sinks>,
     reached: Time,
-    /// Whether the input has ended and only the clock runs on.
-    running_out: Rc<Cell<bool>>,
 }
 
 impl Evaluation {
@@ -47,8 +43,8 @@ impl Evaluation {
         let outlets = self.outlets.clone();
         match catch_panic(|| self.evaluate()).unwrap_or_else(|panic| Err(RunError::EnginePanicked(panic))) {
             // Whoever closed the run has said why.
-            Err(RunError::Engine(EngineError::Closed(_))) if shared.is_over() || shared.stop.is_stopped() => {
-            }
+            Err(RunError::Engine(EngineError::Cancelled(_)))
+                if shared.is_over() || shared.stop.is_stopped() => {}
             Err(error) => shared.fail(error),
             Ok(()) => {}
         }
@@ -91,15 +87,11 @@ impl Evaluation {
         let refused: BuildEngine = Box::new(|_| Err(EngineError::Build("it was built already".to_owned())));
         let build = std::mem::replace(&mut self.build, refused);
         let mut engine = build(start).map_err(RunError::Engine)?;
-        let running_out = Rc::new(Cell::new(false));
-        let sinks = Sinks {
-            outlets: self.outlets.clone(),
-            shared: Arc::clone(&self.shared),
-            running_out: Rc::clone(&running_out),
-        };
-        let mut verdicts = Verdicts::new(engine.streams(), self.selection, self.max_verdicts, sinks);
-        engine.prepare(&mut verdicts).map_err(RunError::Engine)?;
-        Ok(Running { engine, verdicts, reached: start, running_out })
+        let sinks =
+            Sinks { outlets: self.outlets.clone(), shared: Arc::clone(&self.shared), is_running_out: false };
+        let verdicts = VerdictBatcher::new(engine.streams(), self.max_verdicts, sinks);
+        engine.prepare(&Subscription::new(self.selection)).map_err(RunError::Engine)?;
+        Ok(Running { engine, verdicts, reached: start })
     }
 
     /// Every verdict on the events up to there has been handed out.
@@ -144,10 +136,10 @@ impl Running {
     /// one at fault stand, however the events were cut into batches.
     fn evaluate(
         &mut self,
-        evaluate: impl FnOnce(&mut dyn Engine, &mut Verdicts) -> Result<(), EngineError>,
+        evaluate: impl FnOnce(&mut dyn Engine, &mut dyn VerdictSink) -> Result<(), EngineError>,
     ) -> Result<(), RunError> {
         let evaluated = catch_panic(|| evaluate(&mut *self.engine, &mut self.verdicts));
-        self.verdicts.flush().map_err(|closed| RunError::Engine(closed.into()))?;
+        self.verdicts.flush().map_err(|cancelled| RunError::Engine(cancelled.into()))?;
         evaluated.map_err(RunError::EnginePanicked)?.map_err(RunError::Engine)
     }
 
@@ -155,7 +147,7 @@ impl Running {
     /// one sees how far it has come.
     fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), RunError> {
         const STEPS: i64 = 1000;
-        self.running_out.set(true);
+        self.verdicts.batches().is_running_out = true;
         let end = until.map_or(self.reached, |until| until.max(self.reached));
         let step = end.0.saturating_sub(self.reached.0) / STEPS + 1;
         loop {
@@ -174,13 +166,14 @@ impl Running {
 struct Sinks {
     outlets: Vec<Sender<Parcel>>,
     shared: Arc<Shared>,
-    running_out: Rc<Cell<bool>>,
+    /// Whether the input has ended and only the clock runs on.
+    is_running_out: bool,
 }
 
-impl Outlet for Sinks {
-    fn take(&mut self, batch: VerdictBatch) -> Result<(), Closed> {
+impl BatchSink for Sinks {
+    fn take(&mut self, batch: VerdictBatch) -> Result<(), Cancelled> {
         if self.shared.is_over() {
-            return Err(Closed);
+            return Err(Cancelled);
         }
         count(&self.shared.counters.verdicts, batch.len());
         count(&self.shared.counters.triggers, batch.count(Kind::Trigger));
@@ -188,20 +181,20 @@ impl Outlet for Sinks {
         self.outlets.iter().try_for_each(|outlet| send(outlet, Parcel::Verdicts(batch.clone()), &self.shared))
     }
 
-    /// What has been read is evaluated even when somebody asks to stop; the time after it is not.
-    fn is_open(&self) -> bool {
-        let stopped = self.running_out.get() && self.shared.stop.is_stopped();
-        !stopped && !self.shared.is_over()
+    /// After a request to stop, rows that have been read are still evaluated; the time after them is not.
+    fn check(&self) -> Result<(), Cancelled> {
+        let is_stopped = self.is_running_out && self.shared.stop.is_stopped();
+        if is_stopped || self.shared.is_over() { Err(Cancelled) } else { Ok(()) }
     }
 }
 
 /// Waits for the sink, but not if the run has failed elsewhere meanwhile.
-fn send(outlet: &Sender<Parcel>, mut parcel: Parcel, shared: &Shared) -> Result<(), Closed> {
+fn send(outlet: &Sender<Parcel>, mut parcel: Parcel, shared: &Shared) -> Result<(), Cancelled> {
     loop {
         parcel = match outlet.send_timeout(parcel, Duration::from_millis(100)) {
             // A sink that is gone has told `shared` why.
             Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return Ok(()),
-            Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Closed),
+            Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Cancelled),
             Err(SendTimeoutError::Timeout(parcel)) => parcel,
         };
     }

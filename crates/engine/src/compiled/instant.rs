@@ -1,6 +1,6 @@
 //! One instant: what is done at it, in which order, and to whom.
 
-use fairstream_core::Closed;
+use fairstream_core::Cancelled;
 use hashbrown::HashMap;
 
 use super::ahead::{Ahead, ahead};
@@ -52,6 +52,8 @@ pub(super) struct Evaluator {
     pub(super) state: State,
     /// For each stream whether its verdicts are wanted.
     pub(super) tells: Vec<bool>,
+    /// For each stream whether spawns and closes of its instances are wanted, too.
+    pub(super) tells_lifecycle: Vec<bool>,
     /// For each stream whether it [is plain](is_plain).
     pub(super) is_plain: Vec<bool>,
     /// Whether a value that was kept instead of computed again is told again.
@@ -134,7 +136,7 @@ pub(super) enum Stop {
     /// ... or what is due before it.
     Deadline(Box<Failed>),
     /// Nobody wants to hear of them.
-    Closed(Closed),
+    Cancelled(Cancelled),
 }
 
 /// Something that is done at an instant, and to which instances.
@@ -190,6 +192,7 @@ impl Evaluator {
             quiet_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
+            tells_lifecycle: vec![false; plan.streams.len()],
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
             rests: plan.streams.iter().map(|stream| stream.eval.remembers).collect(),

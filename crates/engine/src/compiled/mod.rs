@@ -57,13 +57,16 @@ mod verdicts;
 mod windows;
 mod words;
 
-use fairstream_core::{Engine, EngineError, EventBatch, Kind, SnapshotError, Time, Verdicts, WantedColumn};
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Kind, SnapshotError, Subscription, Time, VerdictSink, WantedColumn,
+};
 
 pub use self::explain::Explanation;
 use self::instant::{Evaluator, Failed, Stop};
 pub use self::pages::mapped_bytes;
 use self::plan::StreamPlan;
 use crate::Specification;
+use crate::lifecycle::Lifecycle;
 use crate::specification::with_deep_stack;
 use crate::timeline::{Timeline, check_columns};
 
@@ -78,6 +81,9 @@ pub struct CompiledEngine {
     /// Of the plan.
     fingerprint: u64,
     timeline: Timeline,
+    lifecycle: Lifecycle,
+    /// Whether handlers for likely events are compiled before the first event.
+    precompiles: bool,
 }
 
 impl CompiledEngine {
@@ -96,7 +102,16 @@ impl CompiledEngine {
             evaluator: Evaluator::new(plan),
             wanted: spec.wanted().to_vec(),
             timeline: Timeline::new(start),
+            lifecycle: Lifecycle::default(),
+            precompiles: true,
         })
+    }
+
+    /// Compiles no handler before the first event. Verdicts are the same; tests want to see both.
+    #[must_use]
+    pub fn without_precompiling(mut self) -> CompiledEngine {
+        self.precompiles = false;
+        self
     }
 
     /// Lets events get machine code once so many with the same inputs have come; never, if that is 0. Verdicts are
@@ -115,21 +130,27 @@ impl CompiledEngine {
         with_deep_stack(|| CompiledEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    fn select(&mut self, out: &Verdicts) -> Result<(), String> {
+    /// Specialises the plan and the state for a subscription.
+    fn select(&mut self, subscription: &Subscription) -> Result<(), String> {
         // Ticks that were skipped count, too, where a count is kept from now on.
         self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
         let kind = |stream: &StreamPlan| if stream.is_trigger { Kind::Trigger } else { Kind::Value };
-        let wanted = |index: usize, stream: &StreamPlan| out.wants(kind(stream), index);
-        let repeated = |index: usize| out.wants_repeats(index);
+        let wanted = |index: usize, stream: &StreamPlan| subscription.wants(kind(stream), index);
+        let repeated = |index: usize| subscription.wants_repeats(index);
         self.evaluator.tell(wanted, repeated).map_err(|failed| self.reason(&failed))?;
+        let lifecycle = |index: usize| subscription.wants(Kind::Spawn, index);
+        self.evaluator.tells_lifecycle = (0..self.names.len()).map(lifecycle).collect();
         self.evaluator.start_counting();
         // Who is told may make ticks worth evaluating that were not.
         self.evaluator.quiet_until = 0;
+        if self.precompiles {
+            self.evaluator.prepare();
+        }
         Ok(())
     }
 
     /// Evaluates the rows of a batch, each after what is due before it.
-    fn rows(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn rows(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         let mut row = 0;
         while row < events.len() {
             let done = self.evaluator.react(&mut row, &events.times, &mut self.timeline, out);
@@ -145,7 +166,7 @@ impl CompiledEngine {
         match stop {
             Stop::Row(failed) => self.bad_row(row, &failed),
             Stop::Deadline(failed) => self.bad_deadline(self.evaluator.state.now, Some(row), &failed),
-            Stop::Closed(closed) => closed.into(),
+            Stop::Cancelled(cancelled) => cancelled.into(),
         }
     }
 
@@ -154,7 +175,7 @@ impl CompiledEngine {
         &mut self,
         row: &mut usize,
         events: &EventBatch,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         let time = events.time(*row);
         self.run_clock_before(*row, time, out)?;
@@ -172,7 +193,12 @@ impl CompiledEngine {
     }
 
     /// Evaluates what is due before a row, and sees to it that the row can be evaluated.
-    fn run_clock_before(&mut self, row: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn run_clock_before(
+        &mut self,
+        row: usize,
+        time: Time,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index: row, column, reason };
         let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(row), out)?;
@@ -183,7 +209,7 @@ impl CompiledEngine {
     }
 
     /// Tells of a row, if there is something to tell.
-    fn end_row(&mut self, index: usize, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn end_row(&mut self, index: usize, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.evaluator.conclude(time, out)?.map_err(|failed| self.bad_row(index, &failed))
     }
 
@@ -192,7 +218,12 @@ impl CompiledEngine {
     }
 
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
-    fn run_clock(&mut self, time: Time, event: Option<usize>, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn run_clock(
+        &mut self,
+        time: Time,
+        event: Option<usize>,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), EngineError> {
         let until = self.timeline.since_start(time);
         let mut done = self.timeline.since_start(self.timeline.evaluated);
         while self.evaluator.quiet_until <= until {
@@ -213,7 +244,7 @@ impl CompiledEngine {
         result: Result<(), Box<Failed>>,
         due: u64,
         event: Option<usize>,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         let time = self.timeline.at(due);
         let ended = match result {
@@ -251,16 +282,14 @@ impl Engine for CompiledEngine {
         &self.names
     }
 
-    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.select(out).map_err(EngineError::Build)?;
-        self.evaluator.prepare();
-        Ok(())
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        self.lifecycle.prepare(subscription)?;
+        self.select(subscription).map_err(EngineError::Build)
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
         check_columns(events, &self.wanted)?;
-        let selected = self.select(out);
-        selected.map_err(|reason| EngineError::Event { index: 0, column: None, reason })?;
         let Evaluator { arrived, state, .. } = &mut self.evaluator;
         arrived.decode(events.rows.columns(), events.len(), &mut state.strings);
         self.evaluator.places.inputs_moved = true;
@@ -268,13 +297,15 @@ impl Engine for CompiledEngine {
         self.evaluator.arrived.clear();
         done?;
         self.evaluator.tidy();
+        self.lifecycle.succeed();
         Ok(())
     }
 
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        let selected = self.select(out);
-        selected.map_err(|reason| EngineError::Deadline { time, before: None, reason })?;
-        self.run_clock(time, None, out)
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.lifecycle.begin()?;
+        self.run_clock(time, None, out)?;
+        self.lifecycle.succeed();
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
@@ -282,7 +313,12 @@ impl Engine for CompiledEngine {
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        self.load(snapshot)
+        self.load(snapshot)?;
+        self.lifecycle.succeed();
+        match self.lifecycle.subscription().cloned() {
+            Some(subscription) => self.select(&subscription).map_err(SnapshotError::Damaged),
+            None => Ok(()),
+        }
     }
 }
 
@@ -292,11 +328,20 @@ mod tests {
 
     use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use arrow::datatypes::{Field, Schema};
-    use fairstream_core::{Position, Selection, VerdictBatch};
+    use fairstream_core::{Cancelled, Position, Selection, VerdictRef};
 
     use super::*;
 
     const DAY: i64 = 86_400_000_000_000;
+
+    /// Discards verdicts.
+    struct Discard;
+
+    impl VerdictSink for Discard {
+        fn emit(&mut self, _: &VerdictRef<'_>) -> Result<(), Cancelled> {
+            Ok(())
+        }
+    }
 
     fn engine(name: &str) -> (Specification, CompiledEngine) {
         let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
@@ -325,15 +370,14 @@ mod tests {
     fn ticks_cost_what_changes() {
         for name in ["compas", "compas_deadline"] {
             let (spec, mut engine) = engine(name);
-            let ignore = |_: VerdictBatch| Ok(());
-            let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
+            engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
             const PEOPLE: i64 = 2000;
-            engine.feed(&screenings(&spec, PEOPLE), &mut out).unwrap();
+            engine.feed(&screenings(&spec, PEOPLE), &mut Discard).unwrap();
             let begun = engine.evaluator.evaluations;
-            engine.advance(Time(728 * DAY), &mut out).unwrap();
+            engine.advance(Time(728 * DAY), &mut Discard).unwrap();
             let waiting = engine.evaluator.evaluations - begun;
             assert!(waiting < 20_000, "{name}: {waiting} evaluations while nothing happens");
-            engine.advance(Time(735 * DAY), &mut out).unwrap();
+            engine.advance(Time(735 * DAY), &mut Discard).unwrap();
             let counted = engine.evaluator.evaluations - begun - waiting;
             let open: usize =
                 engine.evaluator.state.families.iter().map(|family| family.instances.len()).sum();
@@ -348,15 +392,10 @@ mod tests {
     fn events_that_come_often_get_machine_code() {
         for (after, expected) in [(0, false), (10, true), (3000, false)] {
             let (spec, engine) = engine("compas_deadline");
-            let mut engine = engine.native_after(after);
-            let ignore = |_: VerdictBatch| Ok(());
-            let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
-            engine.feed(&screenings(&spec, 2000), &mut out).unwrap();
+            let mut engine = engine.native_after(after).without_precompiling();
+            engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
+            engine.feed(&screenings(&spec, 2000), &mut Discard).unwrap();
             assert_eq!(engine.evaluator.has_reactions(), expected, "after {after}");
-            // Who is told is part of it.
-            let mut out = Verdicts::new(engine.streams(), Selection::Changes, 1 << 20, ignore);
-            engine.advance(Time(2000 * 60_000_000_000), &mut out).unwrap();
-            assert!(!engine.evaluator.has_reactions());
         }
     }
 
@@ -367,9 +406,8 @@ mod tests {
             output recent @1kHz := a.aggregate(over: 1s, using: sum)\ntrigger recent > 3 \"many\"";
         let spec = Specification::parse("held", text).unwrap();
         let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
-        let ignore = |_: VerdictBatch| Ok(());
-        let mut out = Verdicts::new(engine.streams(), Selection::Triggers, 1 << 20, ignore);
-        engine.advance(Time(36_500 * DAY), &mut out).unwrap();
+        engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
+        engine.advance(Time(36_500 * DAY), &mut Discard).unwrap();
         assert!(engine.evaluator.state.instant < 10);
     }
 
@@ -390,9 +428,8 @@ mod tests {
     #[test]
     fn a_snapshot_is_refused_where_it_does_not_belong() {
         let (spec, mut one) = engine("compas_deadline");
-        let ignore = |_: VerdictBatch| Ok(());
-        let mut out = Verdicts::new(one.streams(), Selection::Triggers, 1 << 20, ignore);
-        one.feed(&screenings(&spec, 50), &mut out).unwrap();
+        one.prepare(&Subscription::new(Selection::Triggers)).unwrap();
+        one.feed(&screenings(&spec, 50), &mut Discard).unwrap();
         let snapshot = one.snapshot().unwrap();
         let (_, mut other) = engine("hiring");
         assert_eq!(other.restore(&snapshot), Err(SnapshotError::OtherSpecification));

@@ -1,6 +1,6 @@
 //! What happened at an instant → verdicts.
 
-use fairstream_core::{Closed, Instance, Kind, Said, Time, Value, Verdicts};
+use fairstream_core::{Cancelled, Instance, Kind, Time, Value, VerdictRef, VerdictSink};
 use rtlola_frontend::mir::Type;
 
 use super::instances::Instances;
@@ -19,13 +19,17 @@ impl Evaluator {
     pub(super) fn conclude(
         &mut self,
         time: Time,
-        out: &mut Verdicts,
-    ) -> Result<Result<(), Box<Failed>>, Closed> {
+        out: &mut dyn VerdictSink,
+    ) -> Result<Result<(), Box<Failed>>, Cancelled> {
         if self.is_quiet() { Ok(Ok(())) } else { self.tell_and_end(time, out) }
     }
 
     #[inline(never)]
-    fn tell_and_end(&mut self, time: Time, out: &mut Verdicts) -> Result<Result<(), Box<Failed>>, Closed> {
+    fn tell_and_end(
+        &mut self,
+        time: Time,
+        out: &mut dyn VerdictSink,
+    ) -> Result<Result<(), Box<Failed>>, Cancelled> {
         self.write(time, out)?;
         self.wake();
         Ok(self.end_instant())
@@ -33,14 +37,14 @@ impl Evaluator {
 
     /// Streams in the order of the specification; of each its spawns, values and closes in the
     /// order of spawn.
-    pub(super) fn write(&mut self, time: Time, out: &mut Verdicts) -> Result<(), Closed> {
+    pub(super) fn write(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), Cancelled> {
         if self.valued.is_empty() && self.moved.is_empty() {
             return Ok(());
         }
         if !self.moved.is_empty() {
             self.list_moved();
         }
-        let Evaluator { plan, state, tells, valued: streams, .. } = self;
+        let Evaluator { plan, state, tells, tells_lifecycle, valued: streams, .. } = self;
         if !streams.is_sorted_by(|one, next| one < next) {
             streams.sort_unstable();
             streams.dedup();
@@ -56,17 +60,18 @@ impl Evaluator {
                 continue;
             }
             let family = &state.families[stream.family];
-            let say = |kind: Kind, of: &OfSlot<'_>, out: &mut Verdicts| {
+            let say = |kind: Kind, of: &OfSlot<'_>, out: &mut dyn VerdictSink| {
                 let (instance, value, message) = (Some(of as &dyn Instance), None, None);
-                out.say(&Said { time, kind, stream: index, instance, value, message })
+                out.emit(&VerdictRef { time, kind, stream: index, instance, value, message })
             };
-            for slot in &family.spawned {
+            let lifecycle = tells_lifecycle[index];
+            for slot in family.spawned.iter().filter(|_| lifecycle) {
                 say(Kind::Spawn, &of_slot(*slot), out)?;
             }
             for slot in &state.streams[index].valued {
                 write_value(&of_slot(*slot), time, index, true, out)?;
             }
-            for slot in &family.closing {
+            for slot in family.closing.iter().filter(|_| lifecycle) {
                 say(Kind::Close, &of_slot(*slot), out)?;
             }
         }
@@ -102,8 +107,8 @@ fn write_value(
     time: Time,
     index: usize,
     spawns: bool,
-    out: &mut Verdicts,
-) -> Result<(), Closed> {
+    out: &mut dyn VerdictSink,
+) -> Result<(), Cancelled> {
     let OfSlot { plan, state, slot } = *of;
     let words = match &plan.cell {
         Some(cell) => &state.frame[cell.value as usize..cell.value as usize + cell.width],
@@ -132,7 +137,7 @@ fn write_value(
         };
         (Kind::Value, Some(value), None)
     };
-    out.say(&Said { time, kind, stream: index, instance, value, message })
+    out.emit(&VerdictRef { time, kind, stream: index, instance, value, message })
 }
 
 /// An instance of a stream, by its slot.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use fairstream_core::Verdicts;
+use fairstream_core::VerdictSink;
 
 use super::instant::{Evaluator, Failed, Step, Stop};
 use crate::timeline::Timeline;
@@ -53,7 +53,7 @@ impl Evaluator {
         _: &mut usize,
         _: &[i64],
         _: &mut Timeline,
-        _: &mut Verdicts,
+        _: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
         Ok(())
     }

@@ -16,10 +16,10 @@ pub use recount::{Recount, Recounted, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
 pub(crate) use trail::Trail;
 
-use fairstream_core::{Closed, EventBatch};
+use fairstream_core::{Cancelled, EventBatch};
 
 /// Where evidence goes: rows of the [`evidence_schema`], in order of time.
-pub type EvidenceOutlet = Box<dyn FnMut(EventBatch) -> Result<(), Closed> + Send>;
+pub type EvidenceOutlet = Box<dyn FnMut(EventBatch) -> Result<(), Cancelled> + Send>;
 
 /// Turns keys into names that say nothing to whoever does not have the secret: HMAC-SHA-256, cut to 128 bits. The same
 /// key has the same name, so that trials can still be told apart, and found again by whoever has it.

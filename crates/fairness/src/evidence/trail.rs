@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fairstream_core::{Closed, EngineError, Kind, Said as Told, Time, Value};
+use fairstream_core::{Cancelled, EngineError, Kind, Time, Value, VerdictRef};
 use serde::{Deserialize, Serialize};
 
 use super::recount::Charge;
@@ -112,23 +112,23 @@ impl Trail {
     }
 
     /// Hears what is said of a trial, if it is.
-    pub(crate) fn hear(&mut self, told: &Told<'_>) {
-        let (Kind::Value, Some(instance)) = (told.kind, told.instance) else { return };
-        let Some(says) = self.said_by.get(&told.stream) else { return };
+    pub(crate) fn record(&mut self, verdict: &VerdictRef<'_>) {
+        let (Kind::Value, Some(instance)) = (verdict.kind, verdict.instance) else { return };
+        let Some(says) = self.said_by.get(&verdict.stream) else { return };
         let mut label = String::new();
         instance.label(&mut label);
         let instance = label.as_str();
         for (layer, said) in says {
             let rates = self.layers[*layer].rates.len();
             let layer = &mut self.state.layers[*layer];
-            let number = match told.value {
+            let number = match verdict.value {
                 Some(Value::UInt(number)) => number as f64,
                 Some(Value::Float(number)) => number,
                 _ => 0.0,
             };
             match *said {
                 Said::Fact(fact) => {
-                    if told.value == Some(Value::Bool(true)) {
+                    if verdict.value == Some(Value::Bool(true)) {
                         layer.facts.entry(key_of(instance)).or_default().insert(fact);
                     }
                 }
@@ -166,7 +166,7 @@ impl Trail {
         judge: &Judge,
         (metric, rate): (usize, usize),
         time: Time,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), Cancelled> {
         self.seal((metric, rate));
         let (Some((name, rule)), Some(state)) =
             (self.charges.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
@@ -203,7 +203,7 @@ impl Trail {
     }
 
     /// Hands on what has been written.
-    pub(crate) fn flush(&mut self) -> Result<(), Closed> {
+    pub(crate) fn flush(&mut self) -> Result<(), Cancelled> {
         match self.rows.batch() {
             Some(batch) => (self.outlet)(batch),
             None => Ok(()),

@@ -64,7 +64,7 @@ struct Strata {
 
 /// Where the judge keeps the counts of a group: the way to them without their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct GroupSlot {
     rule: usize,
     rate: usize,
     stratum: usize,
@@ -163,15 +163,21 @@ impl Judge {
     }
 
     /// Where the counts of a group are, for good.
-    pub(crate) fn place(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<Place> {
+    pub(crate) fn place(
+        &mut self,
+        rule: usize,
+        rate: usize,
+        stratum: &str,
+        group: &str,
+    ) -> Option<GroupSlot> {
         let strata = self.state.get_mut(rule)?.get_mut(rate)?;
         let stratum = strata.roll.enter(stratum, Stratum::default);
         let group = strata.roll.get_mut(stratum)?.1.groups.enter(group, Counts::default);
-        Some(Place { rule, rate, stratum, group })
+        Some(GroupSlot { rule, rate, stratum, group })
     }
 
     /// The counts of a group, to be changed.
-    pub(crate) fn at(&mut self, place: Place) -> Option<&mut Counts> {
+    pub(crate) fn at(&mut self, place: GroupSlot) -> Option<&mut Counts> {
         let Strata { roll, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
         let (_, stratum) = roll.get_mut(place.stratum)?;
         if !std::mem::replace(&mut stratum.is_new, true) {
@@ -181,7 +187,7 @@ impl Judge {
     }
 
     /// What is known of a group.
-    pub(crate) fn known(&self, place: Place) -> Counts {
+    pub(crate) fn known(&self, place: GroupSlot) -> Counts {
         let strata = self.state.get(place.rule).and_then(|rates| rates.get(place.rate));
         let stratum = strata.and_then(|strata| strata.roll.get(place.stratum));
         let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(place.group));

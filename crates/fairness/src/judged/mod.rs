@@ -1,56 +1,61 @@
-//! An engine with a judge behind it: what the inner engine says of counts goes to the judge, what the judge
-//! says becomes verdicts among the others.
+//! An engine with a judge behind it: counts of the inner engine go to the judge, alarms of the judge become verdicts
+//! among the others.
 
-mod bench;
-mod desk;
+mod pending_counts;
+mod tap;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use fairstream_core::{Engine, EngineError, EventBatch, Selection, SnapshotError, Time, Verdicts};
+use fairstream_core::{
+    Engine, EngineError, EventBatch, Selection, SnapshotError, Subscription, Time, VerdictSink,
+};
 use serde::{Deserialize, Serialize};
 
-use self::bench::{Bench, Loan, Route, Seat};
-use self::desk::{Desk, Index};
-use crate::compile::Tells;
+use self::pending_counts::{InstanceIndex, PendingCounts};
+use self::tap::{Bindings, CountBinding, Tap, lock};
+use crate::compile::CountRole;
 use crate::evidence::Trail;
 use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
 
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
 ///
-/// Its verdicts are those of the inner engine, and alarms under the names of the metrics, each after the
-/// counts that it comes of, at the time of their check. Knows no engine in particular.
+/// Its verdicts are those of the inner engine, and alarms under the names of the metrics, each after the counts it
+/// follows from, at the time of their check. It knows the inner engine by [`Engine`] alone.
 pub struct JudgedEngine {
     inner: Box<dyn Engine>,
-    /// Those of the inner engine, then one for each rate.
+    /// The streams of the inner engine, then one for each rate.
     streams: Vec<String>,
-    /// For the inner engine, one for each selection of whoever reads.
-    verdicts: Option<(Selection, Verdicts)>,
-    bench: Rc<RefCell<Bench>>,
-    /// The clock's place among the inner engine's columns.
+    judge: Arc<Mutex<Judge>>,
+    bindings: Bindings,
+    pending: PendingCounts,
+    recorder: Option<Trail>,
+    /// What the consumer wants, once the engine has been prepared.
+    subscription: Option<Subscription>,
+    /// The index and name of the time column that the inner engine reads, if it reads one.
     clock: Option<(usize, String)>,
-    /// The streams that the judge listens to.
-    heard: Vec<usize>,
-    /// Those of them that say when to judge.
-    bells: Vec<usize>,
+    /// The streams whose values the judge or the recorder reads.
+    read_streams: Vec<usize>,
+    /// The streams whose every value starts a check.
+    check_streams: Vec<usize>,
+    /// A buffer for labels.
+    label: String,
 }
 
-/// What is written down of both.
+/// A snapshot of the engine and the judge together.
 #[derive(Serialize, Deserialize)]
 struct Snapshot {
     engine: Vec<u8>,
     judge: Vec<u8>,
-    /// Trials that have not been taken down, if they are.
-    trail: Option<Vec<u8>>,
+    /// Trials that have not been recorded yet, if they are to be.
+    recorder: Option<Vec<u8>>,
 }
 
 impl JudgedEngine {
     /// Puts `judge` behind an engine for the compiled text, whose columns are `columns` in this order. The
-    /// judge is shared so that somebody can ask how things stand.
+    /// judge is shared, so that a live view can ask how things stand.
     ///
     /// # Errors
     /// The engine is for another text.
@@ -61,39 +66,53 @@ impl JudgedEngine {
         judge: Arc<Mutex<Judge>>,
     ) -> Result<JudgedEngine, EngineError> {
         let mut streams = inner.streams().to_vec();
-        let mut routes: Vec<Vec<Route>> = streams.iter().map(|_| Vec::new()).collect();
-        let (mut heard, mut bells) = (Vec::new(), Vec::new());
+        let mut counts: Vec<Vec<CountBinding>> = streams.iter().map(|_| Vec::new()).collect();
+        let (mut read_streams, mut check_streams) = (Vec::new(), Vec::new());
         for route in compiled.routes() {
             let stream = position(&streams, &route.stream)?;
-            heard.push(stream);
-            if route.tells == Tells::Check {
-                bells.push(stream);
+            read_streams.push(stream);
+            if route.tells == CountRole::Check {
+                check_streams.push(stream);
             }
-            let &crate::compile::Route { metric, rate, tells, groups, .. } = route;
-            routes[stream].push(Route { metric, rate, tells, groups, index: Index::default() });
+            counts[stream].push(CountBinding {
+                metric: route.metric,
+                rate: route.rate,
+                role: route.tells,
+                group_params: route.groups,
+                instances: InstanceIndex::default(),
+            });
         }
         let mut alarms = Vec::new();
         for rule in compiled.rules() {
             alarms.push(streams.len());
             streams.extend(rule.rates.iter().map(|rate| rate.stream.clone()));
         }
-        let mut judged = HashMap::new();
+        let mut assessments = HashMap::new();
         for of_rate in compiled.streams() {
             if let Some(more) = &of_rate.judged {
-                judged.insert((of_rate.metric, of_rate.rate), streams.len());
+                assessments.insert((of_rate.metric, of_rate.rate), streams.len());
                 streams.extend(more.all().map(String::clone));
             }
         }
         let clock = compiled.clock().and_then(|clock| {
             columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
         });
-        let (desk, label) = (Desk::default(), String::new());
-        let bench = Bench { judge, routes, desk, alarms, judged, trail: None, out: None, label };
-        let bench = Rc::new(RefCell::new(bench));
-        Ok(JudgedEngine { inner, streams, verdicts: None, bench, clock, heard, bells })
+        Ok(JudgedEngine {
+            inner,
+            streams,
+            judge,
+            bindings: Bindings { counts, alarms, assessments },
+            pending: PendingCounts::default(),
+            recorder: None,
+            subscription: None,
+            clock,
+            read_streams,
+            check_streams,
+            label: String::new(),
+        })
     }
 
-    /// Takes down every trial when it is counted, with `hash` instead of its key if there is one.
+    /// Records every trial when it is counted, with `hash` instead of its key if there is one.
     ///
     /// # Errors
     /// Trials are never final, or the engine is for another text.
@@ -106,39 +125,45 @@ impl JudgedEngine {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
-        let trail = Trail::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
-        self.heard.extend(trail.streams());
-        self.bench.borrow_mut().trail = Some(trail);
+        let recorder = Trail::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
+        self.read_streams.extend(recorder.streams());
+        self.recorder = Some(recorder);
         Ok(self)
     }
 
-    /// Lets the inner engine do something, with its verdicts on their way to the judge and on to `out`.
-    fn hear(
+    /// Lets the inner engine work, with its verdicts going through a [`Tap`].
+    fn tapped(
         &mut self,
-        out: &mut Verdicts,
-        work: impl FnOnce(&mut dyn Engine, &mut Verdicts) -> Result<(), EngineError>,
+        out: &mut dyn VerdictSink,
+        work: impl FnOnce(&mut dyn Engine, &mut dyn VerdictSink) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let selection = out.selection();
-        let (_, inner) = match self.verdicts.take() {
-            Some(verdicts) if verdicts.0 == selection => self.verdicts.insert(verdicts),
-            _ => self.verdicts.insert((selection, self.verdicts_for(selection))),
+        let unprepared = || EngineError::Misused("the engine was given events before it was prepared");
+        let mut tap = Tap {
+            bindings: &mut self.bindings,
+            pending: &mut self.pending,
+            judge: &self.judge,
+            recorder: self.recorder.as_mut(),
+            subscription: self.subscription.as_ref().ok_or_else(unprepared)?,
+            out,
+            label: &mut self.label,
         };
-        let _lent = Loan::new(&self.bench, out);
-        let result = work(&mut *self.inner, inner);
-        // Also what was said before a failure.
-        let flushed = self.bench.borrow_mut().flush();
+        let result = work(&mut *self.inner, &mut tap);
+        // Also after a failure: what was emitted before it counts.
+        let flushed = tap.flush();
         result?;
         Ok(flushed?)
     }
 
-    /// Where the inner engine puts its verdicts: no more of them than the judge and the reader want. Counts are
-    /// wanted when they are new; when to judge, always.
-    fn verdicts_for(&self, selection: Selection) -> Verdicts {
-        let verdicts = Verdicts::heard_by(Selection::Changes, Seat(Rc::clone(&self.bench)));
+    /// What is wanted of the inner engine: no more than the judge, the recorder and the consumer read. Counts are wanted
+    /// when they change, values of check streams always.
+    fn inner_subscription(&self, selection: Selection) -> Subscription {
+        let all = Subscription::everything();
         match selection {
-            Selection::Changes => verdicts,
-            Selection::Triggers => verdicts.with_changes_of(&self.heard, &self.bells),
-            Selection::Alarms => verdicts.with_changes_of(&self.heard, &self.bells).without_triggers(),
+            Selection::Changes => all,
+            Selection::Triggers => all.with_changes_of(&self.read_streams, &self.check_streams),
+            Selection::Alarms => {
+                all.with_changes_of(&self.read_streams, &self.check_streams).without_triggers()
+            }
         }
     }
 
@@ -172,42 +197,45 @@ impl Engine for JudgedEngine {
         &self.streams
     }
 
-    fn prepare(&mut self, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.hear(out, |engine, verdicts| engine.prepare(verdicts))
+    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        self.inner.prepare(&self.inner_subscription(subscription.selection()))?;
+        self.subscription = Some(subscription.clone());
+        Ok(())
     }
 
-    fn feed(&mut self, events: &EventBatch, out: &mut Verdicts) -> Result<(), EngineError> {
+    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         let events = self.with_clock(events)?;
-        self.hear(out, |engine, verdicts| engine.feed(&events, verdicts))
+        self.tapped(out, |engine, tap| engine.feed(&events, tap))
     }
 
-    fn advance(&mut self, time: Time, out: &mut Verdicts) -> Result<(), EngineError> {
-        self.hear(out, |engine, verdicts| engine.advance(time, verdicts))
+    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        self.tapped(out, |engine, tap| engine.advance(time, tap))
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
         let engine = self.inner.snapshot()?;
-        let judge = self.bench.borrow().judge().save();
+        let judge = lock(&self.judge).save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        let trail = self.bench.borrow().trail.as_ref().and_then(Trail::save);
-        postcard::to_stdvec(&Snapshot { engine, judge, trail })
+        let recorder = self.recorder.as_ref().and_then(Trail::save);
+        postcard::to_stdvec(&Snapshot { engine, judge, recorder })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let Snapshot { engine, judge, trail } =
+        let Snapshot { engine, judge, recorder } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
-        let mut bench = self.bench.borrow_mut();
-        let trail = bench.trail.as_ref().map(|known| known.loaded(trail.as_deref())).transpose();
-        let trail = trail.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
+        let loaded = self.recorder.as_ref().map(|known| known.loaded(recorder.as_deref())).transpose();
+        let loaded = loaded.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
         // On a copy first: if either refuses, both are as they were.
-        let mut restored = bench.judge().clone();
+        let mut restored = lock(&self.judge).clone();
         restored.load(&judge).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         self.inner.restore(&engine)?;
-        *bench.judge() = restored;
-        bench.forget();
-        if let (Some(known), Some(trail)) = (&mut bench.trail, trail) {
-            known.go_on(trail);
+        *lock(&self.judge) = restored;
+        // The engine numbers its instances anew.
+        self.pending.clear();
+        self.bindings.counts.iter_mut().flatten().for_each(|binding| binding.instances.clear());
+        if let (Some(recorder), Some(loaded)) = (&mut self.recorder, loaded) {
+            recorder.go_on(loaded);
         }
         Ok(())
     }

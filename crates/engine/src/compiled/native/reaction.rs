@@ -11,7 +11,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
-use fairstream_core::{Time, Verdicts};
+use fairstream_core::{Time, VerdictSink};
 
 use super::super::ahead::BLOCK;
 use super::super::code::Slot;
@@ -105,7 +105,7 @@ impl Evaluator {
         row: &mut usize,
         times: &[i64],
         timeline: &mut Timeline,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
         const KNOWN: usize = 4;
         let end = self.arrived.first_wrong().unwrap_or(times.len());
@@ -119,7 +119,7 @@ impl Evaluator {
                 self.keep_time(context, timeline, now - 1, out)?;
                 if now > self.quiet_until && self.state.instant > before {
                     // There may be many.
-                    out.check().map_err(Stop::Closed)?;
+                    out.check().map_err(Stop::Cancelled)?;
                     continue;
                 } else if now > self.quiet_until {
                     break;
@@ -148,7 +148,7 @@ impl Evaluator {
             // before the code returns.
             let failed = unsafe { entry(context) };
             self.outcome(failed).map_err(Stop::Row)?;
-            self.conclude(Time(times[*row]), out).map_err(Stop::Closed)?.map_err(Stop::Row)?;
+            self.conclude(Time(times[*row]), out).map_err(Stop::Cancelled)?.map_err(Stop::Row)?;
             *row += 1;
         }
         Ok(())
@@ -161,14 +161,14 @@ impl Evaluator {
         context: *mut Context,
         timeline: &mut Timeline,
         until: u64,
-        out: &mut Verdicts,
+        out: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
         let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { return Ok(()) };
         let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
         self.go_around(context, clockwork, done, until).map_err(Stop::Deadline)?;
         if self.state.instant > before {
             let time = timeline.at(self.state.now);
-            self.conclude(time, out).map_err(Stop::Closed)?.map_err(Stop::Deadline)?;
+            self.conclude(time, out).map_err(Stop::Cancelled)?.map_err(Stop::Deadline)?;
             self.tidy();
             timeline.reach(time);
         }

@@ -1,0 +1,165 @@
+//! How verdicts leave an engine: one at a time, by stream index, before they are written into columns.
+
+use crate::{Kind, Time, Value, Verdict};
+
+/// Receives the verdicts of an engine, in order.
+///
+/// # Contract
+/// - An engine calls [`emit`](Self::emit) once for each verdict that its subscription covers.
+/// - After [`Cancelled`] the engine returns it to its caller and emits nothing more.
+/// - `verdict` borrows from the engine: a sink copies what it keeps.
+pub trait VerdictSink {
+    /// Receives a verdict.
+    ///
+    /// # Errors
+    /// The run is ending; the engine stops and returns the error.
+    fn emit(&mut self, verdict: &VerdictRef<'_>) -> Result<(), Cancelled>;
+
+    /// Whether verdicts are still wanted. Engines ask now and then in long work that emits nothing.
+    ///
+    /// # Errors
+    /// The run is ending; the engine stops and returns the error.
+    fn check(&self) -> Result<(), Cancelled> {
+        Ok(())
+    }
+}
+
+/// The run is ending: no further verdict is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no further verdict is wanted")]
+pub struct Cancelled;
+
+/// A verdict on its way out of an engine.
+#[derive(Clone, Copy)]
+pub struct VerdictRef<'a> {
+    /// When it happened, in event time.
+    pub time: Time,
+    /// What happened.
+    pub kind: Kind,
+    /// The stream it happened to, as an index into [`Engine::streams`](crate::Engine::streams).
+    pub stream: usize,
+    /// The instance it happened to; `None` for a stream without instances.
+    pub instance: Option<&'a dyn Instance>,
+    /// The new value, or the size of what an alarm reports.
+    pub value: Option<Value<'a>>,
+    /// The message of a trigger or an alarm.
+    pub message: Option<&'a str>,
+}
+
+/// An instance of a stream. Its label is formatted only where a sink reads it.
+pub trait Instance {
+    /// Identifies the instance within its stream for the life of the engine: no number is used twice, until the
+    /// engine is restored from a snapshot. `None` if the engine does not number instances.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
+    /// Appends its parameters, as a JSON array.
+    fn label(&self, text: &mut String);
+}
+
+/// A label that is formatted already.
+impl Instance for &str {
+    fn label(&self, text: &mut String) {
+        text.push_str(self);
+    }
+}
+
+/// One method for each kind of verdict.
+impl dyn VerdictSink + '_ {
+    /// A trigger fired.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn trigger(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        message: &str,
+    ) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Trigger, stream, instance, None, Some(message))
+    }
+
+    /// A stream, or an instance of it, has a new value.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn value(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        value: Value<'_>,
+    ) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Value, stream, instance, Some(value), None)
+    }
+
+    /// An instance was spawned.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn spawn(&mut self, time: Time, stream: usize, instance: &str) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Spawn, stream, Some(instance), None, None)
+    }
+
+    /// An instance was closed.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn close(&mut self, time: Time, stream: usize, instance: &str) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Close, stream, Some(instance), None, None)
+    }
+
+    /// An alarm was raised: the size of the gap, and the whole in a sentence.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn alarm(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        value: Value<'_>,
+        message: &str,
+    ) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Alarm, stream, instance, Some(value), Some(message))
+    }
+
+    /// An alarm was cleared: the size of the gap, and the whole in a sentence.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn clear(
+        &mut self,
+        time: Time,
+        stream: usize,
+        instance: Option<&str>,
+        value: Value<'_>,
+        message: &str,
+    ) -> Result<(), Cancelled> {
+        self.emit_labelled(time, Kind::Clear, stream, instance, Some(value), Some(message))
+    }
+
+    /// Emits a verdict that was read back from a batch, of a stream that has this index here.
+    ///
+    /// # Errors
+    /// As for [`emit`](VerdictSink::emit).
+    pub fn repeat(&mut self, verdict: &Verdict<'_>, stream: usize) -> Result<(), Cancelled> {
+        let Verdict { time, kind, instance, value, message, .. } = *verdict;
+        self.emit_labelled(time, kind, stream, instance, value, message)
+    }
+
+    fn emit_labelled(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        stream: usize,
+        instance: Option<&str>,
+        value: Option<Value<'_>>,
+        message: Option<&str>,
+    ) -> Result<(), Cancelled> {
+        let instance = instance.as_ref().map(|label| label as &dyn Instance);
+        self.emit(&VerdictRef { time, kind, stream, instance, value, message })
+    }
+}
