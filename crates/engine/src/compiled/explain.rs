@@ -1,9 +1,9 @@
 //! A plan in words: how instances are reached, and what that costs.
 
-use super::CompiledEngine;
-use super::instances::Instances;
-use super::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
-use super::tally::Measure;
+use crate::compiled::CompiledEngine;
+use crate::compiled::ir::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
+use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::slab::Instances;
 
 /// How a stream is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]

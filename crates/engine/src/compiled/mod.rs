@@ -14,58 +14,24 @@
 //! - Between instants only inputs and streams without instances have a meaning in the frame.
 //! - After an error the state is in the middle of an instant: nothing but `restore` may follow.
 
-mod ahead;
-mod clock;
-mod code;
-mod columns;
-mod compile;
-mod counter;
-mod evaluate;
-mod exact;
+mod exec;
 mod explain;
-mod extreme;
-mod fault;
-mod fold;
-mod frame;
-mod index;
-mod instances;
-mod instant;
-mod kept;
-mod lane;
-mod layout;
-mod life;
-mod likely;
-mod local_clock;
-mod machine;
-#[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "without_native.rs")]
-mod native;
-mod newest;
-mod notify;
-mod pages;
-mod plan;
-mod recent;
-mod scalar;
-mod show;
-mod slow;
+mod ir;
+#[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "jit/disabled.rs")]
+mod jit;
+mod lower;
 mod snapshot;
-mod state;
-mod strings;
-mod table;
-mod tally;
-mod upkeep;
-mod verdicts;
-mod windows;
-mod words;
+mod store;
 
 use fairstream_core::{
     Engine, EngineError, EventBatch, Kind, SnapshotError, Subscription, Time, VerdictSink, WantedColumn,
 };
 
 pub use self::explain::Explanation;
-use self::instant::{Evaluator, Failed, Stop};
-pub use self::pages::mapped_bytes;
-use self::plan::StreamPlan;
 use crate::Specification;
+use crate::compiled::exec::instant::{Evaluator, Failed, Stop};
+use crate::compiled::ir::plan::StreamPlan;
+pub use crate::compiled::store::huge_vec::mapped_bytes;
 use crate::lifecycle::Lifecycle;
 use crate::specification::with_deep_stack;
 use crate::timeline::{Timeline, check_columns};
@@ -92,7 +58,7 @@ impl CompiledEngine {
     /// # Errors
     /// The specification has something that this engine cannot evaluate; the error names it.
     pub fn new(spec: &Specification, start: Time) -> Result<CompiledEngine, EngineError> {
-        let plan = compile::compile(spec).map_err(|refused| {
+        let plan = lower::compile(spec).map_err(|refused| {
             let way_out = "; `--engine reference` may be able to";
             EngineError::Build(format!("the compiled engine cannot evaluate {refused}{way_out}"))
         })?;

@@ -3,9 +3,9 @@
 use fairstream_core::{SnapshotError, Time};
 use serde::{Deserialize, Serialize};
 
-use super::CompiledEngine;
-use super::plan::Plan;
-use super::state::State;
+use crate::compiled::CompiledEngine;
+use crate::compiled::ir::plan::Plan;
+use crate::compiled::store::state::State;
 use crate::timeline::Timeline;
 
 const MAGIC: &[u8; 8] = b"fairsnap";

@@ -1,0 +1,401 @@
+//! Runs programs.
+
+use crate::compiled::exec::rare_ops::{in_range, slow_step};
+use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::plan::{Plan, ScanPlan, StreamPlan, TallyPlan};
+use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
+use crate::compiled::store::aggregate::fold::Part;
+use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::frame::SIZE;
+use crate::compiled::store::state::{FamilyState, State};
+use crate::compiled::store::words::copy;
+
+/// A program failed at a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) program: usize,
+    pub(crate) at: usize,
+    pub(crate) fault: Fault,
+}
+
+/// Runs a program to its end; whether it yields.
+pub(crate) fn run(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
+    run_here(plan, state, program)
+}
+
+/// The same, without a call, for where it is done most.
+#[inline(always)]
+pub(crate) fn run_here(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
+    let ops = plan.programs[program].ops.as_slice();
+    let mut at = 0;
+    loop {
+        match steps(plan, state, ops, &mut at) {
+            Ok(Stop::End) => return Ok(false),
+            Ok(Stop::Yield) => return Ok(true),
+            Ok(Stop::Rare) => rare(plan, state, ops[at - 1]),
+            Err(fault) => Err(fault),
+        }
+        .map_err(|fault| Failure { program, at: at - 1, fault })?;
+    }
+}
+
+/// Why a run of steps stops.
+enum Stop {
+    End,
+    Yield,
+    /// At an operation that is done elsewhere.
+    Rare,
+}
+
+/// Runs operations; `next` is the one after the last that was run.
+#[inline(always)]
+fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result<Stop, Fault> {
+    let State { frame, families, tallies, current, present, .. } = state;
+    let frame: &mut [u64; SIZE] = frame;
+    let mut at = *next;
+    macro_rules! word {
+        ($slot:expr) => {
+            frame[*$slot as usize]
+        };
+    }
+    macro_rules! stop {
+        ($with:expr) => {{
+            *next = at;
+            return $with;
+        }};
+    }
+    macro_rules! checked {
+        ($value:expr, $fault:expr) => {
+            match $value {
+                Some(value) => value,
+                None => stop!(Err($fault)),
+            }
+        };
+    }
+    macro_rules! whole {
+        ($a:expr, $b:expr, $to:expr, $method:ident) => {
+            word!($to) = checked!(word!($a).$method(word!($b)), Fault::Overflow)
+        };
+    }
+    macro_rules! signed {
+        ($a:expr, $b:expr, $to:expr, $method:ident) => {{
+            let value = word!($a).cast_signed().$method(word!($b).cast_signed());
+            word!($to) = checked!(value, Fault::Overflow).cast_unsigned()
+        }};
+    }
+    macro_rules! float {
+        ($a:expr, $b:expr, $to:expr, $operator:tt) => {{
+            let value = f64::from_bits(word!($a)) $operator f64::from_bits(word!($b));
+            if value.is_nan() {
+                stop!(Err(Fault::NotANumber));
+            }
+            word!($to) = value.to_bits();
+        }};
+    }
+    macro_rules! compare {
+        ($a:expr, $b:expr, $to:expr, $read:expr, $operator:tt) => {
+            word!($to) = u64::from($read(word!($a)) $operator $read(word!($b)))
+        };
+    }
+    while let Some(op) = ops.get(at) {
+        at += 1;
+        match op {
+            Op::Jump { to } => at = *to as usize,
+            Op::JumpUnless { flag, to } => {
+                if word!(flag) == 0 {
+                    at = *to as usize;
+                }
+            }
+            Op::JumpIf { flag, to } => {
+                if word!(flag) != 0 {
+                    at = *to as usize;
+                }
+            }
+            Op::JumpUnlessSame { a, b, to } => {
+                if word!(a) != word!(b) {
+                    at = *to as usize;
+                }
+            }
+            Op::JumpUnlessActive { activation, to } => {
+                if !plan.activations[*activation as usize].holds(*present) {
+                    at = *to as usize;
+                }
+            }
+            Op::Yield => stop!(Ok(Stop::Yield)),
+            Op::Copy { from, to } => word!(to) = word!(from),
+            Op::CopyMany { from, to, count } => {
+                let from = *from as usize;
+                frame.copy_within(from..from + *count as usize, *to as usize);
+            }
+            Op::Or { flag, a, b, to } => {
+                word!(to) = if word!(flag) != 0 { word!(a) } else { word!(b) };
+            }
+            Op::Require { flag } => {
+                if word!(flag) == 0 {
+                    stop!(Err(Fault::NoValue));
+                }
+            }
+            Op::AddU { a, b, to } => whole!(a, b, to, checked_add),
+            Op::SubU { a, b, to } => whole!(a, b, to, checked_sub),
+            Op::MulU { a, b, to } => whole!(a, b, to, checked_mul),
+            Op::AddI { a, b, to } => signed!(a, b, to, checked_add),
+            Op::SubI { a, b, to } => signed!(a, b, to, checked_sub),
+            Op::MulI { a, b, to } => signed!(a, b, to, checked_mul),
+            Op::AddF { a, b, to } => float!(a, b, to, +),
+            Op::SubF { a, b, to } => float!(a, b, to, -),
+            Op::MulF { a, b, to } => float!(a, b, to, *),
+            Op::DivF { a, b, to } => float!(a, b, to, /),
+            Op::DivU { a, b, to } => {
+                word!(to) = checked!(word!(a).checked_div(word!(b)), Fault::DividedByZero);
+            }
+            Op::DivI { a, b, to } => {
+                if word!(b) == 0 {
+                    stop!(Err(Fault::DividedByZero));
+                }
+                signed!(a, b, to, checked_div);
+            }
+            Op::Same { a, b, to } => word!(to) = u64::from(word!(a) == word!(b)),
+            Op::EqF { a, b, to } => compare!(a, b, to, f64::from_bits, ==),
+            Op::LtU { a, b, to } => word!(to) = u64::from(word!(a) < word!(b)),
+            Op::LeU { a, b, to } => word!(to) = u64::from(word!(a) <= word!(b)),
+            Op::LtI { a, b, to } => compare!(a, b, to, u64::cast_signed, <),
+            Op::LeI { a, b, to } => compare!(a, b, to, u64::cast_signed, <=),
+            Op::LtF { a, b, to } => compare!(a, b, to, f64::from_bits, <),
+            Op::LeF { a, b, to } => compare!(a, b, to, f64::from_bits, <=),
+            Op::Not { a, to } => word!(to) = word!(a) ^ 1,
+            Op::UIntToFloat { a, to } => word!(to) = (word!(a) as f64).to_bits(),
+            Op::IntToFloat { a, to } => word!(to) = (word!(a).cast_signed() as f64).to_bits(),
+            Op::KeyFloat { a, to } => word!(to) = (f64::from_bits(word!(a)) + 0.0).to_bits(),
+            Op::Hold { stream, key, to } => {
+                hold(&plan.streams[*stream as usize], frame, families, *key, *to);
+            }
+            Op::Sync { stream, key, to } => {
+                if let Err(fault) = sync(&plan.streams[*stream as usize], frame, families, *key, *to) {
+                    stop!(Err(fault));
+                }
+            }
+            Op::Own { stream, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let value = families[plan.family].instances.latest(*current, plan.member);
+                put(frame, *to, value);
+            }
+            Op::OwnSync { stream, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let value = families[plan.family].instances.latest(*current, plan.member);
+                let value = checked!(value, Fault::NoValue);
+                copy(value, &mut frame[*to as usize..*to as usize + value.len()]);
+            }
+            Op::PastOfOwn { stream, back, to } => {
+                let plan = &plan.streams[*stream as usize];
+                let instances = &families[plan.family].instances;
+                put(frame, *to, instances.past(*current, plan.member, *back as usize - 1));
+            }
+            Op::Tally { tally, measure, key, to } => {
+                let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
+                let group = tally.find(&frame[*key as usize..][..plan.places.len()]);
+                if let Err(fault) = read_group(plan, tally, group, *measure as usize, frame, *to) {
+                    stop!(Err(fault));
+                }
+            }
+            Op::Get { .. }
+            | Op::Fresh { .. }
+            | Op::Past { .. }
+            | Op::PastOfCell { .. }
+            | Op::Count { .. }
+            | Op::Window { .. }
+            | Op::Scan { .. }
+            | Op::KeyDecimal { .. }
+            | Op::Slow { .. } => stop!(Ok(Stop::Rare)),
+        }
+    }
+    stop!(Ok(Stop::End))
+}
+
+/// The value of the instance with a key, if there is one.
+#[inline(always)]
+pub(crate) fn hold(
+    plan: &StreamPlan,
+    frame: &mut [u64; SIZE],
+    families: &[FamilyState],
+    key: Slot,
+    to: Slot,
+) {
+    let instances = &families[plan.family].instances;
+    let key = &frame[key as usize..key as usize + plan.param_width];
+    let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
+    put(frame, to, value);
+}
+
+/// The value of the instance with a key, which must be there.
+#[inline(always)]
+pub(crate) fn sync(
+    plan: &StreamPlan,
+    frame: &mut [u64; SIZE],
+    families: &[FamilyState],
+    key: Slot,
+    to: Slot,
+) -> Result<(), Fault> {
+    let instances = &families[plan.family].instances;
+    let key = &frame[key as usize..key as usize + plan.param_width];
+    let slot = instances.find(key).ok_or(Fault::NoInstance)?;
+    let value = instances.latest(slot, plan.member).ok_or(Fault::NoValue)?;
+    copy(value, &mut frame[to as usize..to as usize + value.len()]);
+    Ok(())
+}
+
+/// What a tally says of a group, or of nobody.
+#[inline(always)]
+pub(crate) fn read_group(
+    plan: &TallyPlan,
+    tally: &Tally,
+    group: Option<usize>,
+    measure: usize,
+    frame: &mut [u64; SIZE],
+    to: Slot,
+) -> Result<(), Fault> {
+    let kind = plan.measures[measure];
+    if let Some(word) = group.and_then(|group| tally.word(group, measure, kind)) {
+        frame[to as usize] = 1;
+        frame[to as usize + 1] = word;
+        return Ok(());
+    }
+    put_scalar(frame, to, tally.value(group, measure, kind)?);
+    Ok(())
+}
+
+/// A flag, and a value if there is one.
+#[inline(always)]
+pub(crate) fn put(frame: &mut [u64], to: Slot, value: Option<&[u64]>) {
+    let to = to as usize;
+    frame[to] = u64::from(value.is_some());
+    if let Some(value) = value {
+        copy(value, &mut frame[to + 1..to + 1 + value.len()]);
+    }
+}
+
+#[inline(always)]
+fn put_scalar(frame: &mut [u64], to: Slot, value: Option<Scalar>) {
+    let to = to as usize;
+    frame[to] = u64::from(value.is_some());
+    match value {
+        Some(value @ Scalar::Decimal(_)) => value.write(&mut frame[to + 1..to + 3]),
+        Some(value) => value.write(&mut frame[to + 1..to + 2]),
+        None => {}
+    }
+}
+
+/// Runs an operation that is not often met.
+#[inline(never)]
+pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
+    match op {
+        Op::Get { stream, key, to } | Op::Fresh { stream, key, to } | Op::Past { stream, key, to, .. } => {
+            let plan = &plan.streams[stream as usize];
+            let instances = &state.families[plan.family].instances;
+            let slot = instances.find(&state.frame[key as usize..key as usize + plan.param_width]);
+            let fresh = slot.filter(|slot| instances.fresh(*slot, plan.member) == state.instant);
+            match op {
+                Op::Fresh { .. } => state.frame[to as usize] = u64::from(fresh.is_some()),
+                Op::Past { back, .. } => {
+                    let slot = slot.ok_or(Fault::NoInstance)?;
+                    let back = back as usize - usize::from(fresh.is_none());
+                    put(&mut *state.frame, to, instances.past(slot, plan.member, back));
+                }
+                _ => put(&mut *state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
+            }
+        }
+        Op::Count { stream, key, to } => {
+            let stream = stream as usize;
+            let of = &plan.streams[stream];
+            let slot = match key {
+                None => Some(state.current),
+                Some(key) => {
+                    let key = &state.frame[key as usize..key as usize + of.param_width];
+                    state.families[of.family].instances.find(key)
+                }
+            };
+            let value = match slot {
+                Some(slot) => state.count(plan, stream, slot)?,
+                None => None,
+            };
+            put(&mut *state.frame, to, value.as_ref().map(std::slice::from_ref));
+        }
+        Op::PastOfCell { cell: number, back, to } => {
+            let number = number as usize;
+            let cell = match plan.inputs.get(number) {
+                Some(cell) => cell,
+                None => match &plan.streams[number - plan.inputs.len()].cell {
+                    Some(cell) => cell,
+                    None => return Err(Fault::NoValue),
+                },
+            };
+            let back = back as usize - usize::from(state.frame[cell.fresh as usize] == 0);
+            let value = state.cell_past(cell, number, back).map(<[u64]>::to_vec);
+            put(&mut *state.frame, to, value.as_deref());
+        }
+        Op::Window { window, key, to } => {
+            let windows = &plan.windows[window as usize];
+            let (slot, key) = match windows.target {
+                None => (Some(0), &[][..]),
+                Some(target) => {
+                    let target = &plan.streams[target];
+                    let key = &state.frame[key as usize..key as usize + target.param_width];
+                    (state.families[target.family].instances.find(key), key)
+                }
+            };
+            let (since, strings) = (state.reader_since(), &state.strings);
+            let value = match (&windows.newest, windows.target, slot) {
+                (Some(newest), Some(target), Some(slot)) => {
+                    let instances = &state.families[plan.streams[target].family].instances;
+                    Some(newest.says(instances.words(slot), state.now))
+                }
+                _ => state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?,
+            };
+            put_scalar(&mut *state.frame, to, value);
+        }
+        Op::Scan { scan, to } => {
+            let value = scan_instances(plan, state, &plan.scans[scan as usize])?;
+            put_scalar(&mut *state.frame, to, value);
+        }
+        Op::KeyDecimal { a, to } => {
+            let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
+            copy(&words, &mut state.frame[to as usize..to as usize + 2]);
+        }
+        Op::Slow { slow } => slow_step(&plan.slow[slow as usize], state)?,
+        _ => return Err(Fault::Internal),
+    }
+    Ok(())
+}
+
+fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Option<Scalar>, Fault> {
+    let (family, member) = (plan.streams[scan.target].family, plan.streams[scan.target].member);
+    let instances = &state.families[family].instances;
+    let mut slots: Vec<u32> = if scan.only_fresh {
+        state.streams[scan.target].valued.clone()
+    } else {
+        instances.live_slots().collect()
+    };
+    slots.sort_unstable_by_key(|slot| instances.born(*slot));
+    let mut whole: Option<Part> = None;
+    for slot in slots {
+        if let Some(condition) = scan.condition {
+            let params = state.families[family].instances.params(slot);
+            let lambda = scan.lambda as usize;
+            state.frame[lambda..lambda + params.len()].copy_from_slice(params);
+            if !run(plan, state, condition).map_err(|failure| failure.fault)? {
+                continue;
+            }
+        }
+        let Some(value) = state.families[family].instances.latest(slot, member) else { continue };
+        let part = scan.fold.part(value, state.now);
+        whole = Some(match whole {
+            Some(whole) => scan.fold.join(whole, part, &state.strings)?,
+            None => part,
+        });
+    }
+    let value = scan.fold.result(whole)?;
+    if let (Some(value), Some((signed, bits))) = (value, scan.range) {
+        in_range(value, signed, bits)?;
+    }
+    Ok(value)
+}

@@ -1,0 +1,279 @@
+//! Typed columns → words, a batch at a time.
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use rust_decimal::Decimal;
+
+use crate::compiled::ir::scalar::decimal_words;
+use crate::compiled::store::interner::Strings;
+
+/// The inputs of a batch of events.
+#[derive(Default)]
+pub(crate) struct Arrived {
+    pub(crate) columns: Vec<Column>,
+    /// For each row a bit for every input that has a value.
+    pub(crate) present: Vec<u128>,
+    /// The first row that cannot be read; its column, and why.
+    wrong: Option<(usize, usize, String)>,
+}
+
+impl Arrived {
+    pub(crate) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, strings: &mut Strings) {
+        self.clear();
+        self.columns.resize_with(arrays.len(), Column::default);
+        let everywhere = arrays.iter().enumerate().filter(|(_, array)| array.nulls().is_none());
+        self.present.resize(rows, everywhere.fold(0, |bits, (input, _)| bits | 1 << input));
+        for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
+            column.decode(array, strings);
+            if let Some(nulls) = array.nulls() {
+                mark(&mut self.present, nulls, input);
+            }
+            if let Some((row, reason)) = column.wrong.take()
+                && self.wrong.as_ref().is_none_or(|(first, _, _)| row < *first)
+            {
+                self.wrong = Some((row, input, reason));
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Column::clear);
+        self.present.clear();
+        self.wrong = None;
+    }
+
+    /// The first row with which something is wrong.
+    pub(crate) fn first_wrong(&self) -> Option<usize> {
+        self.wrong.as_ref().map(|(row, _, _)| *row)
+    }
+
+    /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
+    #[inline]
+    pub(crate) fn wrong_at(&self, row: usize) -> Option<(usize, &str)> {
+        let wrong = self.wrong.as_ref().filter(|(wrong, _, _)| *wrong == row);
+        wrong.map(|(_, column, reason)| (*column, reason.as_str()))
+    }
+}
+
+/// Sets the bit of an input in rows that have a value.
+fn mark(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
+    const HALF: usize = 64;
+    let bit = 1_u64 << (input % HALF);
+    if input < HALF {
+        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
+    } else {
+        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
+    }
+}
+
+/// Does something for each of so many rows that has a value. Which of them have is anybody's guess: they are not asked
+/// one by one.
+#[inline(always)]
+fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
+    const BITS: usize = u64::BITS as usize;
+    let chunks = nulls.map(|nulls| nulls.inner().bit_chunks());
+    let mut chunks = chunks.as_ref().map(|chunks| chunks.iter_padded());
+    for first in (0..rows).step_by(BITS) {
+        let mut there = match &mut chunks {
+            Some(chunks) => chunks.next().unwrap_or(0),
+            None => u64::MAX >> BITS.saturating_sub(rows - first),
+        };
+        while there != 0 {
+            each(first + there.trailing_zeros() as usize);
+            there &= there - 1;
+        }
+    }
+}
+
+/// The values of an input in a batch of events.
+#[derive(Default)]
+pub(crate) struct Column {
+    /// Rows without a value, if there are any.
+    nulls: Option<NullBuffer>,
+    /// For each row the words of its value: those of the batch, if they are words already, ...
+    of_batch: Option<ScalarBuffer<u64>>,
+    /// ... or else these.
+    own: Vec<u64>,
+    width: usize,
+    /// The first row that cannot be read, and why.
+    wrong: Option<(usize, String)>,
+}
+
+impl Column {
+    /// Takes in the values of a batch.
+    fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
+        self.nulls = array.nulls().cloned();
+        self.width = width(array.data_type());
+        self.of_batch = words_of(array);
+        if self.of_batch.is_some() {
+            self.find_nan(array);
+        } else {
+            self.own.resize(array.len() * self.width, 0);
+            self.decode_at(0, array, strings);
+        }
+    }
+
+    /// The words of all rows.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[u64] {
+        self.of_batch.as_deref().unwrap_or(&self.own)
+    }
+
+    #[inline(always)]
+    fn is_there(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+
+    /// Takes in the words of a value, or of a part of it, from the word `at` on.
+    fn decode_at(&mut self, at: usize, array: &ArrayRef, strings: &mut Strings) {
+        match array.data_type() {
+            DataType::Boolean => {
+                let values = array.as_boolean().values();
+                self.put(at, values.iter().map(u64::from));
+            }
+            DataType::Int8 => self.signed::<Int8Type>(at, array),
+            DataType::Int16 => self.signed::<Int16Type>(at, array),
+            DataType::Int32 => self.signed::<Int32Type>(at, array),
+            DataType::Int64 => self.signed::<Int64Type>(at, array),
+            DataType::UInt8 => self.unsigned::<UInt8Type>(at, array),
+            DataType::UInt16 => self.unsigned::<UInt16Type>(at, array),
+            DataType::UInt32 => self.unsigned::<UInt32Type>(at, array),
+            DataType::UInt64 => self.unsigned::<UInt64Type>(at, array),
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>().values();
+                self.put(at, values.iter().map(|value| value.to_bits()));
+                self.find_nan(array);
+            }
+            DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
+            DataType::Utf8 => {
+                let array = array.as_string::<i32>();
+                self.texts(at, array.value_offsets(), array.value_data(), strings);
+            }
+            DataType::Binary => {
+                let array = array.as_binary::<i32>();
+                self.texts(at, array.value_offsets(), array.value_data(), strings);
+            }
+            DataType::Struct(_) => {
+                let mut at = at;
+                for part in array.as_struct().columns() {
+                    self.decode_at(at, part, strings);
+                    at += width(part.data_type());
+                }
+            }
+            // Batches whose columns are of other types are refused before.
+            _ => {}
+        }
+    }
+
+    /// Floats that are not numbers are no values.
+    fn find_nan(&mut self, array: &ArrayRef) {
+        let Some(floats) = array.as_primitive_opt::<Float64Type>() else { return };
+        let is_wrong = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
+        if let Some((row, _)) = floats.values().iter().enumerate().find(is_wrong) {
+            self.is_wrong(row, "NaN is not a number".to_owned());
+        }
+    }
+
+    fn clear(&mut self) {
+        self.nulls = None;
+        self.of_batch = None;
+        self.own.clear();
+        self.wrong = None;
+    }
+
+    /// The words of a row that has a value.
+    #[inline]
+    pub(crate) fn read(&self, row: usize) -> &[u64] {
+        match self.width {
+            1 => std::slice::from_ref(&self.words()[row]),
+            width => &self.words()[row * width..][..width],
+        }
+    }
+
+    /// Where the words of the first row are in memory.
+    pub(crate) fn address(&self) -> usize {
+        self.words().as_ptr().expose_provenance()
+    }
+
+    /// Every value there is.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &[u64]> {
+        let rows = self.words().len() / self.width.max(1);
+        (0..rows).filter(|row| self.is_there(*row)).map(|row| self.read(row))
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, words: impl Iterator<Item = u64>) {
+        if self.width == 1 {
+            self.own.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+        } else {
+            let places = self.own.chunks_exact_mut(self.width.max(1));
+            places.zip(words).for_each(|(places, word)| places[at] = word);
+        }
+    }
+
+    fn signed<T: ArrowPrimitiveType<Native: Into<i64>>>(&mut self, at: usize, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.put(at, values.iter().map(|value| (*value).into().cast_unsigned()));
+    }
+
+    fn unsigned<T: ArrowPrimitiveType<Native: Into<u64>>>(&mut self, at: usize, array: &ArrayRef) {
+        let values = array.as_primitive::<T>().values();
+        self.put(at, values.iter().map(|value| (*value).into()));
+    }
+
+    /// Texts lie one after another, and begin at offsets.
+    fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], strings: &mut Strings) {
+        let (own, width) = (&mut self.own, self.width);
+        each_there(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
+            let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
+            own[row * width + at] = strings.intern_from(texts, from, to - from);
+        });
+    }
+
+    fn decimals(&mut self, at: usize, array: &PrimitiveArray<Decimal128Type>, scale: i8) {
+        for (row, value) in array.values().iter().enumerate() {
+            let value = u32::try_from(scale).map_err(|error| error.to_string()).and_then(|scale| {
+                Decimal::try_from_i128_with_scale(*value, scale).map_err(|e| e.to_string())
+            });
+            match value {
+                Ok(value) => {
+                    let place = row * self.width + at;
+                    self.own[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
+                }
+                Err(reason) if self.is_there(row) => self.is_wrong(row, reason),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Keeps the first row that is wrong.
+    fn is_wrong(&mut self, row: usize, reason: String) {
+        if self.wrong.as_ref().is_none_or(|(first, _)| row < *first) {
+            self.wrong = Some((row, reason));
+        }
+    }
+}
+
+/// The values of a column, if each is a word as it is.
+fn words_of(array: &ArrayRef) -> Option<ScalarBuffer<u64>> {
+    let words = match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().inner(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().inner(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().values().inner(),
+        _ => return None,
+    };
+    Some(ScalarBuffer::from(words.clone()))
+}
+
+/// How many words a value takes: as many as [`layout::width`](crate::compiled::ir::layout::width) says of its type.
+fn width(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Decimal128(..) => 2,
+        DataType::Struct(parts) => parts.iter().map(|part| width(part.data_type())).sum(),
+        _ => 1,
+    }
+}

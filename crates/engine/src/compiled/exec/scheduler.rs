@@ -1,0 +1,326 @@
+//! Time between events: what is due, and what can be skipped because nothing would come of it.
+
+use std::ops::Range;
+
+use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step};
+use crate::compiled::ir::plan::{Chime, Pacing, Task};
+use crate::compiled::jit::Reaction;
+use crate::compiled::store::deadline_queue::{Due, LocalClock};
+use crate::compiled::store::state::State;
+
+/// So many deadlines and ticks are done at once, before somebody looks up, ...
+const MANY: u64 = 1024;
+/// ... or looks ahead.
+const AT_ONCE: u64 = 4;
+
+/// What comes at one time, and at many: the clocks that tick then, and the chimes of which instances are due.
+#[derive(Default)]
+pub(crate) struct HourKind {
+    hour: Vec<Stroke>,
+    /// What is done at it, layer by layer.
+    steps: Vec<Step>,
+    /// How many there have been, until they came often.
+    count: u32,
+    /// The same steps as machine code.
+    reaction: Option<Reaction>,
+}
+
+/// A clock that strikes, by its number in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stroke {
+    Clock(usize),
+    Chime(usize),
+}
+
+/// The first tick of a clock after a time; `guess` is one of its ticks that is likely to be it.
+#[inline(always)]
+fn tick_after(time: u64, period: u64, guess: u64) -> u64 {
+    if guess > time && guess - period <= time { guess } else { (time / period + 1).saturating_mul(period) }
+}
+
+impl Evaluator {
+    /// Evaluates what is due next, after `done` and up to `until`: the first time at which something must be told, if
+    /// machine code can do what is due before it. Whether there was something.
+    #[inline]
+    pub(crate) fn go_on(&mut self, done: u64, until: u64) -> Result<bool, Box<Failed>> {
+        if let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) {
+            let before = self.state.instant;
+            self.run_clockwork(clockwork, done, until)?;
+            if self.state.instant > before || self.quiet_until > until {
+                return Ok(self.state.instant > before);
+            }
+        }
+        match self.next_due(done, until) {
+            Some(next) => self.deadline(next).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Something may have come up that is due at the next tick of a clock, though nothing was.
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if self.clockwork.is_some() {
+            self.quiet_until = 0;
+        }
+    }
+
+    /// Sets the clocks that start with the monitor to a time. How many deadlines and ticks are done at once from then on.
+    #[inline]
+    pub(crate) fn wind(&mut self, done: u64) -> u64 {
+        for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
+            *tick = tick_after(done, *period, *tick);
+        }
+        let are_many = |chime: &Chime| self.state.families[chime.family].instances.are_many();
+        if self.plan.chimes.iter().any(are_many) && self.look_ahead() { AT_ONCE } else { MANY }
+    }
+
+    /// When the first clock of an instance strikes.
+    #[inline]
+    fn next_chime(&self) -> Option<u64> {
+        self.state.chimes.iter().map(LocalClock::next).min().filter(|next| *next < u64::MAX)
+    }
+
+    /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
+    /// is none, notes until when there will be none unless something happens.
+    pub(crate) fn next_due(&mut self, done: u64, until: u64) -> Option<u64> {
+        let (mut next, mut later) = (u64::MAX, u64::MAX);
+        let mut sooner =
+            |time: u64| if time <= until { next = next.min(time) } else { later = later.min(time) };
+        self.next_chime().into_iter().for_each(&mut sooner);
+        for index in &self.counters {
+            let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
+            let family = &self.state.families[plan.family];
+            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
+            for wake in &mut state.wakes {
+                let period = plan.eval.counter.map_or(0, |counter| counter.period);
+                let tick = wake.next_live(is_live).and_then(|tick| tick.checked_mul(period));
+                tick.into_iter().for_each(&mut sooner);
+            }
+        }
+        for index in &self.local_closes {
+            let (plan, state) = (&self.plan.families[*index], &mut self.state.families[*index]);
+            let mut clock = std::mem::take(&mut state.close_clock);
+            let time = clock.next_live(|due| state.is_live(due, !plan.is_parameterised));
+            state.close_clock = clock;
+            time.into_iter().for_each(&mut sooner);
+        }
+        // What a tick would do is asked only if it comes first: there may be many deadlines before it.
+        let (mut ticks, mut busy) = (std::mem::take(&mut self.ticks), std::mem::take(&mut self.busy));
+        let clocks = self.plan.clocks.iter().zip(&mut ticks).zip(&mut busy);
+        for (((period, tasks), tick), busy) in clocks {
+            *tick = tick_after(done, *period, *tick);
+            if *tick > until {
+                later = later.min(*tick);
+            } else if *tick < next {
+                // What had something to do at a tick has most often something to do at the next.
+                if !self.is_idle(tasks[*busy]) {
+                    next = *tick;
+                } else if let Some(found) = tasks.iter().position(|task| !self.is_idle(*task)) {
+                    (*busy, next) = (found, *tick);
+                } else {
+                    later = later.min(tick_after(until, *period, tick.saturating_add(*period)));
+                }
+            }
+        }
+        (self.ticks, self.busy) = (ticks, busy);
+        if next == u64::MAX {
+            self.quiet_until = later;
+            return None;
+        }
+        Some(next)
+    }
+
+    /// Evaluates what is due at a time that is the [next](Self::next_due): layer by layer, closes last.
+    pub(crate) fn deadline(&mut self, time: u64) -> Result<(), Box<Failed>> {
+        self.start_instant(time);
+        self.hour.clear();
+        for (number, ((period, _), tick)) in self.plan.clocks.iter().zip(&self.ticks).enumerate() {
+            // A clock for which there was nothing to do may be behind.
+            if *tick == time || (*tick < time && time.is_multiple_of(*period)) {
+                self.hour.push(Stroke::Clock(number));
+            }
+        }
+        self.find_struck(time);
+        self.strike()?;
+        self.close_what_is_due(time)
+    }
+
+    /// Has what instances need that are due soon fetched from memory: first their slots, and once these are there, what
+    /// leads to them. Whether there are so many that this is worth it.
+    #[inline(never)]
+    fn look_ahead(&self) -> bool {
+        const NEAR: Range<usize> = 2..2 + AT_ONCE as usize;
+        const FAR: Range<usize> = 8..8 + AT_ONCE as usize;
+        let mut is_worth_it = false;
+        for (clock, chime) in self.state.chimes.iter().zip(&self.plan.chimes) {
+            let instances = &self.state.families[chime.family].instances;
+            if instances.are_many() && self.plan.families[chime.family].is_parameterised {
+                is_worth_it = true;
+                FAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch(due.slot));
+                NEAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch_own_entry(due.slot));
+            }
+        }
+        is_worth_it
+    }
+
+    /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.
+    #[inline]
+    fn find_struck(&mut self, time: u64) {
+        let State { chimes, families, .. } = &mut self.state;
+        for (number, (clock, struck)) in chimes.iter_mut().zip(&mut self.struck).enumerate() {
+            struck.clear();
+            if clock.next() > time {
+                continue;
+            }
+            let Chime { family, period, .. } = self.plan.chimes[number];
+            let is_whole = !self.plan.families[family].is_parameterised;
+            let family = &families[family];
+            clock.strike(time, period, |due| family.is_live(due, is_whole), struck);
+            if !struck.is_empty() {
+                self.hour.push(Stroke::Chime(number));
+            }
+        }
+    }
+
+    /// Does what belongs to this hour.
+    fn strike(&mut self) -> Result<(), Box<Failed>> {
+        if self.hour.is_empty() {
+            return Ok(());
+        }
+        if self.hours.get(self.this_hour).is_none_or(|kind| kind.hour != self.hour) {
+            self.this_hour = self.find_hour();
+        }
+        if let Some(reaction) = &self.hours[self.this_hour].reaction {
+            let entry = reaction.entry();
+            return self.react_to_hour(entry);
+        }
+        let mut kind = std::mem::take(&mut self.hours[self.this_hour]);
+        kind.count = kind.count.saturating_add(1);
+        if kind.count == self.often {
+            kind.reaction = Reaction::new(self, 0, &kind.steps);
+        }
+        let done = kind.steps.iter().try_for_each(|step| self.step(step));
+        self.hours[self.this_hour] = kind;
+        done
+    }
+
+    /// The number of the kind of this hour.
+    fn find_hour(&mut self) -> usize {
+        const MANY: usize = 64;
+        if let Some(found) = self.hours.iter().position(|kind| kind.hour == self.hour) {
+            return found;
+        }
+        if self.hours.len() >= MANY {
+            self.hours.clear();
+        }
+        self.hours.push(HourKind {
+            steps: self.steps_at(&self.hour),
+            hour: self.hour.clone(),
+            ..HourKind::default()
+        });
+        self.hours.len() - 1
+    }
+
+    /// What is done at an hour: at one layer ticks come before the clocks of instances, which come stream by stream.
+    fn steps_at(&self, hour: &[Stroke]) -> Vec<Step> {
+        let mut steps: Vec<(usize, Option<usize>, Step)> = Vec::new();
+        for stroke in hour {
+            match *stroke {
+                Stroke::Clock(number) => {
+                    let tasks = self.plan.clocks[number].1.iter();
+                    steps.extend(tasks.map(|task| (self.layer(*task), None, self.step_of(*task, 0))));
+                }
+                Stroke::Chime(number) => {
+                    let streams = self.plan.chimes[number].streams.iter();
+                    steps.extend(streams.map(|stream| {
+                        let layer = self.plan.streams[*stream].eval_layer;
+                        (layer, Some(*stream), Step::Evaluate(*stream, Reach::Struck(number)))
+                    }));
+                }
+            }
+        }
+        steps.sort_by_key(|(layer, stream, _)| (*layer, *stream));
+        steps.into_iter().map(|(_, _, step)| step).collect()
+    }
+
+    /// Writes machine code for the hours that are likely to come: each clock by itself, each instance by itself, and both
+    /// together where instances are due at ticks if they are spawned at one, as they are where times are dates.
+    pub(crate) fn prepare_hours(&mut self) {
+        let clocks: Vec<Stroke> = (0..self.plan.clocks.len()).map(Stroke::Clock).collect();
+        let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
+        if clocks.is_empty() && chimes.is_empty() {
+            return;
+        }
+        // Counters and closes of instances have times of their own.
+        if self.counters.is_empty() && self.local_closes.is_empty() {
+            let at_ticks = clocks.iter().map(|clock| self.steps_at(&[*clock])).collect();
+            self.clockwork = Reaction::of_clocks(self, self.steps_at(&chimes), at_ticks);
+        }
+        let is_left = |stroke: &Stroke| match stroke {
+            _ if self.clockwork.is_none() => true,
+            Stroke::Clock(clock) => !self.rests_simply(*clock),
+            Stroke::Chime(_) => false,
+        };
+        let meets = |(period, _): &&(u64, Vec<Task>)| {
+            !chimes.is_empty() && self.plan.chimes.iter().all(|chime| chime.period.is_multiple_of(*period))
+        };
+        let together: Vec<Vec<Stroke>> = (clocks.iter().zip(&self.plan.clocks))
+            .filter(|(_, clock)| meets(clock))
+            .map(|(clock, _)| [&[*clock], chimes.as_slice()].concat())
+            .collect();
+        let mut hours: Vec<Vec<Stroke>> =
+            clocks.into_iter().map(|clock| vec![clock]).chain([chimes]).collect();
+        hours.retain(|hour| hour.first().is_some_and(is_left));
+        hours.extend(together);
+        for hour in hours {
+            self.hour = hour;
+            let number = self.find_hour();
+            self.hours[number].reaction = Reaction::new(self, 0, &self.hours[number].steps);
+        }
+    }
+
+    /// Whether it is easily told that a tick of a clock would change nothing and tell nothing.
+    pub(crate) fn rests_simply(&self, clock: usize) -> bool {
+        self.plan.clocks[clock].1.iter().all(|task| match *task {
+            Task::Spawn(_) => false,
+            Task::Evaluate(stream) => self.rests[stream],
+            Task::Close(family) => {
+                let plan = &self.plan.families[family];
+                plan.is_parameterised && plan.close.as_ref().is_some_and(|close| close.remembers)
+            }
+        })
+    }
+
+    /// Machine code was written for who was told before.
+    pub(crate) fn forget_hours(&mut self) {
+        self.hours.clear();
+        self.clockwork = None;
+    }
+
+    /// Closes that have a clock for each instance come last.
+    fn close_what_is_due(&mut self, time: u64) -> Result<(), Box<Failed>> {
+        for at in 0..self.local_closes.len() {
+            let index = self.local_closes[at];
+            let plan = &self.plan.families[index];
+            let Some(Pacing::Local(period)) = plan.close.as_ref().map(|close| close.pacing.clone()) else {
+                continue;
+            };
+            let is_whole = !plan.is_parameterised;
+            let state = &mut self.state.families[index];
+            let mut clock = std::mem::take(&mut state.close_clock);
+            let mut due = Vec::new();
+            clock.strike(time, period, |due| state.is_live(due, is_whole), &mut due);
+            state.close_clock = clock;
+            due.iter().try_for_each(|slot| self.close_one(index, *slot))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn layer(&self, task: Task) -> usize {
+        match task {
+            Task::Spawn(family) => self.plan.families[family].spawn_layer,
+            Task::Evaluate(stream) => self.plan.streams[stream].eval_layer,
+            Task::Close(_) => usize::MAX,
+        }
+    }
+}

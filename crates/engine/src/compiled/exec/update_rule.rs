@@ -1,0 +1,310 @@
+//! The short way to a new value, which most streams can take: those whose value is one word of which nobody
+//! asks for any but the latest, and over which there is no window that needs more than a word.
+
+use crate::compiled::exec::bytecode::run_here;
+use crate::compiled::exec::instant::{Evaluator, Failed, is_plain};
+use crate::compiled::exec::propagate::{Changed, notify, with_key, with_words};
+use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::plan::{Plan, Reader, StreamPlan, Watcher, Who};
+use crate::compiled::store::slab::{PARAMS, flag};
+use crate::compiled::store::state::State;
+use crate::compiled::store::window::last_decisive::Newest;
+
+/// What the evaluation of a stream needs, side by side.
+pub(crate) struct Lane {
+    pub(crate) program: usize,
+    pub(crate) family: usize,
+    /// Where the parameters go, ...
+    pub(crate) own: Slot,
+    /// ... and how many words they have.
+    pub(crate) params: usize,
+    pub(crate) result: Slot,
+    pub(crate) home: Home,
+    pub(crate) remembers: bool,
+    /// Whether somebody is told each time of who holds a value.
+    pub(crate) repeats: bool,
+    /// Whether an evaluation has consequences beside those of a new value, ...
+    pub(crate) has_more: bool,
+    /// ... whether these are no others than that it must look again at its own new value, ...
+    pub(crate) looks_at_itself: bool,
+    /// ... or that it must look again while its first conditions hold, which this word says.
+    pub(crate) looks_while: Option<Slot>,
+    /// Windows over it.
+    pub(crate) windows: Vec<Newest>,
+    pub(crate) tallies: Vec<Feed>,
+    pub(crate) watchers: Vec<Watch>,
+    /// Those that remain when an instance ends: whoever is in the same slot ends with it.
+    pub(crate) left: Vec<Watch>,
+}
+
+/// Where the latest value is.
+#[derive(Clone, Copy)]
+pub(crate) enum Home {
+    Cell { present: Slot, fresh: Slot, value: Slot },
+    Slot { state: usize, value: usize },
+}
+
+/// A tally over the stream.
+pub(crate) struct Feed {
+    pub(crate) tally: usize,
+    /// Where in a slot the words of its key are.
+    pub(crate) places: Vec<usize>,
+    /// For each measure.
+    pub(crate) watchers: Vec<Vec<Watch>>,
+}
+
+/// Who must be evaluated again when something changes.
+#[derive(PartialEq)]
+pub(crate) enum Watch {
+    /// A stream without instances, or all instances of one.
+    All(usize),
+    /// The instance of a stream in the same slot.
+    Slot { stream: usize, at: usize },
+    /// The one whose parameters are some words of the key. Where it never goes away, groups of a tally remember its
+    /// slot: `kept` says where, counted from the end.
+    Instance { stream: usize, family: usize, at: usize, places: Vec<usize>, kept: Option<usize> },
+    /// Somebody else.
+    Other(Watcher),
+}
+
+impl Lane {
+    /// `None` if a stream must take the long way.
+    pub(crate) fn of(plan: &Plan, stream: &StreamPlan, tells: bool, repeats: bool) -> Option<Lane> {
+        let eval = &stream.eval;
+        let is_simple = stream.width == 1
+            && stream.depth == 1
+            && eval.counter.is_none()
+            && eval.windows.is_empty()
+            && !stream.knows_fresh
+            && !stream.lists_fresh
+            && !stream.knows_its_spawn
+            && stream.tallies.iter().all(|tally| plan.tallies[*tally].filter.is_none());
+        if !is_simple || stream.cell.as_ref().is_some_and(|cell| cell.depth > 1) {
+            return None;
+        }
+        let windows = stream.windows.iter().map(|window| plan.windows[*window].newest);
+        let windows = windows.collect::<Option<Vec<Newest>>>()?;
+        let home = match &stream.cell {
+            Some(cell) => Home::Cell { present: cell.present, fresh: cell.fresh, value: cell.value },
+            None => Home::Slot { state: stream.member.state(), value: stream.member.value() },
+        };
+        let feed = |number: &usize| {
+            let tally = &plan.tallies[*number];
+            let readers = tally.readers(plan);
+            Feed {
+                tally: *number,
+                places: tally.places.iter().map(|place| PARAMS + place).collect(),
+                watchers: tally.watchers.iter().map(|watchers| watches(plan, watchers, &readers)).collect(),
+            }
+        };
+        Some(Lane {
+            program: eval.program,
+            family: stream.family,
+            own: stream.own,
+            params: stream.param_width,
+            result: eval.result,
+            home,
+            remembers: eval.remembers,
+            repeats: tells && repeats && eval.remembers,
+            has_more: !is_plain(stream, tells, repeats),
+            looks_at_itself: eval.remembers && eval.reads_itself && (!tells || repeats),
+            looks_while: eval.guard.filter(|_| !eval.remembers && !tells),
+            windows,
+            tallies: stream.tallies.iter().map(feed).collect(),
+            watchers: watches(plan, &stream.watchers, &[]),
+            left: left_watches(plan, stream),
+        })
+    }
+
+    /// Whether a new value of an instance may let others of the same stream look again.
+    pub(crate) fn marks_others_of(&self, stream: usize) -> bool {
+        let of_tallies = self.tallies.iter().flat_map(|feed| feed.watchers.iter().flatten());
+        self.watchers.iter().chain(of_tallies).any(|watch| match watch {
+            Watch::Slot { .. } => false,
+            Watch::All(reader) | Watch::Instance { stream: reader, .. } => *reader == stream,
+            Watch::Other(watcher) => watcher.reader == Reader::Stream(stream),
+        })
+    }
+
+    /// An instance ends: its value no longer counts. Whether a tally may have lost a group.
+    pub(crate) fn end(&self, plan: &Plan, state: &mut State, slot: u32) -> bool {
+        let Home::Slot { state: at, value } = self.home else { return false };
+        let words = state.families[self.family].instances.words(slot);
+        if words[at] >> 32 == 0 {
+            return false;
+        }
+        let old = Some(words[value]);
+        for feed in &self.tallies {
+            let (group, changed) = feed.count(plan, state, self.family, slot, old, None);
+            feed.tell(plan, state, group, changed);
+            state.tallies[feed.tally].tidy(group);
+        }
+        mark_all(plan, state, &self.left, Changed::Instance { family: self.family, slot });
+        !self.tallies.is_empty()
+    }
+}
+
+/// Who must look again when an instance ends, and does not end with it.
+pub(crate) fn left_watches(plan: &Plan, stream: &StreamPlan) -> Vec<Watch> {
+    let others = stream.watchers.iter().filter(|watcher| watcher.who != Who::Slot);
+    watches(plan, &others.cloned().collect::<Vec<_>>(), &[])
+}
+
+/// `readers` are those whose slots are remembered.
+pub(crate) fn watches(plan: &Plan, watchers: &[Watcher], readers: &[(usize, &[usize])]) -> Vec<Watch> {
+    let watch = |watcher: &Watcher| {
+        let Reader::Stream(stream) = watcher.reader else { return Watch::Other(watcher.clone()) };
+        let (family, at) = (plan.streams[stream].family, plan.streams[stream].member.state());
+        match &watcher.who {
+            Who::All => Watch::All(stream),
+            Who::Slot => Watch::Slot { stream, at },
+            Who::Instance(places) => {
+                let is_it = |reader: &(usize, &[usize])| *reader == (family, places.as_slice());
+                let kept = readers.iter().position(is_it).map(|place| readers.len() - place);
+                Watch::Instance { stream, family, at, places: places.clone(), kept }
+            }
+            Who::Index(..) => Watch::Other(watcher.clone()),
+        }
+    };
+    watchers.iter().map(watch).collect()
+}
+
+impl Evaluator {
+    /// Evaluates a stream without instances, or one of its instances.
+    pub(crate) fn evaluate_one(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
+        #[cfg(test)]
+        {
+            self.evaluations += 1;
+        }
+        let Evaluator { plan, state, lanes, .. } = self;
+        let Some(lane) = &lanes[index] else { return self.evaluate_in_full(index, slot) };
+        state.current = slot;
+        if lane.params > 0 {
+            let words = state.families[lane.family].instances.words(slot);
+            for (at, word) in (lane.own..).zip(&words[PARAMS..PARAMS + lane.params]) {
+                state.frame[at as usize] = *word;
+            }
+        }
+        let yields = run_here(plan, state, lane.program).map_err(|failure| Failed::new(index, failure))?;
+        let new = state.frame[lane.result as usize];
+        let (held, changed) = match lane.home {
+            Home::Cell { present, fresh, value } => {
+                let State { frame, streams, .. } = state;
+                let held = std::mem::replace(&mut streams[index].holds, yields);
+                let changed = yields && (frame[present as usize] == 0 || frame[value as usize] != new);
+                if changed || (yields && !lane.remembers) {
+                    frame[present as usize] = 1;
+                    frame[fresh as usize] = 1;
+                    frame[value as usize] = new;
+                    self.fresh.push(fresh);
+                }
+                if changed {
+                    mark_all(plan, state, &lane.watchers, Changed::Whole);
+                }
+                (held, changed)
+            }
+            Home::Slot { state: at, value } => {
+                let words = state.families[lane.family].instances.words_mut(slot);
+                let before = words[at];
+                let held = before & flag::HOLDS != 0;
+                if yields {
+                    let old = (before >> 32 != 0).then_some(words[value]);
+                    words[at] = before | flag::HOLDS | (1 << 32);
+                    words[value] = new;
+                    if old != Some(new) {
+                        self.places.groups_moved = true;
+                        for feed in &lane.tallies {
+                            feed.change(plan, state, lane.family, slot, old, new);
+                        }
+                        let instance = Changed::Instance { family: lane.family, slot };
+                        mark_all(plan, state, &lane.watchers, instance);
+                    }
+                    if !lane.windows.is_empty() {
+                        let words = state.families[lane.family].instances.words_mut(slot);
+                        lane.windows.iter().for_each(|window| window.accept(words, new, state.now));
+                    }
+                    (held, old != Some(new))
+                } else {
+                    words[at] = before & !flag::HOLDS;
+                    (held, false)
+                }
+            }
+        };
+        let (repeats, has_more) = (lane.repeats, lane.has_more);
+        if repeats && held != yields {
+            self.hold(index, slot, yields);
+        }
+        if has_more {
+            self.look_again(index, slot, yields, changed);
+        }
+        Ok(())
+    }
+}
+
+impl Feed {
+    /// An instance has another value.
+    fn change(&self, plan: &Plan, state: &mut State, family: usize, slot: u32, old: Option<u64>, new: u64) {
+        let (group, changed) = self.count(plan, state, family, slot, old, Some(new));
+        self.tell(plan, state, group, changed);
+    }
+
+    /// Some measures of a group may be others.
+    fn tell(&self, plan: &Plan, state: &mut State, group: usize, mut changed: u64) {
+        while changed != 0 {
+            let watchers = &self.watchers[changed.trailing_zeros() as usize];
+            changed &= changed - 1;
+            mark_all(plan, state, watchers, Changed::Group { tally: self.tally, group });
+        }
+    }
+
+    /// The group that counts it, and a bit for each measure that may be another one.
+    #[inline(always)]
+    pub(crate) fn count(
+        &self,
+        plan: &Plan,
+        state: &mut State,
+        family: usize,
+        slot: u32,
+        old: Option<u64>,
+        new: Option<u64>,
+    ) -> (usize, u64) {
+        let group = self.group(plan, state, family, slot);
+        let [old, new] = [&old, &new].map(|word| word.as_ref().map(std::slice::from_ref));
+        let measures = &plan.tallies[self.tally].measures;
+        (group, state.tallies[self.tally].change(group, slot, old, new, measures))
+    }
+
+    /// The group of an instance.
+    #[inline(always)]
+    pub(crate) fn group(&self, plan: &Plan, state: &mut State, family: usize, slot: u32) -> usize {
+        let words = state.families[family].instances.words(slot);
+        let word = |place: &usize| words[*place];
+        with_words(&self.places, word, |key| {
+            state.tallies[self.tally].group(key, &plan.tallies[self.tally].measures)
+        })
+    }
+}
+
+/// Something has changed: marks who must be evaluated again.
+#[inline]
+pub(crate) fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed<'_>) {
+    for watch in watchers {
+        let State { families, streams, .. } = state;
+        match watch {
+            Watch::All(stream) => streams[*stream].evaluate.all = true,
+            Watch::Slot { stream, at } => {
+                if let Changed::Instance { family, slot } = changed {
+                    streams[*stream].mark(&mut families[family].instances, slot, *at);
+                }
+            }
+            Watch::Instance { stream, family, at, places, .. } => {
+                let found =
+                    with_key(state, changed, places, |key| state.families[*family].instances.find(key));
+                if let Some(slot) = found {
+                    state.streams[*stream].mark(&mut state.families[*family].instances, slot, *at);
+                }
+            }
+            Watch::Other(watcher) => notify(state, plan, std::slice::from_ref(watcher), changed),
+        }
+    }
+}

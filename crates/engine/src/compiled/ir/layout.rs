@@ -1,0 +1,91 @@
+//! How values lie in memory: as words of 64 bits, whose meaning is known when a specification is
+//! compiled. A tuple is its parts one after another, an option a flag before its value.
+
+use rtlola_frontend::mir::{IntTy, Type, UIntTy};
+use serde::{Deserialize, Serialize};
+
+/// What one word of a value, or a pair of them, holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Leaf {
+    Bool,
+    UInt,
+    Int,
+    Float,
+    /// A number that stands for a string of [`Strings`](crate::compiled::store::interner::Strings).
+    Text,
+    Bytes,
+    /// Two words.
+    Decimal,
+    /// The flag of an option.
+    Present,
+}
+
+impl Leaf {
+    pub(crate) fn width(self) -> usize {
+        if self == Leaf::Decimal { 2 } else { 1 }
+    }
+
+    /// Whether two equal values have the same words.
+    pub(crate) fn is_plain(self) -> bool {
+        !matches!(self, Leaf::Float | Leaf::Decimal)
+    }
+
+    pub(crate) fn is_interned(self) -> bool {
+        matches!(self, Leaf::Text | Leaf::Bytes)
+    }
+}
+
+/// The leaves of a type, in order.
+pub(crate) fn leaves(ty: &Type) -> Vec<Leaf> {
+    match ty {
+        Type::Bool => vec![Leaf::Bool],
+        Type::UInt(_) => vec![Leaf::UInt],
+        Type::Int(_) => vec![Leaf::Int],
+        Type::Float(_) => vec![Leaf::Float],
+        Type::String => vec![Leaf::Text],
+        Type::Bytes => vec![Leaf::Bytes],
+        Type::Fixed(_) | Type::UFixed(_) => vec![Leaf::Decimal],
+        Type::Tuple(parts) => parts.iter().flat_map(leaves).collect(),
+        Type::Option(inner) => std::iter::once(Leaf::Present).chain(leaves(inner)).collect(),
+        Type::Function { .. } => Vec::new(),
+    }
+}
+
+/// How many words a value of a type takes.
+pub(crate) fn width(ty: &Type) -> usize {
+    leaves(ty).into_iter().map(Leaf::width).sum()
+}
+
+/// The leaves of a type with the offset of their first word.
+pub(crate) fn placed(ty: &Type) -> Vec<(usize, Leaf)> {
+    let mut offset = 0;
+    let place = |leaf: Leaf| {
+        let placed = (offset, leaf);
+        offset += leaf.width();
+        placed
+    };
+    leaves(ty).into_iter().map(place).collect()
+}
+
+/// A type without the option around it.
+pub(crate) fn inner(ty: &Type) -> &Type {
+    if let Type::Option(inner) = ty { inner } else { ty }
+}
+
+/// Whether a whole number of fewer than 64 bits is signed, and how many bits it has.
+pub(crate) fn narrow(ty: &Type) -> Option<(bool, u8)> {
+    match ty {
+        Type::Int(IntTy::Int8) => Some((true, 8)),
+        Type::Int(IntTy::Int16) => Some((true, 16)),
+        Type::Int(IntTy::Int32) => Some((true, 32)),
+        Type::UInt(UIntTy::UInt8) => Some((false, 8)),
+        Type::UInt(UIntTy::UInt16) => Some((false, 16)),
+        Type::UInt(UIntTy::UInt32) => Some((false, 32)),
+        _ => None,
+    }
+}
+
+/// The smallest and the largest whole number of fewer than 64 bits.
+pub(crate) fn whole_range(signed: bool, bits: u8) -> (i64, i64) {
+    if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}

@@ -1,0 +1,187 @@
+//! How instances close, and what follows when they end.
+//!
+//! An instance that closes is there until the end of its instant, as others may read it. Where nobody is told of it, the
+//! reaction that lets it close ends it as well, as its last steps.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
+
+use super::expr::{Instance, Run};
+use super::grouping::is_flat;
+use super::handler::Scribe;
+use super::runtime_calls;
+use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::ir::plan::{ClosePlan, Reader};
+use crate::compiled::store::aggregate::group::{LISTED, USED};
+
+/// The instances of a family that end with this instant: their slots, and how many there are.
+pub(super) struct Ending {
+    family: usize,
+    slots: Variable,
+    count: Variable,
+}
+
+impl<'e> Scribe<'e, '_> {
+    /// How a family closes, if that can be written.
+    pub(super) fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
+        let plan = &self.evaluator.plan.families[family];
+        let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
+        plan.close.as_ref().filter(|close| is_simple && close.remembers)
+    }
+
+    /// The instances of a family whose close condition must be looked at.
+    pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
+        let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
+        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let marked = self.marked(Reader::Family(family));
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(marked, some, &[], done, &[]);
+        self.writer.go_on(some);
+        let [list, length, room] = self.list(Reader::Family(family), marked);
+        if let Some(ending) = &ending {
+            self.writer.builder.def_var(ending.slots, room);
+        }
+        self.each_marked(Reader::Family(family), [list, length], |scribe, instance| {
+            let condition = (scribe.evaluator.first_member(family), close.program);
+            scribe.look(condition, instance, |scribe| match &ending {
+                Some(ending) => scribe.add(ending, instance.slot),
+                None => {
+                    let number = scribe.writer.number(family as u64);
+                    scribe.writer.call_with(runtime_calls::close as *const u8, &[number, instance.slot]);
+                }
+            });
+        });
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+        self.ending.extend(ending);
+    }
+
+    /// Ends the instances that close. Who reads others is gone before they are, most often, and need not look again.
+    pub(super) fn end_instances(&mut self) {
+        for Ending { family, slots, count } in std::mem::take(&mut self.ending).into_iter().rev() {
+            let [slots, count] = [slots, count].map(|variable| self.writer.builder.use_var(variable));
+            self.each(slots, count, |scribe, slot| {
+                let instance = scribe.writer.instance(family, slot);
+                for member in &scribe.evaluator.plan.families[family].members {
+                    if let Some(lane) = &scribe.evaluator.lanes[*member] {
+                        scribe.end(*member, lane, instance);
+                    } else if let Some(counting) = scribe.evaluator.counting(*member) {
+                        scribe.mark_watchers(*member, &counting.left, instance);
+                    }
+                }
+                scribe.leave(family, instance);
+            });
+            self.stop_clocks(family, count);
+        }
+    }
+
+    /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
+    /// words.
+    fn ends_simply(&self, family: usize) -> bool {
+        let Scribe { evaluator, .. } = self;
+        let is_simple = |member: &usize| {
+            let measures = |tally: usize| evaluator.plan.tallies[tally].measures.iter();
+            let is_word = |lane: &Lane| lane.tallies.iter().all(|feed| measures(feed.tally).all(is_flat));
+            let counts = evaluator.counting(*member).is_some();
+            !evaluator.tells[*member] && (counts || evaluator.lanes[*member].as_ref().is_some_and(is_word))
+        };
+        // Closes that have clocks of their own come after this, and may read who ends.
+        evaluator.local_closes.is_empty() && evaluator.plan.families[family].members.iter().all(is_simple)
+    }
+
+    fn nobody_ends(&mut self, family: usize) -> Ending {
+        let builder = &mut self.writer.builder;
+        let [slots, count] = [(); 2].map(|()| builder.declare_var(I64));
+        let none = builder.ins().iconst(I64, 0);
+        builder.def_var(slots, none);
+        builder.def_var(count, none);
+        Ending { family, slots, count }
+    }
+
+    /// Lists a slot among those that end.
+    fn add(&mut self, ending: &Ending, slot: Value) {
+        let [slots, count] =
+            [ending.slots, ending.count].map(|variable| self.writer.builder.use_var(variable));
+        let at = self.writer.builder.ins().ishl_imm(count, 2);
+        let at = self.writer.builder.ins().iadd(slots, at);
+        let slot = self.writer.builder.ins().ireduce(I32, slot);
+        self.writer.store(slot, at, 0);
+        let more = self.writer.builder.ins().iadd_imm(count, 1);
+        self.writer.builder.def_var(ending.count, more);
+    }
+
+    /// What [`Lane::end`] does.
+    fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
+        let Home::Slot { state, value } = lane.home else { return };
+        self.end_windows(stream, instance);
+        if lane.tallies.is_empty() && lane.left.is_empty() {
+            return;
+        }
+        let flags = self.writer.load(I64, instance.words, 8 * state);
+        let values = self.writer.builder.ins().ushr_imm(flags, 32);
+        let way = self.writer.part(values);
+        let old = self.writer.load(I64, instance.words, 8 * value);
+        for (number, feed) in lane.tallies.iter().enumerate() {
+            let which = (stream as u64) << 32 | number as u64;
+            let (changed, members) = self.writer.leave(feed, which, instance, old);
+            let group = changed.first().map(|changed| changed.group);
+            self.mark_all_readers(feed, changed);
+            if let Some(group) = group {
+                self.tidy(feed.tally, group, members);
+            }
+        }
+        self.mark_watchers(stream, &lane.left, instance);
+        self.writer.meet(way);
+    }
+
+    /// Windows over an instance can be read for a time, if there is something in them.
+    fn end_windows(&mut self, stream: usize, instance: Instance) {
+        let plan = &self.evaluator.plan;
+        let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
+        let outlasting = windows.filter(|window| window.outlasts);
+        let mut words = outlasting.filter_map(|window| window.newest).map(|newest| 8 * newest.at);
+        let Some(first) = words.next() else { return };
+        let mut any = self.writer.load(I64, instance.words, first);
+        for at in words {
+            let word = self.writer.load(I64, instance.words, at);
+            any = self.writer.builder.ins().bor(any, word);
+        }
+        let way = self.writer.part(any);
+        let number = self.writer.number(stream as u64);
+        self.writer.call_with(runtime_calls::end_windows as *const u8, &[number, instance.slot]);
+        self.writer.meet(way);
+    }
+
+    /// A group may have no members left.
+    fn tidy(&mut self, tally: usize, group: Value, members: Value) {
+        let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let used = self.writer.load(I64, group, 8 * USED);
+        let listed = self.writer.builder.ins().band_imm(used, LISTED.cast_signed());
+        let is_new = self.writer.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
+        let is_empty = self.writer.builder.ins().band(is_empty, is_new);
+        self.writer.when(is_empty, |writer| {
+            let number = writer.number(tally as u64);
+            writer.call_with(runtime_calls::tidy as *const u8, &[number, group]);
+        });
+    }
+
+    /// Does something if a condition holds of an instance: the stream whose condition it is, and the program.
+    pub(super) fn look(
+        &mut self,
+        (stream, program): (usize, usize),
+        instance: Instance,
+        then: impl FnOnce(&mut Self),
+    ) {
+        let [yields, ends] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        let plan = &self.evaluator.plan.streams[stream];
+        self.writer.know_parameters(plan.own, plan.param_width, instance.words);
+        self.writer.program(Run { stream, program, instance: Some(instance) }, yields, ends);
+        self.writer.resume(yields, &fork);
+        then(self);
+        self.writer.builder.ins().jump(ends, &[]);
+        self.writer.resume(ends, &fork);
+    }
+}

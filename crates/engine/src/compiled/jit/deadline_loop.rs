@@ -1,0 +1,318 @@
+//! Deadlines of instances and ticks of clocks, one after another, without leaving machine code between them.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::dirty::of;
+use super::handler::Scribe;
+use super::{Context, runtime_calls};
+use crate::compiled::exec::instant::{Evaluator, Reach, Step};
+use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::ir::plan::{Reader, Task};
+use crate::compiled::store::deadline_queue::{Due, Hands};
+use crate::compiled::store::slab::BORN;
+use crate::compiled::store::state::{Holders, State, StreamState};
+
+/// What is read of a chime's clock.
+struct Front {
+    places: Value,
+    last: Value,
+    hands: Value,
+    first: Value,
+    count: Value,
+    /// In memory.
+    due: Value,
+}
+
+/// What comes next: when the first instance of each chime is due, and when each clock ticks.
+struct Next {
+    at: Value,
+    chime: Value,
+    chimes: Vec<Value>,
+    ticks: Vec<Value>,
+    until: Value,
+}
+
+impl Evaluator {
+    /// Whether nothing is told of what the clocks of instances lead to, and machine code can do all of it.
+    pub(super) fn chimes_simply(&self, steps: &[Step]) -> bool {
+        let is_simple =
+            |lane: &Lane| !lane.repeats && !lane.has_more && matches!(lane.home, Home::Slot { .. });
+        let is_step = |step: &Step| match step {
+            Step::Evaluate(stream, Reach::Struck(_)) => self.lanes[*stream].as_ref().is_some_and(is_simple),
+            _ => false,
+        };
+        steps.iter().all(is_step)
+            && self.plan.chimes.iter().all(|chime| self.plan.families[chime.family].is_parameterised)
+    }
+}
+
+impl Scribe<'_, '_> {
+    /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
+    /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
+    /// is for Rust to do.
+    pub(super) fn clocks(&mut self, at_chimes: &[Step], at_ticks: &[Vec<Step>]) {
+        let [look, rest, due, strike, leave] = [(); 5].map(|()| self.writer.builder.create_block());
+        self.writer.builder.ins().jump(look, &[]);
+        self.writer.enter(look);
+        let next = self.next();
+        let fork = self.writer.fork();
+        let is_due = self.writer.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
+        self.writer.builder.ins().brif(is_due, due, &[], rest, &[]);
+
+        self.writer.resume(rest, &fork);
+        self.rest(next.at, leave);
+
+        self.writer.resume(due, &fork);
+        let context = self.writer.context;
+        let budget = self.writer.load(I64, context, offset_of!(Context, budget));
+        self.writer.builder.ins().brif(budget, strike, &[], leave, &[]);
+        self.writer.go_on(strike);
+        let less = self.writer.builder.ins().iadd_imm(budget, -1);
+        self.writer.store(less, context, offset_of!(Context, budget));
+        for (clock, steps) in at_ticks.iter().enumerate() {
+            let tick = self.writer.builder.create_block();
+            let other = self.writer.builder.create_block();
+            let fork = self.writer.fork();
+            let is_it = self.writer.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
+            self.writer.builder.ins().brif(is_it, tick, &[], other, &[]);
+            self.writer.go_on(tick);
+            if self.evaluator.rests_simply(clock) {
+                self.leave_unless_alone(clock, &next, leave);
+                self.tick(clock, &next, steps, [look, leave]);
+            } else {
+                self.writer.builder.ins().jump(leave, &[]);
+            }
+            self.writer.resume(other, &fork);
+        }
+        self.chimes(&next, at_chimes, [look, leave]);
+        self.writer.enter(leave);
+    }
+
+    /// Nothing is due before a time.
+    fn rest(&mut self, until: Value, leave: Block) {
+        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        self.writer.store(until, evaluator, offset_of!(Evaluator, quiet_until));
+        self.writer.builder.ins().jump(leave, &[]);
+    }
+
+    fn next(&mut self) -> Next {
+        let context = self.writer.context;
+        let mut chime = self.writer.number(u64::MAX);
+        let mut chimes = Vec::new();
+        for number in 0..self.evaluator.plan.chimes.len() {
+            let hands = self.writer.place_at(self.writer.map.clock(number) + 16);
+            let at = self.writer.load(I64, hands, offset_of!(Hands, next));
+            chime = self.writer.builder.ins().umin(chime, at);
+            chimes.push(at);
+        }
+        let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
+        let clocks = 0..self.evaluator.plan.clocks.len();
+        let ticks: Vec<Value> = clocks.map(|clock| self.writer.load(I64, ticks, 8 * clock)).collect();
+        let mut at = chime;
+        for tick in &ticks {
+            at = self.writer.builder.ins().umin(at, *tick);
+        }
+        Next { at, chime, chimes, ticks, until: self.writer.load(I64, context, offset_of!(Context, until)) }
+    }
+
+    /// What strikes together with a clock may have to be done in between.
+    fn leave_unless_alone(&mut self, clock: usize, next: &Next, leave: Block) {
+        let mut others: Vec<Value> = next.ticks.clone();
+        others[clock] = next.chime;
+        for other in others {
+            let alone = self.writer.builder.create_block();
+            let is_too = self.writer.builder.ins().icmp(IntCC::Equal, other, next.at);
+            self.writer.builder.ins().brif(is_too, leave, &[], alone, &[]);
+            self.writer.go_on(alone);
+        }
+    }
+
+    /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
+    /// [says so](Self::wake): then it is past that.
+    fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+        let (period, tasks) = &self.evaluator.plan.clocks[clock];
+        let [work, skip] = [(); 2].map(|()| self.writer.builder.create_block());
+        let is_busy = self.is_busy(tasks);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(is_busy, work, &[], skip, &[]);
+
+        self.writer.go_on(skip);
+        let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
+        let mut other = next.chime;
+        for (_, tick) in others {
+            other = self.writer.builder.ins().umin(other, *tick);
+        }
+        let end = self.writer.builder.ins().iadd_imm(next.until, 1);
+        let then = self.writer.builder.ins().umin(other, end);
+        let after = self.tick_from(then, next.at, *period);
+        self.put_tick(clock, after);
+        let rest = self.writer.builder.create_block();
+        let is_over = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
+        self.writer.builder.ins().brif(is_over, rest, &[], look, &[]);
+        self.writer.go_on(rest);
+        self.rest(other, leave);
+
+        self.writer.resume(work, &fork);
+        let after = self.writer.later(next.at, *period);
+        self.put_tick(clock, after);
+        self.start_instant(next.at);
+        steps.iter().for_each(|step| self.step(step));
+        self.end_instances();
+        self.end_fresh();
+        // Nobody else knows whom it has spawned.
+        self.writer.spawned.fill(None);
+        let is_quiet = self.writer.call(runtime_calls::is_quiet as *const u8, &[]);
+        self.writer.builder.ins().brif(is_quiet, look, &[], leave, &[]);
+    }
+
+    /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
+    fn tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
+        let [far, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(far);
+        let from = self.writer.builder.append_block_param(done, I64);
+        let fork = self.writer.fork();
+        let after = self.writer.later(tick, period);
+        let is_next = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
+        self.writer.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
+        self.writer.resume(far, &fork);
+        let before = self.writer.builder.ins().iadd_imm(time, -1);
+        let number = self.writer.divided(before, period);
+        let length = self.writer.number(period);
+        let start = self.writer.builder.ins().imul(number, length);
+        let after = self.writer.later(start, period);
+        self.writer.builder.ins().jump(done, &[after.into()]);
+        self.writer.resume(done, &fork);
+        from
+    }
+
+    fn put_tick(&mut self, clock: usize, tick: Value) {
+        let ticks = self.writer.load(I64, self.writer.context, offset_of!(Context, ticks));
+        self.writer.store(tick, ticks, 8 * clock);
+    }
+
+    /// Not 0 if one of these tasks may have something to do.
+    fn is_busy(&mut self, tasks: &[Task]) -> Value {
+        let mut busy = self.writer.number(0);
+        for task in tasks {
+            let reader = match *task {
+                Task::Evaluate(stream) => Reader::Stream(stream),
+                Task::Close(family) | Task::Spawn(family) => Reader::Family(family),
+            };
+            let marked = self.marked(reader);
+            busy = self.writer.builder.ins().bor(busy, marked);
+            // Whoever holds a value is told of, if anybody is.
+            if let Task::Evaluate(stream) = *task
+                && self.evaluator.lanes[stream].as_ref().is_none_or(|lane| lane.repeats)
+            {
+                let holders = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
+                let holders = self.writer.load(I64, self.writer.streams, holders);
+                busy = self.writer.builder.ins().bor(busy, holders);
+            }
+        }
+        busy
+    }
+
+    fn start_instant(&mut self, now: Value) {
+        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        let state = offset_of!(Evaluator, state);
+        self.writer.store(now, evaluator, state + offset_of!(State, now));
+        let instant = self.writer.load(I64, evaluator, state + offset_of!(State, instant));
+        let instant = self.writer.builder.ins().iadd_imm(instant, 1);
+        self.writer.store(instant, evaluator, state + offset_of!(State, instant));
+    }
+
+    /// Instances are due, one of a chime.
+    fn chimes(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+        // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
+        let fronts: Vec<Front> = (0..next.chimes.len()).map(|chime| self.front(chime)).collect();
+        let due: Vec<(Value, Value)> = fronts
+            .iter()
+            .enumerate()
+            .map(|(chime, front)| self.only_one(chime, front, next, leave))
+            .collect();
+        for (chime, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
+            self.start_again(chime, front, next.at, [*is_due, *slot]);
+        }
+        self.start_instant(next.at);
+        for step in steps {
+            let Step::Evaluate(stream, Reach::Struck(chime)) = step else { continue };
+            let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
+            let (is_due, slot) = due[*chime];
+            let way = self.writer.part(is_due);
+            let instance = self.writer.instance(lane.family, slot);
+            self.evaluate(*stream, lane, Some(instance));
+            self.writer.meet(way);
+        }
+        self.writer.builder.ins().jump(look, &[]);
+    }
+
+    fn front(&mut self, chime: usize) -> Front {
+        let map = self.writer.map;
+        let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
+        let [first, count] =
+            [offset_of!(Hands, first), offset_of!(Hands, count)].map(|at| self.writer.load(I64, hands, at));
+        let due = self.due(places, last, first);
+        Front { places, last, hands, first, count, due }
+    }
+
+    /// Where in memory a place of a clock is, counted around.
+    fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
+        let place = self.writer.builder.ins().band(place, last);
+        let at = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+        self.writer.builder.ins().iadd(places, at)
+    }
+
+    /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
+    /// or if it has ended.
+    fn only_one(&mut self, chime: usize, front: &Front, next: &Next, otherwise: Block) -> (Value, Value) {
+        let family = self.evaluator.plan.chimes[chime].family;
+        let [look, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let slot = self.writer.builder.append_block_param(done, I64);
+        let is_due = self.writer.builder.ins().icmp(IntCC::Equal, next.chimes[chime], next.at);
+        let fork = self.writer.fork();
+        let nobody = self.writer.number(0);
+        self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
+        self.writer.go_on(look);
+        let number = self.writer.load(I32, front.due, offset_of!(Due, slot));
+        let number = self.writer.builder.ins().uextend(I64, number);
+        let instance = self.writer.instance(family, number);
+        let born = self.writer.load(I64, instance.words, 8 * BORN);
+        let expected = self.writer.load(I64, front.due, offset_of!(Due, born));
+        let is_there = self.writer.builder.ins().icmp(IntCC::Equal, born, expected);
+        // Where there is no second, its place has some other time, or that of the first.
+        let second = self.writer.builder.ins().iadd_imm(front.first, 1);
+        let second = self.due(front.places, front.last, second);
+        let at = self.writer.load(I64, second, offset_of!(Due, at));
+        let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next.at);
+        let is_only = self.writer.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
+        let is_only = self.writer.builder.ins().bor(is_only, is_later);
+        let can = self.writer.builder.ins().band(is_there, is_only);
+        self.writer.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
+        self.writer.resume(done, &fork);
+        (is_due, slot)
+    }
+
+    /// An instance that is due is due again a period later.
+    fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
+        let way = self.writer.part(is_due);
+        let born = self.writer.load(I64, front.due, offset_of!(Due, born));
+        let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
+        let end = self.writer.builder.ins().iadd(front.first, front.count);
+        let due = self.due(front.places, front.last, end);
+        self.writer.store(at, due, offset_of!(Due, at));
+        self.writer.store(born, due, offset_of!(Due, born));
+        let slot = self.writer.builder.ins().ireduce(I32, slot);
+        self.writer.store(slot, due, offset_of!(Due, slot));
+        let first = self.writer.builder.ins().iadd_imm(front.first, 1);
+        let first = self.writer.builder.ins().band(first, front.last);
+        self.writer.store(first, front.hands, offset_of!(Hands, first));
+        let due = self.due(front.places, front.last, first);
+        let at = self.writer.load(I64, due, offset_of!(Due, at));
+        self.writer.store(at, front.hands, offset_of!(Hands, next));
+        self.writer.meet(way);
+    }
+}

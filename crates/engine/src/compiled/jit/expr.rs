@@ -1,0 +1,644 @@
+//! Programs → machine code.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F64, I8, I64};
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+
+use super::float_range::Range;
+use super::grouping::is_at_hand;
+use super::lookup::Spawned;
+use super::value_cache::{Fork, Known, Lost, Unread};
+use super::vm_context::Map;
+use super::{Context, runtime_calls};
+use crate::compiled::exec::instant::Evaluator;
+use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::plan::Plan;
+use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::slab::Member;
+use crate::compiled::store::state::{FamilyState, State, WHOLE};
+
+/// So many words a value of a measure has at most.
+const WIDEST: usize = 2;
+
+/// Where a value of so many words is copied word by word.
+pub(super) const NARROW: usize = 8;
+
+/// Writes instructions.
+pub(super) struct Writer<'p, 'f> {
+    pub(super) builder: FunctionBuilder<'f>,
+    pub(super) plan: &'p Plan,
+    /// Tallies, as far as they say where things are.
+    pub(super) tallies: &'p [Tally],
+    /// Families, likewise.
+    pub(super) families: &'p [FamilyState],
+    /// For each stream whether its values are told from the clock.
+    pub(super) counts: Vec<bool>,
+    /// For each family whom the event has spawned, or found to be there.
+    pub(super) spawned: Vec<Option<Spawned>>,
+    /// The inputs of the event.
+    pub(super) present: u128,
+    pub(super) context: Value,
+    pub(super) map: Map,
+    pub(super) frame: Value,
+    pub(super) streams: Value,
+    /// What is known at this point, ...
+    pub(super) known: Known,
+    /// ... and what no longer was, at some point before.
+    pub(super) lost: Vec<Lost>,
+    pub(super) unread: Unread,
+    /// Where it goes after a failure.
+    pub(super) failed: Block,
+    signatures: [Option<SigRef>; 7],
+}
+
+/// What `if … then … else …` becomes where there is nothing to compute.
+struct Choice {
+    flag: Slot,
+    a: Slot,
+    b: Slot,
+    to: Slot,
+}
+
+impl Choice {
+    const OPS: usize = 4;
+
+    /// If that is what a program does from a place on, and nobody jumps into it.
+    fn at(ops: &[Op], at: usize) -> Option<Choice> {
+        let [
+            Op::JumpUnless { flag, to: otherwise },
+            Op::Copy { from: a, to },
+            Op::Jump { to: done },
+            Op::Copy { from: b, to: also },
+        ] = *ops.get(at..at + Choice::OPS)?
+        else {
+            return None;
+        };
+        let is_one = to == also && otherwise as usize == at + 3 && done as usize == at + Choice::OPS;
+        let inside = at + 1..at + Choice::OPS;
+        let ways = ops.iter().filter_map(target).filter(|to| inside.contains(to)).count();
+        (is_one && ways == 1).then_some(Choice { flag, a, b, to })
+    }
+}
+
+/// Where a program may jump to, which is always ahead, with what is known on each way there.
+struct Labels {
+    before: Fork,
+    blocks: Vec<Option<(Block, Vec<Fork>)>>,
+}
+
+impl Labels {
+    /// The block of a label, to which there is one more way.
+    fn come(&mut self, to: u32, way: Fork) -> Option<Block> {
+        let (block, ways) = self.blocks[to as usize].as_mut()?;
+        ways.push(way);
+        Some(*block)
+    }
+}
+
+/// The instance that is being evaluated.
+#[derive(Clone, Copy)]
+pub(super) struct Instance {
+    /// The number of its slot.
+    pub(super) slot: Value,
+    /// Where the words of its slot are.
+    pub(super) words: Value,
+}
+
+/// What a program is run for.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) stream: usize,
+    pub(super) program: usize,
+    pub(super) instance: Option<Instance>,
+}
+
+impl<'p, 'f> Writer<'p, 'f> {
+    pub(super) fn new(
+        builder: FunctionBuilder<'f>,
+        (plan, state): (&'p Plan, &'p State),
+        present: u128,
+        [context, frame, streams]: [Value; 3],
+        failed: Block,
+    ) -> Writer<'p, 'f> {
+        Writer {
+            builder,
+            plan,
+            tallies: &state.tallies,
+            families: &state.families,
+            counts: state.streams.iter().map(|stream| stream.counts).collect(),
+            spawned: vec![None; plan.families.len()],
+            present,
+            context,
+            map: Map::new(plan),
+            frame,
+            streams,
+            known: Known::default(),
+            lost: Vec::new(),
+            unread: Unread::new(plan),
+            failed,
+            signatures: [None; 7],
+        }
+    }
+
+    /// Writes a program, which goes on at `yields` or at `ends`. What is known where it yields.
+    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) -> Fork {
+        let mut at_yield = Vec::new();
+        let plan = self.plan;
+        let ops = plan.programs[run.program].ops.as_slice();
+        let mut labels = Labels { before: self.fork(), blocks: vec![None; ops.len() + 1] };
+        for to in ops.iter().filter_map(target) {
+            labels.blocks[to].get_or_insert_with(|| (self.builder.create_block(), Vec::new()));
+        }
+        let mut is_open = true;
+        let mut chosen = 0;
+        for (at, op) in ops.iter().enumerate() {
+            if at < chosen {
+                continue;
+            }
+            is_open |= self.land(&mut labels, at, is_open);
+            if !is_open {
+                continue;
+            }
+            if let Some(choice) = Choice::at(ops, at) {
+                self.choose(&choice);
+                chosen = at + Choice::OPS;
+                continue;
+            }
+            is_open = match op {
+                Op::Yield => {
+                    at_yield.push(self.fork());
+                    self.builder.ins().jump(yields, &[]);
+                    false
+                }
+                Op::Jump { to } => {
+                    if let Some(to) = labels.come(*to, self.fork()) {
+                        self.builder.ins().jump(to, &[]);
+                    }
+                    false
+                }
+                Op::JumpUnlessActive { activation, to } => {
+                    let holds = plan.activations[*activation as usize].holds(self.present);
+                    match labels.blocks[*to as usize].is_some() && !holds {
+                        true => {
+                            if let Some(to) = labels.come(*to, self.fork()) {
+                                self.builder.ins().jump(to, &[]);
+                            }
+                            false
+                        }
+                        false => true,
+                    }
+                }
+                Op::JumpUnless { flag, to } | Op::JumpIf { flag, to } => {
+                    let flag = self.word(*flag);
+                    let to = labels.come(*to, self.fork());
+                    self.jump(matches!(op, Op::JumpIf { .. }), flag, to);
+                    true
+                }
+                Op::JumpUnlessSame { a, b, to } => {
+                    let same = self.compare(IntCC::Equal, *a, *b);
+                    let to = labels.come(*to, self.fork());
+                    self.jump(false, same, to);
+                    true
+                }
+                op => {
+                    self.op(run, at, op);
+                    true
+                }
+            };
+        }
+        if self.land(&mut labels, ops.len(), is_open) || is_open {
+            self.builder.ins().jump(ends, &[]);
+        }
+        if at_yield.len() == 1 { at_yield.remove(0) } else { labels.before }
+    }
+
+    /// One word or another: which of them is anybody's guess, so better no branch.
+    fn choose(&mut self, choice: &Choice) {
+        let [flag, a, b] = [choice.flag, choice.a, choice.b].map(|slot| self.word(slot));
+        let word = self.builder.ins().select(flag, a, b);
+        self.put(choice.to, word);
+    }
+
+    /// Whether there is a label at a place of a program, where it goes on then.
+    fn land(&mut self, labels: &mut Labels, at: usize, is_open: bool) -> bool {
+        let Some((block, mut ways)) = labels.blocks[at].take() else { return false };
+        if is_open {
+            ways.push(self.fork());
+            self.builder.ins().jump(block, &[]);
+        }
+        let way = if ways.len() == 1 { &ways[0] } else { &labels.before };
+        self.resume(block, way);
+        true
+    }
+
+    /// A word so many times.
+    pub(super) fn times(&mut self, word: Value, factor: usize) -> Value {
+        match factor.is_power_of_two() {
+            true => self.builder.ins().ishl_imm(word, i64::from(factor.trailing_zeros())),
+            false => self.builder.ins().imul_imm(word, factor as i64),
+        }
+    }
+
+    /// Goes to a block if a condition is as given, and on otherwise.
+    fn jump(&mut self, when: bool, condition: Value, to: Option<Block>) {
+        let Some(to) = to else { return };
+        let next = self.builder.create_block();
+        let (then, otherwise) = if when { (to, next) } else { (next, to) };
+        self.builder.ins().brif(condition, then, &[], otherwise, &[]);
+        self.go_on(next);
+    }
+
+    fn op(&mut self, run: Run, at: usize, op: &Op) {
+        let fail = |fault| (run, at, fault);
+        match *op {
+            Op::Copy { from, to } => {
+                let word = self.word(from);
+                self.put(to, word);
+            }
+            Op::CopyMany { from, to, count } => {
+                // The places may overlap.
+                let words: Vec<Value> = (0..count as Slot).map(|at| self.word(from + at)).collect();
+                (to..).zip(words).for_each(|(to, word)| self.put(to, word));
+            }
+            Op::Or { flag, a, b, to } => {
+                let (flag, a, b) = (self.word(flag), self.word(a), self.word(b));
+                let word = self.builder.ins().select(flag, a, b);
+                self.put(to, word);
+            }
+            Op::Require { flag } => {
+                let flag = self.word(flag);
+                self.fail_unless(flag, fail(Fault::NoValue));
+            }
+            Op::AddU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let sum = ins.ins().iadd(a, b);
+                (sum, ins.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, sum, a))
+            }),
+            Op::SubU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                (ins.ins().isub(a, b), ins.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, a, b))
+            }),
+            Op::MulU { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let high = ins.ins().umulhi(a, b);
+                (ins.ins().imul(a, b), ins.ins().icmp_imm(IntCC::Equal, high, 0))
+            }),
+            Op::AddI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let sum = ins.ins().iadd(a, b);
+                let (one, other) = (ins.ins().bxor(a, sum), ins.ins().bxor(b, sum));
+                let both = ins.ins().band(one, other);
+                (sum, ins.ins().icmp_imm(IntCC::SignedGreaterThanOrEqual, both, 0))
+            }),
+            Op::SubI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let difference = ins.ins().isub(a, b);
+                let (one, other) = (ins.ins().bxor(a, b), ins.ins().bxor(a, difference));
+                let both = ins.ins().band(one, other);
+                (difference, ins.ins().icmp_imm(IntCC::SignedGreaterThanOrEqual, both, 0))
+            }),
+            Op::MulI { a, b, to } => self.whole(a, b, to, fail(Fault::Overflow), |ins, a, b| {
+                let (high, product) = (ins.ins().smulhi(a, b), ins.ins().imul(a, b));
+                let sign = ins.ins().sshr_imm(product, 63);
+                (product, ins.ins().icmp(IntCC::Equal, high, sign))
+            }),
+            Op::DivU { a, b, to } => {
+                let (a, b) = (self.word(a), self.word(b));
+                self.fail_unless(b, fail(Fault::DividedByZero));
+                let word = self.builder.ins().udiv(a, b);
+                self.put(to, word);
+            }
+            Op::DivI { a, b, to } => {
+                let (a, b) = (self.word(a), self.word(b));
+                self.fail_unless(b, fail(Fault::DividedByZero));
+                let lowest = self.builder.ins().icmp_imm(IntCC::NotEqual, a, i64::MIN);
+                let minus_one = self.builder.ins().icmp_imm(IntCC::NotEqual, b, -1);
+                let fits = self.builder.ins().bor(lowest, minus_one);
+                self.fail_unless(fits, fail(Fault::Overflow));
+                let word = self.builder.ins().sdiv(a, b);
+                self.put(to, word);
+            }
+            Op::AddF { a, b, to } => {
+                let range = self.ranges(a, b).and_then(|(a, b)| a.add(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fadd(a, b))
+            }
+            Op::SubF { a, b, to } => {
+                let range = self.ranges(a, b).and_then(|(a, b)| a.sub(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fsub(a, b))
+            }
+            Op::MulF { a, b, to } => {
+                let range = self.ranges(a, b).and_then(|(a, b)| a.mul(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fmul(a, b))
+            }
+            Op::DivF { a, b, to } => {
+                let range = self.ranges(a, b).and_then(|(a, b)| a.div(b));
+                self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fdiv(a, b))
+            }
+            Op::Same { a, b, to } => self.put_compared(IntCC::Equal, a, b, to),
+            Op::LtU { a, b, to } => self.put_compared(IntCC::UnsignedLessThan, a, b, to),
+            Op::LeU { a, b, to } => self.put_compared(IntCC::UnsignedLessThanOrEqual, a, b, to),
+            Op::LtI { a, b, to } => self.put_compared(IntCC::SignedLessThan, a, b, to),
+            Op::LeI { a, b, to } => self.put_compared(IntCC::SignedLessThanOrEqual, a, b, to),
+            Op::EqF { a, b, to } => self.put_compared_floats(FloatCC::Equal, a, b, to),
+            Op::LtF { a, b, to } => self.put_compared_floats(FloatCC::LessThan, a, b, to),
+            Op::LeF { a, b, to } => self.put_compared_floats(FloatCC::LessThanOrEqual, a, b, to),
+            Op::Not { a, to } => {
+                let word = self.word(a);
+                let word = self.builder.ins().bxor_imm(word, 1);
+                self.put(to, word);
+            }
+            Op::UIntToFloat { a, to } => {
+                let word = self.word(a);
+                let float = self.builder.ins().fcvt_from_uint(F64, word);
+                self.put(to, float);
+                self.know_range(to, Range::of_uint());
+            }
+            Op::IntToFloat { a, to } => {
+                let word = self.word(a);
+                let float = self.builder.ins().fcvt_from_sint(F64, word);
+                self.put(to, float);
+                self.know_range(to, Range::of_int());
+            }
+            Op::KeyFloat { a, to } => {
+                let (float, zero) = (self.float_at(a), self.builder.ins().f64const(0.0));
+                let float = self.builder.ins().fadd(float, zero);
+                self.put(to, float);
+            }
+            Op::Hold { stream, key, to } => self.hold(stream, key, to),
+            Op::Sync { stream, key, to } => {
+                let arguments = [stream.into(), key.into(), to.into()];
+                self.rust_reads(key, self.plan.streams[stream as usize].param_width);
+                let fault = self.call(runtime_calls::need_instance as *const u8, &arguments);
+                self.lose_words(to, self.plan.streams[stream as usize].width);
+                self.fail_with(run, at, fault);
+            }
+            Op::Tally { tally, measure, key, to } => {
+                let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
+                let [flag, word] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
+                let fork = self.fork();
+                let number = [tally as usize, measure as usize];
+                let is_word = is_at_hand(self.plan.tallies[number[0]].measures[number[1]]);
+                if is_word {
+                    self.say(number, key, [done, otherwise]);
+                } else {
+                    self.builder.ins().jump(otherwise, &[]);
+                }
+                self.resume(otherwise, &fork);
+                let arguments = [tally.into(), measure.into(), key.into(), to.into()];
+                self.rust_reads(key, self.plan.tallies[number[0]].places.len());
+                let fault = self.call(runtime_calls::read_tally as *const u8, &arguments);
+                self.lose_words(to, 1 + WIDEST);
+                self.fail_with(run, at, fault);
+                let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));
+                self.builder.ins().jump(done, &said);
+                self.resume(done, &fork);
+                if is_word {
+                    self.put(to, flag);
+                    self.put(to + 1, word);
+                }
+            }
+            Op::Own { stream, to } => self.own(run, stream, 0, to),
+            Op::PastOfOwn { stream, back, to } => self.own(run, stream, back as usize - 1, to),
+            Op::OwnSync { stream, to } => {
+                let member = self.plan.streams[stream as usize].member;
+                let has = self.has_values(run, member, 0);
+                self.fail_unless(has, fail(Fault::NoValue));
+                self.copy_value(run, stream, 0, to);
+            }
+            Op::Count { stream, key, to } if self.read_counter(run, stream as usize, key, to) => {}
+            Op::Window { window, key, to } if self.read_window((run, at), window as usize, key, to) => {}
+            _ => {
+                self.rust_reads_anything();
+                let failed = self.call_rare(run, at);
+                self.lose(Lost::AllWords);
+                self.check(failed);
+            }
+        }
+    }
+
+    /// Has an operation done in Rust. Not 0 if it failed.
+    pub(super) fn call_rare(&mut self, run: Run, at: usize) -> Value {
+        let slot = match run.instance {
+            Some(instance) => instance.slot,
+            None => self.number(WHOLE.into()),
+        };
+        let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
+        self.call_with(runtime_calls::run_rare as *const u8, &arguments)
+    }
+
+    /// A flag, and the value of the instance with a key if there is one.
+    fn hold(&mut self, stream: u32, key: Slot, to: Slot) {
+        let plan = &self.plan.streams[stream as usize];
+        if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
+            self.rust_reads(key, plan.param_width);
+            self.call(runtime_calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
+            self.lose_words(to, 1 + plan.width);
+            return;
+        }
+        let read = |writer: &mut Self, instance: Instance| {
+            let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
+            let mut found = vec![writer.has_values(run, plan.member, 0)];
+            let from = plan.member.value();
+            found.extend((from..from + plan.width).map(|at| writer.slot_word(run, at)));
+            found
+        };
+        let words = self.read_found(plan.family, key, 1 + plan.width, read, |writer| {
+            vec![writer.number(0); 1 + plan.width]
+        });
+        // What is not there is not read: words that are in its place do no harm.
+        (to..).zip(words).for_each(|(to, word)| self.put(to, word));
+    }
+
+    /// A flag, and an earlier value of the instance at hand if there is one.
+    fn own(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+        let member = self.plan.streams[stream as usize].member;
+        let has = self.has_values(run, member, back);
+        self.put(to, has);
+        // What is not there is not read: words that are in its place do no harm.
+        self.copy_value(run, stream, back, to + 1);
+    }
+
+    /// Whether the instance at hand has more than so many values.
+    fn has_values(&mut self, run: Run, member: Member, back: usize) -> Value {
+        let state = self.slot_word(run, member.state());
+        let count = self.builder.ins().ushr_imm(state, 32);
+        let has = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, count, back as i64);
+        self.builder.ins().uextend(I64, has)
+    }
+
+    fn copy_value(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+        let stream = &self.plan.streams[stream as usize];
+        let from = stream.member.value() + back * stream.width;
+        for (at, to) in (from..from + stream.width).zip(to..) {
+            let word = self.slot_word(run, at);
+            self.put(to, word);
+        }
+    }
+
+    fn slot_word(&mut self, run: Run, at: usize) -> Value {
+        match run.instance {
+            Some(instance) => self.load(I64, instance.words, 8 * at),
+            // Nobody else reads a slot.
+            None => self.builder.ins().iconst(I64, 0),
+        }
+    }
+
+    fn whole(
+        &mut self,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+        fail: (Run, usize, Fault),
+        compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> (Value, Value),
+    ) {
+        let (a, b) = (self.word(a), self.word(b));
+        let (word, fits) = compute(&mut self.builder, a, b);
+        self.fail_unless(fits, fail);
+        self.put(to, word);
+    }
+
+    fn float(
+        &mut self,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+        (range, fail): (Option<Range>, (Run, usize, Fault)),
+        compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> Value,
+    ) {
+        let (a, b) = (self.float_at(a), self.float_at(b));
+        let float = compute(&mut self.builder, a, b);
+        if range.is_none() {
+            let is_number = self.builder.ins().fcmp(FloatCC::Equal, float, float);
+            self.fail_unless(is_number, fail);
+        }
+        self.put(to, float);
+        range.into_iter().for_each(|range| self.know_range(to, range));
+    }
+
+    fn compare(&mut self, condition: IntCC, a: Slot, b: Slot) -> Value {
+        let (a, b) = (self.word(a), self.word(b));
+        self.builder.ins().icmp(condition, a, b)
+    }
+
+    fn put_compared(&mut self, condition: IntCC, a: Slot, b: Slot, to: Slot) {
+        let holds = self.compare(condition, a, b);
+        let holds = self.builder.ins().uextend(I64, holds);
+        self.put(to, holds);
+    }
+
+    fn put_compared_floats(&mut self, condition: FloatCC, a: Slot, b: Slot, to: Slot) {
+        let (a, b) = (self.float_at(a), self.float_at(b));
+        let holds = self.builder.ins().fcmp(condition, a, b);
+        let holds = self.builder.ins().uextend(I64, holds);
+        self.put(to, holds);
+    }
+
+    pub(super) fn load(&mut self, ty: Type, from: Value, at: usize) -> Value {
+        self.builder.ins().load(ty, MemFlags::trusted(), from, at as i32)
+    }
+
+    pub(super) fn store(&mut self, value: Value, to: Value, at: usize) -> Inst {
+        self.builder.ins().store(MemFlags::trusted(), value, to, at as i32)
+    }
+
+    pub(super) fn number(&mut self, number: u64) -> Value {
+        self.builder.ins().iconst(I64, number.cast_signed())
+    }
+
+    pub(super) fn byte(&mut self, number: i64) -> Value {
+        self.builder.ins().iconst(I8, number)
+    }
+
+    /// Calls a function with the context and numbers.
+    pub(super) fn call(&mut self, function: *const u8, numbers: &[u64]) -> Value {
+        let values: Vec<Value> = numbers.iter().map(|number| self.number(*number)).collect();
+        self.call_with(function, &values)
+    }
+
+    /// Calls a function with the context and values.
+    pub(super) fn call_with(&mut self, function: *const u8, values: &[Value]) -> Value {
+        let result = self.call_quietly(function, values);
+        // Whom it has marked is not known here.
+        if self.present != 0 && !self.plan.clocks.is_empty() {
+            let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+            let now = self.number(0);
+            self.store(now, evaluator, offset_of!(Evaluator, quiet_until));
+        }
+        result
+    }
+
+    /// The same for a function that marks nobody, or wakes the clocks itself.
+    pub(super) fn call_quietly(&mut self, function: *const u8, values: &[Value]) -> Value {
+        let count = values.len() + 1;
+        let signature = match self.signatures[count] {
+            Some(signature) => signature,
+            None => {
+                let mut signature = Signature::new(CallConv::SystemV);
+                signature.params = vec![AbiParam::new(I64); count];
+                signature.returns.push(AbiParam::new(I64));
+                let signature = self.builder.import_signature(signature);
+                self.signatures[count] = Some(signature);
+                signature
+            }
+        };
+        let address = self.number(function as u64);
+        let arguments: Vec<Value> = std::iter::once(self.context).chain(values.iter().copied()).collect();
+        let call = self.builder.ins().call_indirect(signature, address, &arguments);
+        self.builder.inst_results(call)[0]
+    }
+
+    /// Ends the reaction if a call failed.
+    pub(super) fn check(&mut self, failed: Value) {
+        let next = self.builder.create_block();
+        self.builder.ins().brif(failed, self.failed, &[], next, &[]);
+        self.go_on(next);
+    }
+
+    fn fail_unless(&mut self, holds: Value, (run, at, fault): (Run, usize, Fault)) {
+        let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(otherwise);
+        self.builder.ins().brif(holds, next, &[], otherwise, &[]);
+        let fork = self.fork();
+        self.go_on(otherwise);
+        let fault = self.number(runtime_calls::number(fault));
+        self.fail(run, at, fault);
+        self.resume(next, &fork);
+    }
+
+    /// Fails if the number of a fault is not 0.
+    fn fail_with(&mut self, run: Run, at: usize, fault: Value) {
+        let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(otherwise);
+        self.builder.ins().brif(fault, otherwise, &[], next, &[]);
+        let fork = self.fork();
+        self.go_on(otherwise);
+        self.fail(run, at, fault);
+        self.resume(next, &fork);
+    }
+
+    /// The program, and the place in it.
+    fn place(&mut self, run: Run, at: usize) -> Value {
+        self.number((run.program as u64) << 32 | at as u64)
+    }
+
+    fn fail(&mut self, run: Run, at: usize, fault: Value) {
+        let stream = self.number(run.stream as u64);
+        let at = self.place(run, at);
+        self.call_with(runtime_calls::fail as *const u8, &[stream, at, fault]);
+        self.builder.ins().jump(self.failed, &[]);
+    }
+}
+
+/// Where an operation may go on instead of the next.
+fn target(op: &Op) -> Option<usize> {
+    match op {
+        Op::Jump { to }
+        | Op::JumpUnless { to, .. }
+        | Op::JumpIf { to, .. }
+        | Op::JumpUnlessSame { to, .. }
+        | Op::JumpUnlessActive { to, .. } => Some(*to as usize),
+        _ => None,
+    }
+}

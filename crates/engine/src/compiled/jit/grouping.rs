@@ -1,0 +1,424 @@
+//! How tallies hear of a new value, and what they say.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
+
+use super::expr::{Instance, Writer};
+use super::value_cache::Lost;
+use super::vm_context::{GROUPS, PLACES, RECENT_GROUPS};
+use super::{Context, runtime_calls};
+use crate::compiled::exec::update_rule::Feed;
+use crate::compiled::ir::layout::Leaf;
+use crate::compiled::ir::op::Slot;
+use crate::compiled::store::aggregate::extremum_tree::Order;
+use crate::compiled::store::aggregate::group::{
+    FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, SOME, SOME_RANKS, Tally, USED, is_narrow,
+};
+use crate::compiled::store::lookup_cache::{FACTOR, RECENT};
+
+/// The bit that says that a number is negative.
+const SIGN: i64 = i64::MIN;
+
+/// How a value of an instance changes.
+#[derive(Clone, Copy)]
+pub(super) struct Change {
+    /// Not 0 if there was one.
+    pub(super) had: Value,
+    pub(super) old: Value,
+    pub(super) new: Value,
+}
+
+/// What has come of it for one measure.
+pub(super) struct Changed {
+    /// Not 0 if the measure may say something else; always so, if there is none.
+    pub(super) is_other: Option<Value>,
+    /// Not 0 if it is 0, as far as that is known.
+    pub(super) is_nothing: Option<Value>,
+    /// The words of the group.
+    pub(super) group: Value,
+}
+
+impl Changed {
+    fn if_so(is_other: Value, group: Value) -> Changed {
+        Changed { is_other: Some(is_other), is_nothing: None, group }
+    }
+}
+
+impl<'p> Writer<'p, '_> {
+    /// A tally hears of a change; what has come of it for each measure.
+    pub(super) fn count(
+        &mut self,
+        feed: &Feed,
+        which: u64,
+        instance: Instance,
+        change: Change,
+    ) -> Vec<Changed> {
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
+        if measures.iter().all(is_won) {
+            return self.win_or_count(feed, which, instance, change);
+        }
+        if !measures.iter().all(is_flat) {
+            let (bits, group) = self.call_count(which, instance, change);
+            let bits = self.each_bit(bits, measures.len());
+            return bits.into_iter().map(|is_other| Changed::if_so(is_other, group)).collect();
+        }
+        let group = self.group(feed, which, instance);
+        self.count_in(tally, measures, group, change)
+    }
+
+    /// An instance with a value leaves its group, whose measures [are flat](is_flat); what has come of it for each of
+    /// them, and how many members are left.
+    pub(super) fn leave(
+        &mut self,
+        feed: &Feed,
+        which: u64,
+        instance: Instance,
+        old: Value,
+    ) -> (Vec<Changed>, Value) {
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let group = self.group(feed, which, instance);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        let members = self.builder.ins().iadd_imm(members, -1);
+        self.store(members, group, 8 * MEMBERS);
+        let mut each = |(index, measure): (usize, &Measure)| {
+            let cell = 8 * tally.cell(index);
+            let left = match measure.form() {
+                Form::True => {
+                    let count = self.load(I64, group, cell);
+                    let count = self.builder.ins().isub(count, old);
+                    self.store(count, group, cell);
+                    None
+                }
+                Form::Whole { is_signed } => {
+                    let zero = self.number(0);
+                    let [low, high] = self.add(group, cell, zero, old, is_signed);
+                    matches!(measure, Measure::Sum(_)).then(|| self.builder.ins().bor(low, high))
+                }
+                Form::Members => Some(members),
+                Form::Winner(_) | Form::Beside => None,
+            };
+            let is_nothing = left.map(|left| self.builder.ins().icmp_imm(IntCC::Equal, left, 0));
+            let is_guess = self.is_guess(measure);
+            let is_other = is_guess.then(|| {
+                let is_last = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+                let is_less = self.builder.ins().icmp_imm(IntCC::NotEqual, old, 0);
+                self.builder.ins().bor(is_last, is_less)
+            });
+            Changed { is_other, is_nothing, group }
+        };
+        (measures.iter().enumerate().map(&mut each).collect(), members)
+    }
+
+    /// Whether it is asked if a measure has changed where somebody leaves. Of sums at ticks and deadlines it is not: there
+    /// are many members to one look at the sum, which has changed by then.
+    fn is_guess(&self, measure: &Measure) -> bool {
+        matches!(measure, Measure::Sum(_)) && self.present != 0
+    }
+
+    /// The words of the group that an instance belongs to, which is new if need be.
+    fn group(&mut self, feed: &Feed, which: u64, instance: Instance) -> Value {
+        let key: Vec<Value> =
+            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+        let [found, missing] = [(); 2].map(|()| self.builder.create_block());
+        let group = self.builder.append_block_param(found, I64);
+        let fork = self.fork();
+        self.find_group(feed.tally, &key, found, missing);
+        self.resume(missing, &fork);
+        let which = self.number(which);
+        self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
+        self.lose(Lost::Places);
+        let words = self.load(I64, self.context, offset_of!(Context, found));
+        self.builder.ins().jump(found, &[words.into()]);
+        self.resume(found, &fork);
+        group
+    }
+
+    /// A bit for each measure that may be another one, and the words of the group.
+    fn call_count(&mut self, which: u64, instance: Instance, change: Change) -> (Value, Value) {
+        let Change { had, old, new } = change;
+        let which = self.number(which);
+        let bits = self.call_with(runtime_calls::count as *const u8, &[which, instance.slot, had, old, new]);
+        self.lose(Lost::Places);
+        (bits, self.load(I64, self.context, offset_of!(Context, found)))
+    }
+
+    /// Not 0 if one of two words is not.
+    pub(super) fn either(&mut self, one: Value, other: Value) -> Value {
+        let [one, other] = [one, other].map(|word| match self.builder.func.dfg.value_type(word) {
+            I64 => word,
+            _ => self.builder.ins().uextend(I64, word),
+        });
+        self.builder.ins().bor(one, other)
+    }
+
+    fn each_bit(&mut self, bits: Value, count: usize) -> Vec<Value> {
+        (0..count).map(|index| self.builder.ins().band_imm(bits, 1_i64 << index)).collect()
+    }
+
+    /// The same where all measures are winners: most often of a few, among which one changes.
+    fn win_or_count(&mut self, feed: &Feed, which: u64, instance: Instance, change: Change) -> Vec<Changed> {
+        let fork = self.fork();
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
+        let group = self.builder.append_block_param(found, I64);
+        let words = self.builder.append_block_param(done, I64);
+        let others: Vec<Value> =
+            measures.iter().map(|_| self.builder.append_block_param(done, I64)).collect();
+        self.builder.ins().brif(change.had, known, &[], many, &[]);
+        self.go_on(known);
+        let key: Vec<Value> =
+            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+        self.find_group(feed.tally, &key, found, many);
+        self.resume(found, &fork);
+        // They have the same members: where one has many, all have.
+        let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
+        self.builder.ins().brif(are_many, more, &[], few, &[]);
+        let here = self.fork();
+        for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
+            self.resume(block, &here);
+            let mut said = vec![BlockArg::from(group)];
+            said.extend(self.win_all(feed, ranks, [instance.slot, group], change.new));
+            self.builder.ins().jump(done, &said);
+        }
+        self.resume(more, &here);
+        let are_some = self.builder.ins().icmp_imm(IntCC::Equal, are_many, SOME.cast_signed());
+        self.builder.ins().brif(are_some, some, &[], many, &[]);
+        self.resume(many, &fork);
+        let (bits, in_group) = self.call_count(which, instance, change);
+        let mut said = vec![BlockArg::from(in_group)];
+        said.extend(self.each_bit(bits, measures.len()).into_iter().map(BlockArg::from));
+        self.builder.ins().jump(done, &said);
+        self.resume(done, &fork);
+        others.into_iter().map(|is_other| Changed::if_so(is_other, words)).collect()
+    }
+
+    /// One of so many in a group has another value; for each measure whether it is another one.
+    fn win_all(&mut self, feed: &Feed, ranks: usize, [slot, group]: [Value; 2], new: Value) -> Vec<BlockArg> {
+        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let places = self.place_at(self.map.tally(feed.tally) + PLACES);
+        let at = self.builder.ins().ishl_imm(slot, 2);
+        let at = self.builder.ins().iadd(places, at);
+        let place = self.load(I32, at, 0);
+        let place = self.builder.ins().uextend(I64, place);
+        let place = self.builder.ins().ishl_imm(place, 3);
+        let place = self.builder.ins().iadd(group, place);
+        // They are of one stream, and so of one type.
+        let leaf = measures.iter().find_map(|measure| match measure.form() {
+            Form::Winner(order) => Some(order.leaf),
+            _ => None,
+        });
+        let rank = self.rank(leaf, new);
+        let mut others = Vec::new();
+        for (index, measure) in measures.iter().enumerate() {
+            let Form::Winner(order) = measure.form() else { continue };
+            let is_other = self.win((order, ranks), [group, place], 8 * tally.cell(index), rank);
+            others.push(BlockArg::from(self.builder.ins().uextend(I64, is_other)));
+        }
+        others
+    }
+
+    /// A value as a number that is the larger the larger it is.
+    fn rank(&mut self, leaf: Option<Leaf>, value: Value) -> Value {
+        match leaf {
+            Some(Leaf::Int) => self.builder.ins().bxor_imm(value, SIGN),
+            Some(Leaf::Float) => {
+                let sign = self.builder.ins().sshr_imm(value, 63);
+                let mask = self.builder.ins().bor_imm(sign, SIGN);
+                self.builder.ins().bxor(value, mask)
+            }
+            _ => value,
+        }
+    }
+
+    /// One of so many has another rank, which is so far from `place`; whether there is another winner.
+    fn win(
+        &mut self,
+        (order, ranks): (Order, usize),
+        [group, place]: [Value; 2],
+        cell: usize,
+        rank: Value,
+    ) -> Value {
+        let flip = |writer: &mut Self, word: Value| {
+            if order.largest { word } else { writer.builder.ins().bnot(word) }
+        };
+        let rank = flip(self, rank);
+        self.store(rank, place, cell + 8 * RANKS);
+        let mut winner = self.load(I64, group, cell + 8 * RANKS);
+        for at in 1..ranks {
+            let other = self.load(I64, group, cell + 8 * (RANKS + at));
+            winner = self.builder.ins().umax(winner, other);
+        }
+        let winner = flip(self, winner);
+        let word = match order.leaf {
+            Leaf::Int => self.builder.ins().bxor_imm(winner, SIGN),
+            Leaf::Float => {
+                // The sign bit says that it was not negative.
+                let sign = self.builder.ins().sshr_imm(winner, 63);
+                let negative = self.builder.ins().bnot(sign);
+                let mask = self.builder.ins().bor_imm(negative, SIGN);
+                self.builder.ins().bxor(winner, mask)
+            }
+            _ => winner,
+        };
+        let before = self.load(I64, group, cell);
+        self.store(word, group, cell);
+        self.builder.ins().icmp(IntCC::NotEqual, before, word)
+    }
+
+    /// Goes to `found` with the words of the group of a key if it is among the recent ones.
+    fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
+        let [look, check] = [(); 2].map(|()| self.builder.create_block());
+        let first = self.place_at(self.map.tally(number) + GROUPS);
+        if !is_narrow(key.len()) {
+            self.builder.ins().brif(first, look, &[], missing, &[]);
+            self.go_on(look);
+        }
+        if key.is_empty() {
+            self.builder.ins().jump(check, &[]);
+            self.go_on(check);
+            self.builder.ins().jump(found, &[first.into()]);
+            return;
+        }
+        let recent = self.place_at(self.map.tally(number) + RECENT_GROUPS);
+        let at = self.recent(key);
+        let at = self.builder.ins().iadd(recent, at);
+        let group = self.load(I32, at, 0);
+        let group = self.builder.ins().uextend(I64, group);
+        let at = self.times(group, 8 * self.tallies[number].stride());
+        let words = self.builder.ins().iadd(first, at);
+        let mut is_it = self.load(I64, words, 8 * USED);
+        for (place, word) in key.iter().enumerate() {
+            let own = self.load(I64, words, 8 * (KEY + place));
+            let is_same = self.builder.ins().icmp(IntCC::Equal, own, *word);
+            let is_same = self.builder.ins().uextend(I64, is_same);
+            is_it = self.builder.ins().band(is_it, is_same);
+        }
+        self.builder.ins().brif(is_it, check, &[], missing, &[]);
+        self.go_on(check);
+        self.builder.ins().jump(found, &[words.into()]);
+    }
+
+    /// Where among recent numbers that of a key is: see [`Recent`](crate::compiled::store::lookup_cache::Recent).
+    pub(super) fn recent(&mut self, key: &[Value]) -> Value {
+        let mut words = key.iter().copied();
+        let mut sum = words.next().unwrap_or_else(|| self.number(0));
+        for word in words {
+            let sum_of_others = self.builder.ins().imul_imm(sum, FACTOR.cast_signed());
+            sum = self.builder.ins().iadd(sum_of_others, word);
+        }
+        let at = self.builder.ins().band_imm(sum, RECENT as i64 - 1);
+        self.builder.ins().ishl_imm(at, 2)
+    }
+
+    fn count_in(
+        &mut self,
+        tally: &Tally,
+        measures: &[Measure],
+        group: Value,
+        change: Change,
+    ) -> Vec<Changed> {
+        let is_new = self.builder.ins().icmp_imm(IntCC::Equal, change.had, 0);
+        let zero = self.number(0);
+        let old = self.builder.ins().select(is_new, zero, change.old);
+        let is_other = self.builder.ins().icmp(IntCC::NotEqual, old, change.new);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        let more = self.builder.ins().uextend(I64, is_new);
+        let more = self.builder.ins().iadd(members, more);
+        self.store(more, group, 8 * MEMBERS);
+        let is_first = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let mut each = |(index, measure): (usize, &Measure)| {
+            let cell = 8 * tally.cell(index);
+            let is_other = match measure.form() {
+                Form::True => {
+                    let count = self.load(I64, group, cell);
+                    let count = self.builder.ins().iadd(count, change.new);
+                    let count = self.builder.ins().isub(count, old);
+                    self.store(count, group, cell);
+                    None
+                }
+                Form::Whole { is_signed } => {
+                    self.add(group, cell, change.new, old, is_signed);
+                    let by_number = if matches!(measure, Measure::Sum(_)) { is_first } else { is_new };
+                    let is_other = self.builder.ins().bor(is_other, by_number);
+                    (self.present != 0 || !matches!(measure, Measure::Sum(_))).then_some(is_other)
+                }
+                Form::Members | Form::Winner(_) | Form::Beside => Some(is_new),
+            };
+            Changed { is_other, is_nothing: None, group }
+        };
+        measures.iter().enumerate().map(&mut each).collect()
+    }
+
+    /// Adds a word to a sum of two, and takes another away; what is left.
+    fn add(&mut self, group: Value, cell: usize, new: Value, old: Value, is_signed: bool) -> [Value; 2] {
+        let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
+        let sum = self.builder.ins().iadd(low, new);
+        let carry = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, low);
+        let carry = self.builder.ins().uextend(I64, carry);
+        let mut high = self.builder.ins().iadd(high, carry);
+        let rest = self.builder.ins().isub(sum, old);
+        let borrow = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, old);
+        let borrow = self.builder.ins().uextend(I64, borrow);
+        high = self.builder.ins().isub(high, borrow);
+        if is_signed {
+            let (more, less) = (self.builder.ins().sshr_imm(new, 63), self.builder.ins().sshr_imm(old, 63));
+            high = self.builder.ins().iadd(high, more);
+            high = self.builder.ins().isub(high, less);
+        }
+        self.store(rest, group, cell);
+        self.store(high, group, cell + 8);
+        [rest, high]
+    }
+
+    /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is
+    /// to say, `otherwise` is gone to.
+    pub(super) fn say(&mut self, [number, index]: [usize; 2], key: Slot, [done, otherwise]: [Block; 2]) {
+        let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
+        let measure = plan.measures[index];
+        let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
+        let found = self.builder.create_block();
+        let group = self.builder.append_block_param(found, I64);
+        self.find_group(number, &key, found, otherwise);
+        self.go_on(found);
+        let members = self.load(I64, group, 8 * MEMBERS);
+        let cell = 8 * tally.cell(index);
+        let (flag, word) = match measure {
+            Measure::Count => (self.number(1), members),
+            Measure::Min(_) | Measure::Max(_) => {
+                let word = self.load(I64, group, cell);
+                let nothing = self.number(0);
+                let word = self.builder.ins().select(members, word, nothing);
+                let has_members = self.builder.ins().icmp_imm(IntCC::NotEqual, members, 0);
+                (self.builder.ins().uextend(I64, has_members), word)
+            }
+            // The sum of nobody is 0.
+            _ => {
+                let fits = self.builder.create_block();
+                let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
+                let sign = self.builder.ins().ushr_imm(low, 63);
+                let rest = self.builder.ins().bor(high, sign);
+                self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
+                self.go_on(fits);
+                (self.number(1), low)
+            }
+        };
+        self.builder.ins().jump(done, &[flag.into(), word.into()]);
+    }
+}
+
+/// Whether all that is kept for a measure are words to add to.
+pub(super) fn is_flat(measure: &Measure) -> bool {
+    !matches!(measure.form(), Form::Winner(_) | Form::Beside)
+}
+
+/// Whether what a measure says is most often a word at hand.
+pub(super) fn is_at_hand(measure: Measure) -> bool {
+    match measure {
+        Measure::Sum(_) => matches!(measure.form(), Form::Whole { .. }),
+        measure => matches!(measure.form(), Form::Members | Form::Winner(_)),
+    }
+}

@@ -1,0 +1,544 @@
+//! The steps of an event → machine code.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::Context as Compilation;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature, UserFuncName, Value};
+use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+
+use fairstream_core::{Time, VerdictSink};
+
+use super::closing::Ending;
+use super::code_memory::{Code, Entry};
+use super::dirty::{dirty, of};
+use super::expr::{NARROW, Run, Writer};
+use super::lookup::Outcome;
+use super::value_cache::Lost;
+use super::{Context, runtime_calls};
+use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step, Stop};
+use crate::compiled::exec::prefetch::BLOCK;
+use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::plan::{Path, Reader};
+use crate::compiled::store::state::{Dirty, Holders, StreamState};
+use crate::timeline::Timeline;
+
+/// What is done at an event with certain inputs, as machine code.
+pub(crate) struct Reaction {
+    code: Code,
+    /// Steps that it has done for it.
+    _steps: Vec<Vec<Step>>,
+}
+
+impl Reaction {
+    /// Where it begins. It may be run as long as the reaction is there.
+    pub(crate) fn entry(&self) -> Entry {
+        self.code.entry()
+    }
+
+    /// `None` if there can be no machine code here.
+    pub(crate) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Reaction> {
+        Reaction::compile(evaluator, present, vec![steps.to_vec()], |scribe, steps| {
+            scribe.expect(&steps[0]);
+            scribe.accept(present);
+            steps[0].iter().for_each(|step| scribe.step(step));
+            scribe.end_instances();
+            scribe.end_fresh();
+        })
+    }
+
+    /// For deadlines of instances and ticks of clocks, [one after another](Evaluator::run_clockwork): what is done at a
+    /// deadline, and at the ticks of each clock.
+    pub(crate) fn of_clocks(
+        evaluator: &Evaluator,
+        at_chimes: Vec<Step>,
+        at_ticks: Vec<Vec<Step>>,
+    ) -> Option<Reaction> {
+        if !evaluator.chimes_simply(&at_chimes) {
+            return None;
+        }
+        let steps = std::iter::once(at_chimes).chain(at_ticks).collect();
+        Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
+    }
+
+    fn compile(
+        evaluator: &Evaluator,
+        present: u128,
+        steps: Vec<Vec<Step>>,
+        write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Vec<Step>]),
+    ) -> Option<Reaction> {
+        let mut flags = settings::builder();
+        // What optimizing would find costs more time than it saves.
+        flags.set("opt_level", "none").ok()?;
+        flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).ok()?;
+        let triple = "x86_64-unknown-linux-gnu".parse().ok()?;
+        let isa = cranelift_codegen::isa::lookup(triple).ok()?.finish(settings::Flags::new(flags)).ok()?;
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params.push(AbiParam::new(I64));
+        signature.returns.push(AbiParam::new(I64));
+        let mut compilation =
+            Compilation::for_function(Function::with_name_signature(UserFuncName::default(), signature));
+        let mut shared = FunctionBuilderContext::new();
+        let builder = FunctionBuilder::new(&mut compilation.func, &mut shared);
+        write(evaluator, present, builder, |scribe| write_steps(scribe, &steps));
+        let compiled = compilation.compile(&*isa, &mut ControlPlane::default()).ok()?;
+        // Nothing has been asked for that would have to be put in by a linker.
+        if !compiled.buffer.relocs().is_empty() {
+            return None;
+        }
+        let code = Code::new(compiled.code_buffer()).ok()?;
+        Some(Reaction { code, _steps: steps })
+    }
+}
+
+impl Evaluator {
+    /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can. `row` is
+    /// the first, and then the first that is left.
+    #[inline(never)]
+    pub(crate) fn react(
+        &mut self,
+        row: &mut usize,
+        times: &[i64],
+        timeline: &mut Timeline,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), Stop> {
+        const KNOWN: usize = 4;
+        let end = self.arrived.first_wrong().unwrap_or(times.len());
+        let context = self.context();
+        let mut known: [Option<(u128, Entry)>; KNOWN] = [None; KNOWN];
+        let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
+        while *row < end && timeline.is_in_order(times[*row]) {
+            let now = timeline.since_start(Time(times[*row]));
+            if now > self.quiet_until {
+                let before = self.state.instant;
+                self.keep_time(context, timeline, now - 1, out)?;
+                if now > self.quiet_until && self.state.instant > before {
+                    // There may be many.
+                    out.check().map_err(Stop::Cancelled)?;
+                    continue;
+                } else if now > self.quiet_until {
+                    break;
+                }
+            }
+            let present = self.arrived.present[*row];
+            let inputs = present as usize;
+            let known = &mut known[(inputs ^ inputs >> 3) % KNOWN];
+            let entry = match *known {
+                Some((inputs, entry)) if inputs == present => entry,
+                _ => {
+                    let Some(entry) = self.entry(present) else { break };
+                    *known = Some((present, entry));
+                    entry
+                }
+            };
+            if looks_ahead && (*row).is_multiple_of(BLOCK) {
+                self.ahead.iter().for_each(|ahead| ahead.fetch(&self.arrived, &self.state.families, *row));
+            }
+            self.start_instant(now);
+            self.state.present = present;
+            timeline.evaluated = Time(times[*row] - 1);
+            self.turn_to(*row, context);
+            // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
+            // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
+            // before the code returns.
+            let failed = unsafe { entry(context) };
+            self.outcome(failed).map_err(Stop::Row)?;
+            self.conclude(Time(times[*row]), out).map_err(Stop::Cancelled)?.map_err(Stop::Row)?;
+            *row += 1;
+        }
+        Ok(())
+    }
+
+    /// Does what is due before a row, up to a time, and tells of it, as far as [clockwork](Self::run_clockwork) can.
+    #[inline(never)]
+    fn keep_time(
+        &mut self,
+        context: *mut Context,
+        timeline: &mut Timeline,
+        until: u64,
+        out: &mut dyn VerdictSink,
+    ) -> Result<(), Stop> {
+        let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { return Ok(()) };
+        let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
+        self.go_around(context, clockwork, done, until).map_err(Stop::Deadline)?;
+        if self.state.instant > before {
+            let time = timeline.at(self.state.now);
+            self.conclude(time, out).map_err(Stop::Cancelled)?.map_err(Stop::Deadline)?;
+            self.tidy();
+            timeline.reach(time);
+        }
+        Ok(())
+    }
+
+    /// Does what is due up to a time, one after another and so many at most, by machine code for that. What is left must
+    /// be told, or is due together with something else.
+    pub(crate) fn run_clockwork(&mut self, entry: Entry, done: u64, until: u64) -> Result<(), Box<Failed>> {
+        let context = self.context();
+        self.go_around(context, entry, done, until)
+    }
+
+    #[inline]
+    fn go_around(
+        &mut self,
+        context: *mut Context,
+        entry: Entry,
+        done: u64,
+        until: u64,
+    ) -> Result<(), Box<Failed>> {
+        let budget = self.wind(done);
+        self.state.present = 0;
+        self.turn_to(0, context);
+        // SAFETY: as for a row.
+        let failed = unsafe {
+            (*context).until = until.min(u64::MAX - 1);
+            (*context).budget = budget;
+            entry(context)
+        };
+        self.outcome(failed)
+    }
+
+    /// Does what is due at this time.
+    pub(crate) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
+        let context = self.context();
+        self.find_struck_places();
+        // SAFETY: as for a row; lists of who is due do not change meanwhile.
+        let failed = unsafe { entry(context) };
+        self.outcome(failed)
+    }
+
+    /// Why machine code failed, if it did.
+    #[inline(always)]
+    fn outcome(&mut self, failed: u64) -> Result<(), Box<Failed>> {
+        if failed == 0 { Ok(()) } else { self.failed.take().map_or(Ok(()), Err) }
+    }
+}
+
+fn write(
+    evaluator: &Evaluator,
+    present: u128,
+    mut builder: FunctionBuilder<'_>,
+    write_steps: impl FnOnce(&mut Scribe<'_, '_>),
+) {
+    let (start, failed) = (builder.create_block(), builder.create_block());
+    builder.append_block_params_for_function_params(start);
+    builder.set_cold_block(failed);
+    builder.switch_to_block(start);
+    let context = builder.block_params(start)[0];
+    let of = (&evaluator.plan, &evaluator.state);
+    let mut writer = Writer::new(builder, of, present, [context; 3], failed);
+    writer.frame = writer.load(I64, context, offset_of!(Context, frame));
+    writer.streams = writer.load(I64, context, offset_of!(Context, streams));
+    let pending = vec![None; evaluator.plan.streams.len()];
+    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), pending, ending: Vec::new() };
+    write_steps(&mut scribe);
+    let Scribe { mut writer, .. } = scribe;
+    for write in std::mem::take(&mut writer.unread).in_vain() {
+        writer.builder.func.layout.remove_inst(write);
+    }
+    let zero = writer.number(0);
+    writer.builder.ins().return_(&[zero]);
+    writer.builder.switch_to_block(failed);
+    let one = writer.number(1);
+    writer.builder.ins().return_(&[one]);
+    writer.builder.seal_all_blocks();
+    writer.builder.finalize();
+}
+
+/// Writes steps.
+pub(super) struct Scribe<'e, 'f> {
+    pub(super) evaluator: &'e Evaluator,
+    pub(super) writer: Writer<'e, 'f>,
+    /// Places of the frame that say that something is of this instant.
+    pub(super) fresh: Vec<Slot>,
+    /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
+    /// there is none. Others are marked in memory.
+    pub(super) pending: Vec<Option<Variable>>,
+    /// Who ends with this instant.
+    pub(super) ending: Vec<Ending>,
+}
+
+impl<'e> Scribe<'e, '_> {
+    /// At an event one instance of a stream is marked, most often: it is remembered here.
+    fn expect(&mut self, steps: &[Step]) {
+        if self.writer.present == 0 {
+            return;
+        }
+        for step in steps {
+            let Step::Evaluate(stream, Reach::Changed) = step else { continue };
+            if self.lane(*stream).is_some_and(|lane| matches!(lane.home, Home::Slot { .. })) {
+                let variable = self.writer.builder.declare_var(I64);
+                let nobody = self.writer.number(0);
+                self.writer.builder.def_var(variable, nobody);
+                self.pending[*stream] = Some(variable);
+            }
+        }
+    }
+
+    /// Inputs have values.
+    fn accept(&mut self, present: u128) {
+        let plan = &self.evaluator.plan;
+        for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
+            if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
+                let failed = self.writer.call(runtime_calls::accept as *const u8, &[input as u64]);
+                self.writer.lose(Lost::AllWords);
+                self.writer.check(failed);
+                continue;
+            }
+            let first = self.writer.place_at(self.writer.map.input(input));
+            let row = self.writer.place_at(offset_of!(Context, row));
+            let at = self.writer.times(row, 8 * cell.width);
+            let words = self.writer.builder.ins().iadd(first, at);
+            let new: Vec<Value> = (0..cell.width).map(|at| self.writer.load(I64, words, 8 * at)).collect();
+            if !plan.input_watchers[input].is_empty() {
+                let had = self.writer.word(cell.present);
+                let mut is_same = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+                for (place, new) in (cell.value..).zip(&new) {
+                    let old = self.writer.word(place);
+                    let same = self.writer.builder.ins().icmp(IntCC::Equal, old, *new);
+                    is_same = self.writer.builder.ins().band(is_same, same);
+                }
+                let is_other = self.writer.builder.ins().bxor_imm(is_same, 1);
+                self.writer.when(is_other, |writer| {
+                    writer.call(runtime_calls::tell_readers as *const u8, &[input as u64]);
+                });
+            }
+            let one = self.writer.number(1);
+            self.writer.put(cell.present, one);
+            self.is_fresh(cell.fresh);
+            (cell.value..).zip(new).for_each(|(place, word)| self.writer.put(place, word));
+        }
+    }
+
+    /// Something is of this instant, if anybody asks.
+    pub(super) fn is_fresh(&mut self, fresh: Slot) {
+        if self.evaluator.plan.asked_fresh.contains(&fresh) {
+            let one = self.writer.number(1);
+            self.writer.put(fresh, one);
+            self.fresh.push(fresh);
+        }
+    }
+
+    /// What is of this instant is not of the next.
+    pub(super) fn end_fresh(&mut self) {
+        let zero = self.writer.number(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.writer.put(slot, zero));
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        match step {
+            Step::Spawn(family) => self.spawn(*family),
+            Step::Evaluate(stream, reach) => match (self.lane(*stream), reach) {
+                (Some(lane), Reach::Changed) if matches!(lane.home, Home::Cell { .. }) => {
+                    self.changed_cell(*stream, lane);
+                }
+                (Some(lane), Reach::Changed) => self.changed_instances(*stream, lane, step),
+                (Some(lane), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
+                    Some(path) => self.candidate(*stream, lane, path, step),
+                    None => self.call_step(step),
+                },
+                (Some(lane), Reach::Struck(chime)) => self.struck(*stream, lane, *chime),
+                (Some(lane), Reach::All) if self.looks_while(*stream, lane) => self.all_taken(*stream, lane),
+                (None, Reach::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
+                _ => self.call_step(step),
+            },
+            Step::Close(family, reach) => match (self.closes_simply(*family), reach) {
+                (Some(close), Reach::All) => self.close(*family, close),
+                _ => self.call_step(step),
+            },
+        }
+    }
+
+    /// How a stream is evaluated, if that can be written.
+    fn lane(&self, stream: usize) -> Option<&'e Lane> {
+        let lane = self.evaluator.lanes[stream].as_ref()?;
+        let is_spawned = self.evaluator.plan.families[lane.family].spawn.is_some();
+        // A stream without instances that comes and goes is rare.
+        (matches!(lane.home, Home::Slot { .. }) || !is_spawned).then_some(lane)
+    }
+
+    /// The path of the only clause.
+    fn path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
+        let plan = &self.evaluator.plan;
+        let [clause] = clauses else { return None };
+        plan.streams[stream].eval.clauses[*clause].path.as_ref()
+    }
+
+    fn call_step(&mut self, step: &Step) {
+        self.call_same(step);
+        self.writer.lose(Lost::AllWords);
+    }
+
+    /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
+    fn call_same(&mut self, step: &Step) {
+        let failed = self.writer.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
+        self.writer.lose(Lost::Places);
+        self.writer.check(failed);
+    }
+
+    /// A stream without instances, if something has changed that it reads.
+    fn changed_cell(&mut self, stream: usize, lane: &'e Lane) {
+        let at = dirty(stream) + offset_of!(Dirty, all);
+        let is_due = self.writer.load(I8, self.writer.streams, at);
+        let way = self.writer.part(is_due);
+        let no = self.writer.byte(0);
+        self.writer.store(no, self.writer.streams, at);
+        self.evaluate(stream, lane, None);
+        self.writer.meet(way);
+        self.tell_again(stream, lane);
+    }
+
+    /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
+    /// marked in memory are left to Rust.
+    fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
+        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, lane, step) };
+        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(several);
+        let number = self.writer.builder.use_var(variable);
+        let marked = self.marked(Reader::Stream(stream));
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(marked, several, &[], none, &[]);
+        self.writer.go_on(none);
+        self.writer.builder.ins().brif(number, evaluate, &[], done, &[]);
+        self.writer.go_on(evaluate);
+        let slot = self.writer.builder.ins().iadd_imm(number, -1);
+        let instance = self.writer.instance(lane.family, slot);
+        self.evaluate(stream, lane, Some(instance));
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+        self.tell_again(stream, lane);
+        self.writer.builder.ins().jump(end, &[]);
+        self.writer.resume(several, &fork);
+        self.mark_pending(stream, number);
+        self.call_same(step);
+        self.writer.builder.ins().jump(end, &[]);
+        self.writer.resume(end, &fork);
+    }
+
+    /// Marks who is pending, if there is somebody.
+    fn mark_pending(&mut self, stream: usize, number: Value) {
+        let way = self.writer.part(number);
+        self.mark_number(Reader::Stream(stream), number);
+        self.writer.meet(way);
+    }
+
+    /// The instances that are marked in memory, one after another.
+    fn all_marked(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
+        // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
+        // itself where slots are used again, and may be listed twice.
+        let marks_itself = lane.looks_at_itself || lane.has_more;
+        let closes = self.evaluator.plan.families[lane.family].close.is_some();
+        if lane.marks_others_of(stream) || (marks_itself && closes) {
+            return self.call_step(step);
+        }
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.writer.part(marked);
+        let [list, length, _] = self.list(Reader::Stream(stream), marked);
+        self.each_marked(Reader::Stream(stream), [list, length], |scribe, instance| {
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+        self.writer.meet(way);
+        self.tell_again(stream, lane);
+    }
+
+    /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
+    fn looks_while(&self, stream: usize, lane: &Lane) -> bool {
+        let has_guard = self.evaluator.plan.streams[stream].eval.guard.is_some();
+        has_guard && self.writer.present == 0 && matches!(lane.home, Home::Slot { .. })
+    }
+
+    /// The instances that are marked, one after another: they may mark themselves for the next time.
+    fn all_taken(&mut self, stream: usize, lane: &'e Lane) {
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.writer.part(marked);
+        let count = self.writer.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+        self.writer.meet(way);
+    }
+
+    /// A tick of a counter: who reads it looks again if the tick matters.
+    fn tick_count(&mut self, stream: usize) {
+        let Some(counting) = self.evaluator.counting(stream) else { return };
+        let family = self.evaluator.plan.streams[stream].family;
+        let count = self.writer.call(runtime_calls::tick as *const u8, &[stream as u64]);
+        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(family, slot);
+            scribe.mark_watchers(stream, &counting.watchers, instance);
+        });
+    }
+
+    /// Whoever holds a value is told of each time.
+    fn tell_again(&mut self, stream: usize, lane: &Lane) {
+        if !lane.repeats {
+            return;
+        }
+        let at = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
+        let holders = self.writer.load(I64, self.writer.streams, at);
+        self.writer.when(holders, |writer| {
+            writer.call(runtime_calls::tell_again as *const u8, &[stream as u64]);
+        });
+    }
+
+    /// The instances whose clock says so, one after another.
+    fn struck(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
+        let lists = self.writer.map.struck(chime);
+        let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
+        self.each(slots, count, |scribe, slot| {
+            let instance = scribe.writer.instance(lane.family, slot);
+            scribe.evaluate(stream, lane, Some(instance));
+        });
+    }
+
+    /// Does something for each of so many numbers in memory.
+    pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
+        let [look, again, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let at = self.writer.builder.append_block_param(look, I64);
+        let zero = self.writer.number(0);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().jump(look, &[zero.into()]);
+        self.writer.enter(look);
+        let is_left = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        self.writer.builder.ins().brif(is_left, again, &[], done, &[]);
+        self.writer.go_on(again);
+        let place = self.writer.builder.ins().ishl_imm(at, 2);
+        let place = self.writer.builder.ins().iadd(first, place);
+        let number = self.writer.load(I32, place, 0);
+        let number = self.writer.builder.ins().uextend(I64, number);
+        body(self, number);
+        let next = self.writer.builder.ins().iadd_imm(at, 1);
+        self.writer.builder.ins().jump(look, &[next.into()]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// The instance that a path leads to, if there is one. Several are left to Rust.
+    fn candidate(&mut self, stream: usize, lane: &'e Lane, path: &Path, step: &Step) {
+        if let Some(program) = path.program {
+            let next = self.writer.builder.create_block();
+            let fork = self.writer.fork();
+            self.writer.program(Run { stream, program, instance: None }, next, next);
+            self.writer.resume(next, &fork);
+        }
+        let [several, one, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(several);
+        let slot = self.writer.builder.append_block_param(one, I64);
+        let fork = self.writer.fork();
+        self.writer.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
+        self.writer.resume(one, &fork);
+        let instance = self.writer.instance(lane.family, slot);
+        self.evaluate(stream, lane, Some(instance));
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(several, &fork);
+        self.call_same(step);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+}

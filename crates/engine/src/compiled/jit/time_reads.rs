@@ -1,0 +1,210 @@
+//! What is told from the clock: how often it has ticked, and what is in a window of which one word is enough.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::Context;
+use super::dirty::of;
+use super::expr::{Instance, Run, Writer};
+use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::instant::Evaluator;
+use crate::compiled::ir::op::Slot;
+use crate::compiled::store::state::{State, StreamState};
+use crate::compiled::store::window::last_decisive::Newest;
+
+/// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
+/// by a number that is no power of two.
+struct Inverse {
+    factor: u64,
+    shift: u32,
+}
+
+impl Inverse {
+    fn of(divisor: u64) -> Inverse {
+        // Between 2^(bits - 1) and 2^bits lies the divisor. 2^(63 + bits) / divisor, rounded up, is off by less than one,
+        // and its product with a number below 2⁶³ by less than 2⁶³: too little to come to another quotient.
+        let bits = u64::BITS - divisor.leading_zeros();
+        let factor = (1_u128 << (63 + bits)) / u128::from(divisor) + 1;
+        Inverse { factor: factor as u64, shift: bits - 1 }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// The time of this instant, or another word of the state.
+    pub(super) fn of_state(&mut self, at: usize) -> Value {
+        let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+        self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
+    }
+
+    /// The bucket of a window that now belongs to: see [`bucket`](crate::compiled::store::window::bucketed::bucket).
+    fn bucket(&mut self, size: u64) -> Value {
+        let now = self.of_state(offset_of!(State, now));
+        let has_begun = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
+        let has_begun = self.builder.ins().uextend(I64, has_begun);
+        let before = self.builder.ins().isub(now, has_begun);
+        let full = self.divided(before, size);
+        self.builder.ins().iadd(full, has_begun)
+    }
+
+    /// A time divided by a number that is not 0. No such time is so far away that its first bit is set, or else it takes
+    /// longer.
+    pub(super) fn divided(&mut self, time: Value, by: u64) -> Value {
+        if by.is_power_of_two() {
+            return self.builder.ins().ushr_imm(time, i64::from(by.trailing_zeros()));
+        }
+        let [near, far, done] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.set_cold_block(far);
+        let quotient = self.builder.append_block_param(done, I64);
+        let is_far = self.builder.ins().icmp_imm(IntCC::SignedLessThan, time, 0);
+        let fork = self.fork();
+        self.builder.ins().brif(is_far, far, &[], near, &[]);
+        self.resume(far, &fork);
+        let divisor = self.number(by);
+        let slowly = self.builder.ins().udiv(time, divisor);
+        self.builder.ins().jump(done, &[slowly.into()]);
+        self.resume(near, &fork);
+        let Inverse { factor, shift } = Inverse::of(by);
+        let factor = self.number(factor);
+        let high = self.builder.ins().umulhi(time, factor);
+        let quickly = self.builder.ins().ushr_imm(high, i64::from(shift));
+        self.builder.ins().jump(done, &[quickly.into()]);
+        self.resume(done, &fork);
+        quotient
+    }
+
+    /// An instance has a value that a window over it may have to know of.
+    pub(super) fn enter_window(&mut self, window: &Newest, instance: Instance, value: Value) {
+        let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
+        let (at, size) = (8 * window.at, window.size);
+        self.when(decides, |writer| {
+            let bucket = writer.bucket(size);
+            let word = writer.builder.ins().iadd_imm(bucket, 1);
+            writer.store(word, instance.words, at);
+        });
+    }
+
+    /// A flag, and what a window says of the instance with a key: `false` if that must be looked for elsewhere.
+    pub(super) fn read_window(
+        &mut self,
+        (run, at): (Run, usize),
+        window: usize,
+        key: Slot,
+        to: Slot,
+    ) -> bool {
+        let plan = &self.plan.windows[window];
+        let (Some(newest), Some(target)) = (plan.newest, plan.target) else { return false };
+        let family = self.plan.streams[target].family;
+        if !self.plan.families[family].indexes.is_empty() {
+            return false;
+        }
+        let read = |writer: &mut Self, instance: Instance| {
+            let word = writer.load(I64, instance.words, 8 * newest.at);
+            let bucket = writer.bucket(newest.size);
+            let after = writer.builder.ins().isub(bucket, word);
+            let age = writer.builder.ins().iadd_imm(after, 1);
+            let count = writer.number(newest.count);
+            let is_recent = writer.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
+            let has_come = writer.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
+            let is_inside = writer.builder.ins().band(is_recent, has_come);
+            let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
+            vec![writer.builder.ins().uextend(I64, says)]
+        };
+        // It may have ended.
+        let width = self.plan.streams[target].param_width;
+        let said = self.read_found(family, key, 1, read, |writer| {
+            writer.rust_reads(key, width);
+            let failed = writer.call_rare(run, at);
+            writer.lose_words(to, 2);
+            writer.check(failed);
+            vec![writer.written(to + 1)]
+        });
+        let there = self.number(1);
+        self.put(to, there);
+        self.put(to + 1, said[0]);
+        true
+    }
+
+    /// A flag, and the value of a counter: of the instance with a key, or of the one at hand. `false` if that must be
+    /// computed elsewhere.
+    pub(super) fn read_counter(&mut self, run: Run, stream: usize, key: Option<Slot>, to: Slot) -> bool {
+        let plan = &self.plan.streams[stream];
+        let Some(counter) = plan.eval.counter.filter(|counter| self.counts[stream] && counter.always_fits())
+        else {
+            return false;
+        };
+        let Some(key) = key else {
+            let Some(instance) = run.instance else { return false };
+            let [has, value] = self.counted(stream, &counter, instance);
+            self.put(to, has);
+            self.put(to + 1, value);
+            return true;
+        };
+        if !self.plan.families[plan.family].indexes.is_empty() {
+            return false;
+        }
+        let said = self.read_found(
+            plan.family,
+            key,
+            2,
+            |writer, instance| writer.counted(stream, &counter, instance).to_vec(),
+            |writer| vec![writer.number(0); 2],
+        );
+        (to..).zip(said).for_each(|(to, word)| self.put(to, word));
+        true
+    }
+
+    /// How many ticks of its clock a counter has seen, as [`State::ticks`] has it.
+    pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
+        let now = self.of_state(offset_of!(State, now));
+        let instant = self.of_state(offset_of!(State, instant));
+        let ticked = self.load(I64, self.streams, of(stream) + offset_of!(StreamState, ticked));
+        // The tick of this instant counts once its turn has come.
+        let is_later = self.builder.ins().icmp(IntCC::NotEqual, ticked, instant);
+        let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
+        let less = self.builder.ins().band(is_later, is_past);
+        let less = self.builder.ins().uextend(I64, less);
+        let until = self.builder.ins().isub(now, less);
+        self.divided(until, period)
+    }
+
+    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
+    fn counted(&mut self, stream: usize, counter: &Counter, instance: Instance) -> [Value; 2] {
+        let ticks = self.ticks(stream, counter.period);
+        let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
+        let since = self.builder.ins().isub(ticks, spawned);
+        let has = self.builder.ins().icmp_imm(IntCC::NotEqual, since, 0);
+        let has = self.builder.ins().uextend(I64, has);
+        let step = self.number(counter.step as u64);
+        let more = self.builder.ins().imul(since, step);
+        let before = self.number((counter.first - counter.step) as u64);
+        [has, self.builder.ins().iadd(before, more)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn quotient(number: u64, divisor: u64) -> u64 {
+        let Inverse { factor, shift } = Inverse::of(divisor);
+        ((u128::from(number) * u128::from(factor)) >> 64) as u64 >> shift
+    }
+
+    proptest! {
+        #[test]
+        fn multiplication_divides(number in 0..1_u64 << 63, divisor in 3..=u64::MAX, bits in 0..62_u32) {
+            let divisor = (divisor >> bits).max(3);
+            prop_assume!(!divisor.is_power_of_two());
+            for number in [number, number / divisor * divisor, (number / divisor * divisor).saturating_sub(1)] {
+                prop_assert_eq!(quotient(number, divisor), number / divisor);
+            }
+            let last = (1 << 63) - 1;
+            prop_assert_eq!(quotient(last, divisor), last / divisor);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Clocks that start with instances, and counters that wake their readers: how they start, and how they stop.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::expr::Instance;
+use super::handler::Scribe;
+use super::value_cache::Lost;
+use super::{Context, runtime_calls};
+use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::instant::Evaluator;
+use crate::compiled::store::deadline_queue::{Due, FEW, Hands};
+use crate::compiled::store::state::State;
+
+/// What is to be added to a clock.
+struct Timer {
+    /// Where the context says [where it is](crate::compiled::store::deadline_queue::LocalClock::layout).
+    clock: usize,
+    due: Value,
+    /// When that is.
+    time: Value,
+}
+
+impl Scribe<'_, '_> {
+    /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
+    pub(super) fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
+        let plan = &self.evaluator.plan;
+        let chimes = plan.families[family].chimes.as_slice();
+        if chimes.is_empty() {
+            return;
+        }
+        let now = self.writer.of_state(offset_of!(State, now));
+        let timer = |chime: &usize| {
+            let due = self.writer.later(now, plan.chimes[*chime].period);
+            Timer { clock: self.writer.map.clock(*chime), due, time: due }
+        };
+        let timers: Vec<Timer> = chimes.iter().map(timer).collect();
+        self.start(&timers, [slot, born], |scribe| {
+            let which = scribe.writer.number(family as u64);
+            scribe.writer.call_with(runtime_calls::wind_up as *const u8, &[which, slot, born]);
+        });
+    }
+
+    /// What [`Evaluator::begin`] does.
+    pub(super) fn begin(&mut self, family: usize, instance: Instance, born: Value) {
+        let (evaluator, plan) = (self.evaluator, &self.evaluator.plan);
+        let members = plan.families[family].members.iter();
+        let counters: Vec<(usize, Counter)> = members
+            .filter(|member| evaluator.counting(**member).is_some())
+            .filter_map(|member| Some((*member, plan.streams[*member].eval.counter?)))
+            .collect();
+        let call = |scribe: &mut Self| {
+            let which = scribe.writer.number(family as u64);
+            scribe.writer.call_quietly(runtime_calls::begin as *const u8, &[which, instance.slot]);
+        };
+        if evaluator.begins_in_full(family, &counters) {
+            call(self);
+            return self.writer.lose(Lost::Places);
+        }
+        let mut timers = Vec::new();
+        for (stream, counter) in counters {
+            let ticks = self.writer.ticks(stream, counter.period);
+            self.writer.store(ticks, instance.words, 8 * plan.streams[stream].member.value());
+            for (number, after) in plan.streams[stream].eval.wakes.iter().enumerate() {
+                let due = self.writer.builder.ins().iadd_imm(ticks, after.cast_signed());
+                let period = self.writer.number(counter.period);
+                let time = self.writer.builder.ins().imul(due, period);
+                timers.push(Timer { clock: self.writer.map.wake(plan, stream, number), due, time });
+            }
+        }
+        self.start(&timers, [instance.slot, born], call);
+    }
+
+    /// Adds an instance to clocks that have room for it, or has it done where one has none.
+    fn start(&mut self, timers: &[Timer], [slot, born]: [Value; 2], full: impl FnOnce(&mut Self)) {
+        if timers.is_empty() {
+            return;
+        }
+        let [have_room, otherwise, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(otherwise);
+        let layout = |timer: &Timer| {
+            let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(timer.clock + at));
+            [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
+        };
+        let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
+        let mut has_room = self.writer.byte(1);
+        for [_, last, _, count] in &layouts {
+            // Without any place, the last is -1.
+            let is_full = self.writer.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
+            let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
+            has_room = self.writer.builder.ins().band(has_room, is_not);
+        }
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
+        self.writer.resume(otherwise, &fork);
+        full(self);
+        self.writer.lose(Lost::Places);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.go_on(have_room);
+        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        let quiet = offset_of!(Evaluator, quiet_until);
+        let mut soonest = self.writer.load(I64, evaluator, quiet);
+        for (timer, [places, last, hands, count]) in timers.iter().zip(layouts) {
+            soonest = self.writer.builder.ins().umin(soonest, timer.time);
+            let first = self.writer.load(I64, hands, offset_of!(Hands, first));
+            let place = self.writer.builder.ins().iadd(first, count);
+            let place = self.writer.builder.ins().band(place, last);
+            let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+            let due = self.writer.builder.ins().iadd(places, place);
+            self.writer.store(timer.due, due, offset_of!(Due, at));
+            self.writer.store(born, due, offset_of!(Due, born));
+            let slot = self.writer.builder.ins().ireduce(I32, slot);
+            self.writer.store(slot, due, offset_of!(Due, slot));
+            self.increment(hands, offset_of!(Hands, count));
+            let next = self.writer.load(I64, hands, offset_of!(Hands, next));
+            let next = self.writer.builder.ins().umin(next, timer.due);
+            self.writer.store(next, hands, offset_of!(Hands, next));
+        }
+        self.writer.store(soonest, evaluator, quiet);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// The clocks of so many instances that have ended stop, as
+    /// [`LocalClock::end`](crate::compiled::store::deadline_queue::LocalClock::end) has it; how they do is for Rust, once there are
+    /// some.
+    pub(super) fn stop_clocks(&mut self, family: usize, ended: Value) {
+        let clocks = self.clocks_of(family);
+        let mut are_many = None;
+        for clock in &clocks {
+            let hands = self.writer.place_at(clock + 16);
+            let lately = self.writer.load(I64, hands, offset_of!(Hands, lately));
+            let lately = self.writer.builder.ins().iadd(lately, ended);
+            let are = self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, lately, FEW as i64);
+            are_many = Some(match are_many {
+                Some(others) => self.writer.builder.ins().bor(are, others),
+                None => are,
+            });
+        }
+        let Some(are_many) = are_many else { return };
+        let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(many);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(are_many, many, &[], few, &[]);
+        self.writer.resume(many, &fork);
+        let number = self.writer.number(family as u64);
+        self.writer.call_with(runtime_calls::stop_clocks as *const u8, &[number, ended]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(few, &fork);
+        for clock in &clocks {
+            let hands = self.writer.place_at(clock + 16);
+            for at in [offset_of!(Hands, stale), offset_of!(Hands, lately)] {
+                let before = self.writer.load(I64, hands, at);
+                let now = self.writer.builder.ins().iadd(before, ended);
+                self.writer.store(now, hands, at);
+            }
+        }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// The clocks that start with instances of a family, as places after the context.
+    fn clocks_of(&self, family: usize) -> Vec<usize> {
+        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.writer.map);
+        let members = plan.families[family].members.iter();
+        let counters = members.filter(|member| evaluator.counting(**member).is_some());
+        let wakes = counters.flat_map(|stream| {
+            let numbers = 0..plan.streams[*stream].eval.wakes.len();
+            numbers.map(|number| map.wake(plan, *stream, number))
+        });
+        plan.families[family].chimes.iter().map(|chime| map.clock(*chime)).chain(wakes).collect()
+    }
+}
+
+impl Evaluator {
+    /// Whether what begins with an instance, beside these counters, is for Rust, or a counter may not fit into a word.
+    fn begins_in_full(&self, family: usize, counters: &[(usize, Counter)]) -> bool {
+        let lasts = |window: &usize| {
+            let window = &self.plan.windows[*window];
+            window.newest.is_none() || window.outlasts
+        };
+        let has_more = |member: &usize| self.plan.streams[*member].windows.iter().any(lasts);
+        let is_far = |(stream, counter): &(usize, Counter)| {
+            let far = |after: &u64| i64::try_from(u128::from(*after) * u128::from(counter.period)).is_err();
+            self.plan.streams[*stream].eval.wakes.iter().any(far)
+        };
+        self.plan.families[family].members.iter().any(has_more) || counters.iter().any(is_far)
+    }
+}

@@ -1,0 +1,377 @@
+//! New values, and what follows from them.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::dirty::{dirty, of};
+use super::expr::{Instance, Run};
+use super::grouping::{Change, Changed};
+use super::handler::Scribe;
+use super::lookup::Outcome;
+use super::runtime_calls;
+use crate::compiled::exec::update_rule::{Feed, Home, Lane, Watch};
+use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::plan::{Reader, Route, Watcher, Who};
+use crate::compiled::store::slab::{PARAMS, flag};
+use crate::compiled::store::state::{Dirty, StreamState};
+
+impl<'e> Scribe<'e, '_> {
+    /// What [`Evaluator::evaluate_one`] does.
+    pub(super) fn evaluate(&mut self, stream: usize, lane: &'e Lane, instance: Option<Instance>) {
+        if let Some(instance) = instance {
+            self.writer.know_parameters(lane.own, lane.params, instance.words);
+        }
+        let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        let at_yield = self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
+        match (lane.home, instance) {
+            (Home::Cell { present, fresh, value }, _) => {
+                self.writer.resume(yields, &at_yield);
+                self.push_cell(stream, lane, [present, fresh, value]);
+                self.writer.builder.ins().jump(done, &[]);
+                self.writer.resume(ends, &fork);
+                self.holds(stream, lane, false);
+                self.again(stream, lane, None, [false, false]);
+            }
+            (Home::Slot { state, value }, Some(instance)) => {
+                self.writer.resume(yields, &at_yield);
+                self.push_instance(stream, lane, instance, [state, value]);
+                self.writer.builder.ins().jump(done, &[]);
+                self.writer.resume(ends, &fork);
+                let flags = self.writer.load(I64, instance.words, 8 * state);
+                let others = self.writer.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
+                self.writer.store(others, instance.words, 8 * state);
+                self.held(stream, lane, instance, flags, false);
+                self.again(stream, lane, Some(instance), [false, false]);
+            }
+            (Home::Slot { .. }, None) => {}
+        }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// A stream without instances has a value.
+    fn push_cell(&mut self, stream: usize, lane: &'e Lane, [present, fresh, value]: [Slot; 3]) {
+        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let new = self.writer.word(lane.result);
+        let (had, old) = (self.writer.word(present), self.writer.word(value));
+        self.holds(stream, lane, true);
+        let one = self.writer.number(1);
+        if !lane.remembers {
+            self.is_fresh(fresh);
+        }
+        let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.writer.builder.ins().band(had, is_old);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.writer.go_on(changed);
+        self.writer.put(present, one);
+        self.is_fresh(fresh);
+        self.writer.put(value, new);
+        lane.watchers.iter().for_each(|watch| self.mark(stream, watch, None));
+        self.again(stream, lane, None, [true, true]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(same, &fork);
+        self.again(stream, lane, None, [true, false]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// An instance has a value.
+    fn push_instance(
+        &mut self,
+        stream: usize,
+        lane: &'e Lane,
+        instance: Instance,
+        [state, value]: [usize; 2],
+    ) {
+        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        let new = self.writer.word(lane.result);
+        let flags = self.writer.load(I64, instance.words, 8 * state);
+        let old = self.writer.load(I64, instance.words, 8 * value);
+        let now = self.writer.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
+        self.writer.store(now, instance.words, 8 * state);
+        self.writer.store(new, instance.words, 8 * value);
+        self.held(stream, lane, instance, flags, true);
+        let had = self.writer.builder.ins().ushr_imm(flags, 32);
+        let has_old = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.writer.builder.ins().band(has_old, is_old);
+        let fork = self.writer.fork();
+        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.writer.go_on(changed);
+        for (number, feed) in lane.tallies.iter().enumerate() {
+            let which = (stream as u64) << 32 | number as u64;
+            let changed = self.writer.count(feed, which, instance, Change { had, old, new });
+            self.mark_all_readers(feed, changed);
+        }
+        self.mark_watchers(stream, &lane.watchers, instance);
+        self.again(stream, lane, Some(instance), [true, true]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(same, &fork);
+        self.again(stream, lane, Some(instance), [true, false]);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+        lane.windows.iter().for_each(|window| self.writer.enter_window(window, instance, new));
+    }
+
+    /// Notes whether a stream without instances holds a value.
+    fn holds(&mut self, stream: usize, lane: &Lane, yields: bool) {
+        let at = of(stream) + offset_of!(StreamState, holds);
+        let held = self.writer.load(I8, self.writer.streams, at);
+        let now = self.writer.byte(yields.into());
+        self.writer.store(now, self.writer.streams, at);
+        if lane.repeats {
+            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
+            self.hold_if(stream, is_other, None, yields);
+        }
+    }
+
+    /// The same for an instance, whose flags were these.
+    fn held(&mut self, stream: usize, lane: &Lane, instance: Instance, flags: Value, yields: bool) {
+        if lane.repeats {
+            let held = self.writer.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
+            let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
+            let is_other = self.writer.builder.ins().icmp_imm(condition, held, 0);
+            self.hold_if(stream, is_other, Some(instance), yields);
+        }
+    }
+
+    fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
+        let way = self.writer.part(is_other);
+        let arguments =
+            [self.writer.number(stream as u64), self.slot(instance), self.writer.number(yields.into())];
+        self.writer.call_with(runtime_calls::hold as *const u8, &arguments);
+        self.writer.meet(way);
+    }
+
+    /// What an evaluation means for the next: whether it gave a value, and whether another one.
+    fn again(
+        &mut self,
+        stream: usize,
+        lane: &Lane,
+        instance: Option<Instance>,
+        [yields, changed]: [bool; 2],
+    ) {
+        if lane.looks_at_itself {
+            match (lane.home, instance) {
+                _ if !changed => {}
+                (Home::Slot { .. }, Some(instance)) => self.mark_slot(Reader::Stream(stream), instance),
+                _ => self.mark(stream, &Watch::All(stream), None),
+            }
+        } else if let (Some(guard), Some(instance)) = (lane.looks_while, instance) {
+            let holds = self.writer.word(guard);
+            let way = self.writer.part(holds);
+            self.mark_slot(Reader::Stream(stream), instance);
+            self.writer.meet(way);
+        } else if lane.has_more {
+            let guard = self.evaluator.plan.streams[stream].eval.guard;
+            guard.into_iter().for_each(|guard| self.writer.rust_reads(guard, 1));
+            let outcome = if yields { runtime_calls::YIELDS } else { 0 }
+                | if changed { runtime_calls::CHANGED } else { 0 };
+            let arguments =
+                [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
+            self.writer.call_with(runtime_calls::look_again as *const u8, &arguments);
+        }
+    }
+
+    fn slot(&mut self, instance: Option<Instance>) -> Value {
+        match instance {
+            Some(instance) => instance.slot,
+            None => self.writer.number(0),
+        }
+    }
+
+    /// Who reads a stream must look again.
+    pub(super) fn mark(&mut self, stream: usize, watch: &Watch, instance: Option<Instance>) {
+        match (watch, instance) {
+            (Watch::All(reader), _) => {
+                let yes = self.writer.byte(1);
+                self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
+                self.wake(Reader::Stream(*reader));
+            }
+            (Watch::Slot { stream: reader, .. }, Some(instance)) => {
+                self.mark_slot(Reader::Stream(*reader), instance);
+            }
+            (Watch::Slot { .. }, None) => {}
+            (Watch::Other(_), Some(instance)) => self.mark_others(stream, &[watch], instance),
+            (Watch::Instance { .. } | Watch::Other(_), instance) => {
+                let slot = self.slot(instance);
+                self.tell_watcher(stream, watch, slot);
+            }
+        }
+    }
+
+    fn tell_watcher(&mut self, stream: usize, watch: &Watch, slot: Value) {
+        let watch = self.writer.number(&raw const *watch as u64);
+        let arguments = [watch, self.writer.number(stream as u64), slot];
+        self.writer.call_with(runtime_calls::tell_watcher as *const u8, &arguments);
+    }
+
+    /// Who reads an instance of a stream must look again. Those who are found in the same way are found once.
+    pub(super) fn mark_watchers(&mut self, stream: usize, watchers: &[Watch], instance: Instance) {
+        let way = |watch: &Watch| match watch {
+            Watch::Other(Watcher { reader, who }) => {
+                Some((self.evaluator.plan.family_of(*reader), who.clone()))
+            }
+            _ => None,
+        };
+        let mut groups: Vec<Vec<&Watch>> = Vec::new();
+        for watch in watchers {
+            let is_like = |group: &&mut Vec<&Watch>| way(watch).is_some() && way(group[0]) == way(watch);
+            match groups.iter_mut().find(is_like) {
+                Some(group) => group.push(watch),
+                None => groups.push(vec![watch]),
+            }
+        }
+        for group in groups {
+            match group[0] {
+                Watch::Other(_) => self.mark_others(stream, &group, instance),
+                watch => self.mark(stream, watch, Some(instance)),
+            }
+        }
+    }
+
+    /// Instances of streams or families must look again, because an instance of another has changed: they are of one
+    /// family, and found in the same way.
+    fn mark_others(&mut self, stream: usize, watches: &[&Watch], instance: Instance) {
+        let plan = &self.evaluator.plan;
+        let [Watch::Other(Watcher { reader, who }), ..] = watches else { return };
+        let family = plan.family_of(*reader);
+        let mark_all = |scribe: &mut Self, instance: Instance| {
+            for watch in watches {
+                let Watch::Other(Watcher { reader, .. }) = watch else { continue };
+                scribe.mark_slot(*reader, instance);
+            }
+        };
+        let tell_all = |scribe: &mut Self| {
+            watches.iter().for_each(|watch| scribe.tell_watcher(stream, watch, instance.slot));
+        };
+        let (route, places) = match who {
+            Who::Slot => return mark_all(self, instance),
+            Who::Index(index, places) => (Route::Index(*index), places),
+            Who::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
+            Who::All | Who::Instance(_) => return tell_all(self),
+        };
+        let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
+        let key: Vec<Value> = places.iter().map(word).collect();
+        let [one, several, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(several);
+        let slot = self.writer.builder.append_block_param(one, I64);
+        let fork = self.writer.fork();
+        self.writer.find_by(family, route, &key, Outcome { one, none: done, several });
+        self.writer.resume(several, &fork);
+        tell_all(self);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(one, &fork);
+        let found = self.writer.instance(family, slot);
+        mark_all(self, found);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// Who reads measures of a group must look again, if they have changed. Where the same read several, that is one
+    /// question: whether one of them has changed is anybody's guess, but not whether any has.
+    pub(super) fn mark_all_readers(&mut self, feed: &'e Feed, changed: Vec<Changed>) {
+        let mut questions: Vec<(Changed, &'e [Watch])> = Vec::new();
+        for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
+            match questions.iter_mut().find(|(_, asked)| *asked == watchers.as_slice()) {
+                Some((question, _)) => {
+                    let both = question.is_other.zip(changed.is_other);
+                    question.is_other = both.map(|(one, other)| self.writer.either(one, other));
+                }
+                None => questions.push((changed, watchers)),
+            }
+        }
+        for (changed, watchers) in questions.into_iter().filter(|(_, watchers)| !watchers.is_empty()) {
+            self.mark_readers(feed.tally, changed, watchers);
+        }
+    }
+
+    /// Who reads a measure of a group must look again, if it has changed.
+    fn mark_readers(&mut self, tally: usize, changed: Changed, watchers: &'e [Watch]) {
+        let Changed { is_other, is_nothing, group } = changed;
+        if let Some(is_other) = is_other
+            && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
+        {
+            // Whether an extreme has changed is anybody's guess: better no branch.
+            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
+            watchers.iter().for_each(|watch| self.mark_all_if(is_other, watch));
+            return;
+        }
+        let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let fork = self.writer.fork();
+        match is_other {
+            Some(is_other) => self.writer.builder.ins().brif(is_other, mark, &[], done, &[]),
+            None => self.writer.builder.ins().jump(mark, &[]),
+        };
+        self.writer.go_on(mark);
+        for watch in watchers {
+            match watch {
+                Watch::All(_) => self.mark(tally, watch, None),
+                Watch::Instance { kept: Some(_), .. } => self.mark_reader(tally, group, watch, is_nothing),
+                watch => {
+                    let watch = self.writer.number(&raw const *watch as u64);
+                    let arguments = [watch, self.writer.number(tally as u64), group];
+                    self.writer.call_with(runtime_calls::tell_group_watcher as *const u8, &arguments);
+                }
+            }
+        }
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    fn mark_all_if(&mut self, is_other: Value, watch: &Watch) {
+        let Watch::All(reader) = watch else { return };
+        let at = dirty(*reader) + offset_of!(Dirty, all);
+        let before = self.writer.load(I8, self.writer.streams, at);
+        let now = self.writer.builder.ins().bor(before, is_other);
+        self.writer.store(now, self.writer.streams, at);
+        self.wake(Reader::Stream(*reader));
+    }
+
+    /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
+    /// [adds](crate::compiled::ir::op::Program::grows_by) what the group says, and that is nothing, it need not.
+    fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
+        let Watch::Instance { stream, family, kept: Some(kept), .. } = watch else { return };
+        let tally_number = tally;
+        let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
+        self.writer.builder.set_cold_block(look);
+        let next = self.writer.builder.append_block_param(known, I64);
+        let fork = self.writer.fork();
+        let place = self.evaluator.state.tallies[tally].stride() - kept;
+        let slot = self.writer.load(I64, group, 8 * place);
+        self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
+        self.writer.resume(look, &fork);
+        let [watch, tally] = [&raw const *watch as u64, tally as u64].map(|it| self.writer.number(it));
+        let slot = self.writer.call_with(runtime_calls::find_reader as *const u8, &[watch, tally, group]);
+        self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
+        self.writer.resume(known, &fork);
+        if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
+            let [rests, marks] = [(); 2].map(|()| self.writer.builder.create_block());
+            let fork = self.writer.fork();
+            self.writer.builder.ins().brif(is_nothing, rests, &[], marks, &[]);
+            self.writer.resume(rests, &fork);
+            let slot = self.writer.builder.ins().iadd_imm(next, -1);
+            let instance = self.writer.instance(*family, slot);
+            self.unmark(*stream, instance);
+            self.writer.builder.ins().jump(done, &[]);
+            self.writer.resume(marks, &fork);
+        }
+        self.mark_number(Reader::Stream(*stream), next);
+        self.writer.builder.ins().jump(done, &[]);
+        self.writer.resume(done, &fork);
+    }
+
+    /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
+    fn only_grows_by(&self, stream: usize, tally: usize) -> bool {
+        let is_told = self.evaluator.lanes[stream].as_ref().is_none_or(|lane| !lane.looks_at_itself);
+        let plan = &self.evaluator.plan;
+        let program = &plan.programs[plan.streams[stream].eval.program];
+        !is_told && program.grows_by(stream) == Some(tally as u32)
+    }
+}

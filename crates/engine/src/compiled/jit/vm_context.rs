@@ -1,0 +1,251 @@
+//! Where machine code finds things.
+
+use crate::compiled::exec::instant::Evaluator;
+use crate::compiled::ir::plan::Plan;
+use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::deadline_queue::LocalClock;
+use crate::compiled::store::hash_index::Table;
+use crate::compiled::store::state::{FamilyState, NEAR, StreamState};
+
+/// What a reaction is given, with the addresses of things after it, as a [map](Map) says.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Context {
+    pub(super) evaluator: *mut Evaluator,
+    pub(super) frame: *mut u64,
+    pub(super) streams: *mut StreamState,
+    pub(super) families: *mut FamilyState,
+    /// Of the batch.
+    pub(super) row: usize,
+    /// The slots that were listed by a call.
+    pub(super) listed: *mut u32,
+    /// The words of the group that was found by a call.
+    pub(super) found: *mut u64,
+    /// Up to when deadlines and ticks are done, ...
+    pub(super) until: u64,
+    /// ... how many at most, ...
+    pub(super) budget: u64,
+    /// ... and when each clock ticks next.
+    pub(super) ticks: *mut u64,
+}
+
+/// How far from the context, in bytes, it says where things are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Map {
+    inputs: usize,
+    slots: usize,
+    tables: usize,
+    groups: usize,
+    struck: usize,
+    clocks: usize,
+    lists: usize,
+    end: usize,
+}
+
+/// How many bytes it needs for that: of an input, a family, a table, a tally, who is due, a clock, and a short list.
+const INPUT: usize = size_of::<usize>();
+const FAMILY: usize = size_of::<[usize; 3]>();
+const TABLE: usize = size_of::<[usize; 4]>();
+const TALLY: usize = size_of::<[usize; 3]>();
+const STRUCK: usize = size_of::<[usize; 2]>();
+const CLOCK: usize = size_of::<[usize; 3]>();
+const LIST: usize = size_of::<[u32; NEAR]>();
+
+/// What it says of a family: where its slots are, ...
+pub(super) const SLOTS: usize = 0;
+/// ... the numbers of those that somebody tried to spawn again, ...
+pub(super) const RECENT_SLOTS: usize = 8;
+/// ... and how many there are.
+pub(super) const CENSUS: usize = 16;
+
+/// Of a tally: where its groups are, ...
+pub(super) const GROUPS: usize = 0;
+/// ... the numbers of those that were found last, ...
+pub(super) const RECENT_GROUPS: usize = 8;
+/// ... and the places of instances.
+pub(super) const PLACES: usize = 16;
+
+impl Map {
+    pub(super) fn new(plan: &Plan) -> Map {
+        let number_of_tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
+        let inputs = size_of::<Context>();
+        let slots = inputs + INPUT * plan.inputs.len();
+        let tables = slots + FAMILY * plan.families.len();
+        let groups = tables + TABLE * number_of_tables;
+        let struck = groups + TALLY * plan.tallies.len();
+        let clocks = struck + STRUCK * plan.chimes.len();
+        let wakes: usize = plan.streams.iter().map(|stream| stream.eval.wakes.len()).sum();
+        let lists = clocks + CLOCK * (plan.chimes.len() + wakes);
+        let end = lists + LIST * plan.families.len();
+        Map { inputs, slots, tables, groups, struck, clocks, lists, end }
+    }
+
+    /// Where the words of an input are.
+    pub(super) fn input(&self, input: usize) -> usize {
+        self.inputs + INPUT * input
+    }
+
+    pub(super) fn family(&self, family: usize) -> usize {
+        self.slots + FAMILY * family
+    }
+
+    /// The [layout](Table::layout) of a table, which are counted family by family.
+    pub(super) fn table(&self, table: usize) -> usize {
+        self.tables + TABLE * table
+    }
+
+    pub(super) fn tally(&self, tally: usize) -> usize {
+        self.groups + TALLY * tally
+    }
+
+    /// The slots of the instances that are due, and how many there are.
+    pub(super) fn struck(&self, chime: usize) -> usize {
+        self.struck + STRUCK * chime
+    }
+
+    /// The [layout](LocalClock::layout) of a chime's clock.
+    pub(super) fn clock(&self, chime: usize) -> usize {
+        self.clocks + CLOCK * chime
+    }
+
+    /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
+    pub(super) fn wake(&self, plan: &Plan, stream: usize, number: usize) -> usize {
+        let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.wakes.len()).sum();
+        self.clock(plan.chimes.len() + before + number)
+    }
+
+    /// Room for the slots of a family that end, if they are few.
+    pub(super) fn closing(&self, family: usize) -> usize {
+        self.lists + LIST * family
+    }
+}
+
+/// Where things are in memory.
+pub(crate) struct Places {
+    /// A context, and what is after it.
+    words: Vec<usize>,
+    map: Map,
+    /// For each family the slots whose close condition is looked at, and then those that end.
+    pub(super) closing: Vec<Vec<u32>>,
+    /// What must be found anew.
+    pub(crate) inputs_moved: bool,
+    pub(crate) slots_moved: bool,
+    pub(crate) groups_moved: bool,
+    pub(crate) clocks_moved: bool,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places {
+            words: Vec::new(),
+            map: Map::default(),
+            closing: Vec::new(),
+            inputs_moved: true,
+            slots_moved: true,
+            groups_moved: true,
+            clocks_moved: true,
+        }
+    }
+}
+
+impl Places {
+    /// Writes addresses one after another, from so many bytes after the context on.
+    fn put(&mut self, from: usize, addresses: impl IntoIterator<Item = usize>) {
+        for (place, address) in self.words[from / size_of::<usize>()..].iter_mut().zip(addresses) {
+            *place = address;
+        }
+    }
+}
+
+impl Evaluator {
+    /// A context for machine code. It is good until the evaluator is used otherwise; its places stay.
+    #[inline]
+    pub(super) fn context(&mut self) -> *mut Context {
+        self.find_places();
+        let frame = self.state.frame.as_mut_ptr();
+        let (streams, families) = (self.state.streams.as_mut_ptr(), self.state.families.as_mut_ptr());
+        let context = self.places.words.as_mut_ptr().cast::<Context>();
+        let evaluator = &raw mut *self;
+        let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let ticks = self.ticks.as_mut_ptr();
+        // SAFETY: there are words for a context, and for what is after it, once things have been found.
+        unsafe {
+            *context = Context {
+                evaluator,
+                frame,
+                streams,
+                families,
+                row: 0,
+                listed,
+                found,
+                until: 0,
+                budget: 0,
+                ticks,
+            };
+        }
+        context
+    }
+
+    /// The same context again, for another row.
+    #[inline(always)]
+    pub(super) fn turn_to(&mut self, row: usize, context: *mut Context) {
+        self.find_places();
+        // SAFETY: it is there as long as the places are.
+        unsafe { ((*context).evaluator, (*context).row) = (&raw mut *self, row) };
+    }
+
+    /// Finds what has moved.
+    #[inline(always)]
+    pub(super) fn find_places(&mut self) {
+        let Places { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
+        if inputs_moved | slots_moved | groups_moved | clocks_moved {
+            self.find_moved();
+        }
+    }
+
+    #[inline(never)]
+    fn find_moved(&mut self) {
+        let Evaluator { places, state, arrived, plan, counters, .. } = self;
+        if places.words.is_empty() {
+            places.map = Map::new(plan);
+            places.words = vec![0; places.map.end / size_of::<usize>()];
+            places.closing.resize(plan.families.len(), Vec::new());
+        }
+        let map = places.map;
+        if std::mem::take(&mut places.inputs_moved) {
+            places.put(map.inputs, arrived.columns.iter().map(|column| column.address()));
+        }
+        if std::mem::take(&mut places.slots_moved) {
+            let addresses = |family: &mut FamilyState| {
+                let instances = &mut family.instances;
+                [instances.address(), instances.recent_address(), instances.census_address()]
+            };
+            places.put(map.slots, state.families.iter_mut().flat_map(addresses));
+            let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
+            places.put(map.tables, tables.flat_map(Table::layout));
+        }
+        if std::mem::take(&mut places.groups_moved) {
+            let addresses =
+                |tally: &mut Tally| [tally.address(), tally.recent_address(), tally.places_address()];
+            places.put(map.groups, state.tallies.iter_mut().flat_map(addresses));
+        }
+        if std::mem::take(&mut places.clocks_moved) {
+            places.put(map.clocks, state.chimes.iter_mut().flat_map(LocalClock::layout));
+            for counter in counters.iter().filter(|counter| !plan.streams[**counter].eval.wakes.is_empty()) {
+                let wakes = state.streams[*counter].wakes.iter_mut();
+                places.put(map.wake(plan, *counter, 0), wakes.flat_map(LocalClock::layout));
+            }
+        }
+    }
+
+    /// Notes who is due.
+    #[inline]
+    pub(super) fn find_struck_places(&mut self) {
+        let Evaluator { places, struck, .. } = self;
+        for (chime, slots) in struck.iter().enumerate() {
+            let at = places.map.struck(chime) / size_of::<usize>();
+            places.words[at] = slots.as_ptr().expose_provenance();
+            places.words[at + 1] = slots.len();
+        }
+    }
+}

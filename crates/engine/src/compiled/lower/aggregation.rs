@@ -1,0 +1,276 @@
+//! Aggregations over instances and windows.
+
+use rtlola_frontend::mir::{
+    Expression, ExpressionKind, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound,
+    PacingType, StreamReference, Type, Window, WindowReference,
+};
+
+use super::access::{Filter, anonymous, filter, walk};
+use super::expression::{Operand, Place, leaf};
+use super::{Builder, Refused};
+use crate::compiled::ir::layout::{Leaf, inner, leaves, narrow, placed, width};
+use crate::compiled::ir::op::{Op, Slow};
+use crate::compiled::ir::plan::{ScanPlan, TallyPlan};
+use crate::compiled::store::aggregate::fold::Fold;
+use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::window::bucketed::{Kind, WindowPlan};
+use crate::compiled::store::window::last_decisive::Newest;
+
+impl Builder<'_> {
+    /// Every window of the specification, sliding ones first.
+    pub(super) fn windows(&mut self) -> Result<(), Refused> {
+        let mir = self.mir;
+        for window in &mir.sliding_windows {
+            let MemorizationBound::Bounded(count) = window.num_buckets else {
+                return Err(Refused::construct("a window without bounds"));
+            };
+            let size = u64::try_from(window.bucket_size.as_nanos()).unwrap_or(u64::MAX);
+            let count = u64::from(count);
+            let is_sane = size > 0 && size.checked_mul(count).is_some_and(|all| i64::try_from(all).is_ok());
+            if !is_sane {
+                return Err(Refused::construct("a window of more than 292 years"));
+            }
+            let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
+            let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
+            let family = self.plan.streams[window.caller.out_ix()].family;
+            self.plan.families[family].knows_its_spawn |= is_local;
+            self.add_window(window, kind, window.wait)?;
+        }
+        for window in &mir.discrete_windows {
+            self.add_window(window, Kind::Values { count: window.duration }, window.wait)?;
+        }
+        Ok(())
+    }
+
+    fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Refused> {
+        let (ty, target) = match window.target() {
+            StreamReference::In(input) => (self.mir.inputs[input].ty.clone(), None),
+            StreamReference::Out(output) => {
+                let stream = &self.plan.streams[output];
+                (stream.ty.clone(), stream.is_parameterised().then_some(output))
+            }
+        };
+        let reader = window.caller().out_ix();
+        let fold = Fold::new(window.op(), false, &ty, window.ty())
+            .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
+        let (text, watchers) = (String::new(), Vec::new());
+        let outlasts = false;
+        let mut plan =
+            WindowPlan { fold, kind, waits, outlasts, target, reader, text, watchers, newest: None };
+        // Two who ask for the same of each instance share what is kept.
+        let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
+        let number = shared.unwrap_or(self.plan.windows.len());
+        self.windows.push(number);
+        if shared.is_none() {
+            if let Some(target) = target {
+                let family = &mut self.plan.families[self.plan.streams[target].family];
+                plan.newest = Newest::of(&plan, family.stride);
+                family.stride += usize::from(plan.newest.is_some());
+            }
+            self.plan.windows.push(plan);
+            match window.target() {
+                StreamReference::In(input) => self.plan.input_windows[input].push(number),
+                StreamReference::Out(output) => self.plan.streams[output].windows.push(number),
+            }
+        }
+        Ok(())
+    }
+
+    /// The window that keeps the values of one of the specification.
+    pub(super) fn window_number(&self, window: WindowReference) -> usize {
+        match window {
+            WindowReference::Discrete(index) => self.windows[self.mir.sliding_windows.len() + index],
+            other => self.windows[other.idx()],
+        }
+    }
+
+    pub(super) fn aggregation(
+        &mut self,
+        expression: &Expression,
+        window: WindowReference,
+    ) -> Result<Operand, Refused> {
+        let mir = self.mir;
+        let aggregation = mir.instance_aggregation(window);
+        self.check_parameters(aggregation)?;
+        let filter = filter(aggregation);
+        let only_fresh = matches!(
+            aggregation.selection,
+            InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
+        );
+        let target = &self.plan.streams[aggregation.target.out_ix()];
+        let measure = measure(aggregation.aggr, &target.ty, inner(&aggregation.ty));
+        let inner_ty = inner(&expression.ty);
+        let to = match measure {
+            Some(measure) if !only_fresh && !filter.is_open => {
+                let (tally, index) = self.tally(aggregation, &filter, measure)?;
+                self.tallies.insert(window.idx(), (tally, index));
+                let keys: Vec<Expression> = filter.key.iter().map(|(_, key)| key.clone()).collect();
+                let key = self.key(&keys)?;
+                let to = self.take(1 + width(inner_ty));
+                self.mark(expression);
+                self.emit(Op::Tally { tally: tally as u32, measure: index as u32, key, to });
+                if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
+                    let absent = self.jump_unless(to);
+                    self.mark(expression);
+                    self.slow(Slow::Range { leaf, signed, bits, a: to + 1 });
+                    self.land(&[absent]);
+                }
+                to
+            }
+            _ => {
+                let scan = self.scan(aggregation, only_fresh, &filter)?;
+                let to = self.take(1 + width(inner_ty));
+                self.mark(expression);
+                self.emit(Op::Scan { scan: scan as u32, to });
+                to
+            }
+        };
+        Ok(self.result(expression, to))
+    }
+
+    /// The frontend lets a filter take a signed parameter for an unsigned one.
+    fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Refused> {
+        let Some(condition) = aggregation.selection.condition() else { return Ok(()) };
+        let target = &self.mir.outputs[aggregation.target.out_ix()];
+        let mut mistaken = None;
+        walk(condition, &mut |part| {
+            if let ExpressionKind::LambdaParameterAccess { pref, .. } = part.kind
+                && leaves(&part.ty) != leaves(&target.params[pref].ty)
+            {
+                mistaken = Some((&target.params[pref], part.ty.clone()));
+            }
+        });
+        match mistaken {
+            None => Ok(()),
+            Some((param, ty)) => Err(Refused::construct(format!(
+                "a filter that takes the parameter `{}` of `{}`, an {}, for an {ty}; write `{}: {ty}` there",
+                param.name, target.name, param.ty, param.name
+            ))),
+        }
+    }
+
+    /// A tally with a measure, shared with whoever asks for the same.
+    fn tally(
+        &mut self,
+        aggregation: &InstanceAggregation,
+        filter: &Filter,
+        measure: Measure,
+    ) -> Result<(usize, usize), Refused> {
+        let target = aggregation.target.out_ix();
+        let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
+        let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
+        let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
+        // Not by the text, in which other parameters may have the same names.
+        let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
+        let known = self.plan.tallies.iter().position(|tally| {
+            // A bit says for each measure whether it has changed.
+            let has_room = tally.measures.len() < 64;
+            tally.target == target && tally.places == places && tally.fixed == fixed && has_room
+        });
+        let tally = match known {
+            Some(tally) => tally,
+            None => {
+                let lambda = self.take(self.plan.streams[target].param_width);
+                let program = match filter.fixed.as_slice() {
+                    [] => None,
+                    fixed => Some(self.program(Place::Lambda(lambda), |builder| {
+                        let mut leave = Vec::new();
+                        for part in fixed {
+                            leave.extend(builder.unless(part)?);
+                        }
+                        builder.emit(Op::Yield);
+                        builder.land(&leave);
+                        Ok(())
+                    })?),
+                };
+                let names = &self.plan.streams[target].param_names;
+                let key_names = filter.key.iter().map(|(param, _)| names[*param].clone()).collect();
+                self.plan.tallies.push(TallyPlan {
+                    target,
+                    places,
+                    filter: program,
+                    lambda,
+                    measures: Vec::new(),
+                    watchers: Vec::new(),
+                    key_names,
+                    filter_text,
+                    fixed,
+                });
+                self.plan.streams[target].tallies.push(self.plan.tallies.len() - 1);
+                self.plan.tallies.len() - 1
+            }
+        };
+        let plan = &mut self.plan.tallies[tally];
+        let index = plan.measures.iter().position(|known| *known == measure).unwrap_or_else(|| {
+            plan.measures.push(measure);
+            plan.watchers.push(Vec::new());
+            plan.measures.len() - 1
+        });
+        Ok((tally, index))
+    }
+
+    fn scan(
+        &mut self,
+        aggregation: &InstanceAggregation,
+        only_fresh: bool,
+        filter: &Filter,
+    ) -> Result<usize, Refused> {
+        let target = aggregation.target.out_ix();
+        let lambda = self.take(self.plan.streams[target].param_width);
+        let condition = match aggregation.selection.condition() {
+            Some(condition) => Some(self.program(Place::Lambda(lambda), |builder| {
+                let leave = builder.unless(condition)?;
+                builder.emit(Op::Yield);
+                builder.land(&leave);
+                Ok(())
+            })?),
+            None => None,
+        };
+        let fold = Fold::new(aggregation.op(), true, &self.plan.streams[target].ty, &aggregation.ty)
+            .map_err(Refused::construct)?;
+        let reason = match filter.is_open {
+            true => "its filter says more than which parameters are equal to what",
+            false => "it cannot be kept up to date",
+        };
+        self.plan.streams[target].lists_fresh |= only_fresh;
+        self.plan.scans.push(ScanPlan {
+            target,
+            only_fresh,
+            condition,
+            lambda,
+            fold,
+            range: narrow(inner(&aggregation.ty)),
+            reason: reason.to_owned(),
+            reader: self.stream,
+        });
+        Ok(self.plan.scans.len() - 1)
+    }
+}
+
+/// What a tally keeps for an aggregation; `None` if it can only be computed from all values.
+fn measure(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Measure> {
+    let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
+    let one = match leaves.as_slice() {
+        [leaf] => Some(*leaf),
+        _ => None,
+    };
+    let is_ordered = |leaf: &Leaf| matches!(leaf, Leaf::UInt | Leaf::Int | Leaf::Float);
+    let is_summed = |leaf: &Leaf| is_ordered(leaf) || *leaf == Leaf::Decimal;
+    match operation {
+        InstanceOperation::Count => Some(Measure::Count),
+        InstanceOperation::Conjunction => Some(Measure::All),
+        InstanceOperation::Disjunction => Some(Measure::Any),
+        InstanceOperation::Min => one.filter(is_ordered).map(Measure::Min),
+        InstanceOperation::Max => one.filter(is_ordered).map(Measure::Max),
+        InstanceOperation::Sum => {
+            one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Measure::Sum)
+        }
+        InstanceOperation::Average => one.filter(is_summed).map(Measure::Average),
+        InstanceOperation::Variance => (one == Some(Leaf::Float)).then_some(Measure::Variance),
+        InstanceOperation::StandardDeviation => (one == Some(Leaf::Float)).then_some(Measure::Deviation),
+        InstanceOperation::Covariance => {
+            (leaves == [Leaf::Float, Leaf::Float]).then_some(Measure::Covariance)
+        }
+        InstanceOperation::Product | InstanceOperation::NthPercentile(_) => None,
+    }
+}

@@ -1,0 +1,202 @@
+//! Expressions → operations.
+
+use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Type};
+use rust_decimal::Decimal;
+
+use super::{Builder, Refused};
+use crate::compiled::ir::layout::{Leaf, inner, placed, width};
+use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::scalar::decimal_words;
+
+/// Where a value is: its words, and a flag if it may be absent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub(super) flag: Option<Slot>,
+    pub(super) base: Slot,
+}
+
+impl Operand {
+    pub(super) fn at(base: Slot) -> Operand {
+        Operand { flag: None, base }
+    }
+
+    /// A value behind its flag.
+    pub(super) fn optional(flag: Slot) -> Operand {
+        Operand { flag: Some(flag), base: flag + 1 }
+    }
+}
+
+/// The part of a stream that an expression belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Spawn,
+    Eval,
+    Close,
+    /// A filter over instances, whose parameters are in the frame.
+    Lambda(Slot),
+}
+
+impl Builder<'_> {
+    pub(super) fn expression(&mut self, expression: &Expression) -> Result<Operand, Refused> {
+        match &expression.kind {
+            ExpressionKind::LoadConstant(constant) => self.constant(constant, &expression.ty),
+            ExpressionKind::ParameterAccess(_, index) => {
+                let stream = &self.plan.streams[self.stream];
+                let offset: usize = stream.params[..*index].iter().map(width).sum();
+                Ok(Operand::at(stream.own + offset as Slot))
+            }
+            ExpressionKind::LambdaParameterAccess { wref, pref } => {
+                let Place::Lambda(base) = self.place else { return Err(Refused::internal("a lambda")) };
+                let target = self.mir.instance_aggregation(*wref).target.out_ix();
+                let params = &self.mir.outputs[target].params[..*pref];
+                let offset: usize = params.iter().map(|param| width(&param.ty)).sum();
+                Ok(Operand::at(base + offset as Slot))
+            }
+            ExpressionKind::ArithLog(operation, operands) => self.operation(expression, *operation, operands),
+            ExpressionKind::StreamAccess { target, parameters, access_kind } => {
+                self.access(expression, *target, parameters, *access_kind)
+            }
+            ExpressionKind::Ite { condition, consequence, alternative } => {
+                let otherwise = self.unless(condition)?;
+                let to = self.room(&expression.ty);
+                self.value_into(consequence, to)?;
+                let done = self.jump();
+                self.land(&otherwise);
+                self.value_into(alternative, to)?;
+                self.land(&[done]);
+                Ok(to)
+            }
+            ExpressionKind::Tuple(parts) => {
+                let base = self.take(width(&expression.ty));
+                let mut at = base;
+                for part in parts {
+                    let to = match &part.ty {
+                        Type::Option(_) => Operand::optional(at),
+                        _ => Operand::at(at),
+                    };
+                    self.value_into(part, to)?;
+                    at += width(&part.ty) as Slot;
+                }
+                Ok(Operand::at(base))
+            }
+            ExpressionKind::TupleAccess(tuple, index) => {
+                let operand = self.expression(tuple)?;
+                let Type::Tuple(parts) = inner(&tuple.ty) else { return Err(Refused::internal("a tuple")) };
+                let offset: usize = parts[..*index].iter().map(width).sum();
+                let base = operand.base + offset as Slot;
+                Ok(match (&parts[*index], operand.flag) {
+                    (Type::Option(_), None) => Operand::optional(base),
+                    (_, flag) => Operand { flag, base },
+                })
+            }
+            ExpressionKind::Function(name, arguments) => self.function(expression, name, arguments),
+            ExpressionKind::Convert { expr } => self.convert(expression, expr),
+            ExpressionKind::Default { expr, default } => {
+                let value = self.expression(expr)?;
+                let Some(flag) = value.flag else { return Ok(value) };
+                let to = self.room(&expression.ty);
+                if width(&expression.ty) == 1 && is_at_hand(default) {
+                    let other = self.expression(default)?.base;
+                    self.emit(Op::Or { flag, a: value.base, b: other, to: to.base });
+                    return Ok(to);
+                }
+                let absent = self.jump_unless(flag);
+                self.copy(value, to, inner(&expr.ty));
+                let done = self.jump();
+                self.land(&[absent]);
+                self.value_into(default, to)?;
+                self.land(&[done]);
+                Ok(to)
+            }
+        }
+    }
+
+    /// Leaves if a condition does not hold; the places to say where to.
+    pub(super) fn unless(&mut self, condition: &Expression) -> Result<Vec<usize>, Refused> {
+        if let ExpressionKind::ArithLog(operation, operands) = &condition.kind
+            && let [left, right] = operands.as_slice()
+        {
+            if *operation == ArithLogOp::And {
+                let mut leave = self.unless(left)?;
+                leave.extend(self.unless(right)?);
+                return Ok(leave);
+            }
+            let plain = placed(&left.ty).iter().all(|(_, leaf)| leaf.is_plain());
+            if *operation == ArithLogOp::Eq && plain && width(&left.ty) == 1 && width(&right.ty) == 1 {
+                let (a, b) = (self.expression(left)?, self.expression(right)?);
+                self.emit(Op::JumpUnlessSame { a: a.base, b: b.base, to: 0 });
+                return Ok(vec![self.ops.len() - 1]);
+            }
+        }
+        let flag = self.expression(condition)?.base;
+        Ok(vec![self.jump_unless(flag)])
+    }
+
+    /// Computes an expression to a given place.
+    pub(super) fn value_into(&mut self, expression: &Expression, to: Operand) -> Result<(), Refused> {
+        let value = self.expression(expression)?;
+        match (value.flag, to.flag) {
+            (Some(from), Some(flag)) => {
+                // What is absent is all zeros, so that it equals nothing but what is absent.
+                self.clear(to.base, width(inner(&expression.ty)));
+                self.emit(Op::Copy { from, to: flag });
+                let absent = self.jump_unless(from);
+                self.copy(value, to, inner(&expression.ty));
+                self.land(&[absent]);
+            }
+            (None, Some(flag)) => {
+                let yes = self.word(1);
+                self.emit(Op::Copy { from: yes, to: flag });
+                self.copy(value, to, inner(&expression.ty));
+            }
+            _ => {
+                if !self.redirect(value.base, to.base, width(&expression.ty)) {
+                    self.copy(value, to, &expression.ty);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn constant(&mut self, constant: &Constant, ty: &Type) -> Result<Operand, Refused> {
+        let words = match (constant, ty) {
+            (Constant::Bool(value), _) => vec![u64::from(*value)],
+            (Constant::Str(text), _) => vec![self.plan.strings.intern(text.as_bytes())],
+            (Constant::UInt(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
+            (Constant::Int(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
+            (Constant::UInt(value), Type::Fixed(_) | Type::UFixed(_)) => {
+                decimal_words(Decimal::from(*value)).to_vec()
+            }
+            (Constant::Int(value), Type::Fixed(_) | Type::UFixed(_)) => {
+                decimal_words(Decimal::from(*value)).to_vec()
+            }
+            (Constant::Float(value), Type::Fixed(_) | Type::UFixed(_)) => {
+                let value =
+                    Decimal::try_from(*value).map_err(|error| Refused::construct(error.to_string()))?;
+                decimal_words(value).to_vec()
+            }
+            (Constant::Decimal(value), Type::Float(_)) => {
+                let value = rust_decimal::prelude::ToPrimitive::to_f64(value).unwrap_or_default();
+                vec![value.to_bits()]
+            }
+            (Constant::UInt(value), _) => vec![*value],
+            (Constant::Int(value), _) => vec![value.cast_unsigned()],
+            (Constant::Float(value), _) => vec![value.to_bits()],
+            (Constant::Decimal(value), _) => decimal_words(*value).to_vec(),
+        };
+        Ok(Operand::at(self.words(&words)))
+    }
+}
+
+/// Whether an expression is a place in the frame already.
+pub(super) fn is_at_hand(expression: &Expression) -> bool {
+    matches!(expression.kind, ExpressionKind::LoadConstant(_) | ExpressionKind::ParameterAccess(..))
+}
+
+/// The leaf of a type that has one.
+pub(super) fn leaf(ty: &Type) -> Option<Leaf> {
+    match placed(ty).as_slice() {
+        [(_, leaf)] => Some(*leaf),
+        _ => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! Streams that are spawned and closed together, and their spawn and close.
+
+use rtlola_frontend::mir::{ExpressionKind, OutputStream, Stream};
+
+use super::access::anonymous;
+use super::expression::Place;
+use super::schedule::pacing;
+use super::{Builder, Refused};
+use crate::compiled::ir::layout::width;
+use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
+use crate::compiled::store::slab::{Room, arrange};
+
+impl Builder<'_> {
+    /// Puts streams into families.
+    pub(super) fn families(&mut self) {
+        let mir = self.mir;
+        for (index, output) in mir.outputs.iter().enumerate() {
+            let together = |family: &FamilyPlan| are_together(&mir.outputs[family.members[0]], output);
+            let family = self.plan.families.iter().position(together).unwrap_or_else(|| {
+                self.plan.families.push(FamilyPlan {
+                    members: Vec::new(),
+                    is_parameterised: output.is_parameterized(),
+                    param_width: self.plan.streams[index].param_width,
+                    stride: 0,
+                    spawn: None,
+                    close: None,
+                    spawn_layer: output.spawn_layer().inner(),
+                    indexes: Vec::new(),
+                    knows_its_spawn: false,
+                    chimes: Vec::new(),
+                });
+                self.plan.families.len() - 1
+            });
+            let members = &mut self.plan.families[family].members;
+            self.plan.streams[index].family = family;
+            members.push(index);
+        }
+        let Plan { families, streams, .. } = &mut self.plan;
+        for family in families {
+            let room = |member: &usize| {
+                let StreamPlan { width, depth, knows_fresh, .. } = streams[*member];
+                Room { width, depth, knows_fresh }
+            };
+            let (members, stride) = arrange(family.param_width, family.members.iter().map(room));
+            family.stride = stride;
+            for (stream, member) in family.members.iter().zip(members) {
+                streams[*stream].member = member;
+            }
+        }
+    }
+
+    /// The spawn and the close of a family, as its first member has them.
+    pub(super) fn family(&mut self, index: usize, first: usize) -> Result<(), Refused> {
+        self.stream = first;
+        let mir = self.mir;
+        let output = &mir.outputs[first];
+        if output.is_spawned() {
+            let spawn = self.spawn(output)?;
+            self.plan.families[index].spawn = Some(spawn);
+        }
+        if let Some(condition) = &output.close.condition {
+            let program = self.program(Place::Close, |builder| {
+                let leave = builder.unless(condition)?;
+                builder.emit(Op::Yield);
+                builder.land(&leave);
+                Ok(())
+            })?;
+            let path = self.path(condition, Place::Close)?;
+            let pacing = pacing(&output.close.pacing);
+            let close = ClosePlan { pacing, program, path, remembers: false, looks_at_spawn: false };
+            self.plan.families[index].close = Some(close);
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Refused> {
+        if let (Some(expression), None) = (&output.spawn.expression, &output.spawn.condition)
+            && let Some(key) = self.key_at_hand(expression)
+        {
+            return Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: None, key });
+        }
+        let key = self.take(self.plan.streams[self.stream].param_width);
+        let program = self.program(Place::Spawn, |builder| {
+            let leave = match &output.spawn.condition {
+                Some(condition) => builder.unless(condition)?,
+                None => Vec::new(),
+            };
+            if let Some(expression) = &output.spawn.expression {
+                // A tuple is the parameters, unless there is but one parameter, which is that tuple.
+                match (&expression.kind, output.params.len()) {
+                    (ExpressionKind::Tuple(parts), count) if count > 1 => {
+                        let mut at = key;
+                        for part in parts {
+                            builder.key_part(part, at)?;
+                            at += width(&part.ty) as Slot;
+                        }
+                    }
+                    _ => builder.key_part(expression, key)?,
+                }
+            }
+            builder.emit(Op::Yield);
+            builder.land(&leave);
+            Ok(())
+        })?;
+        Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: Some(program), key })
+    }
+}
+
+/// Whether two streams always have the same instances.
+fn are_together(one: &OutputStream, other: &OutputStream) -> bool {
+    let params =
+        |output: &OutputStream| -> Vec<_> { output.params.iter().map(|param| param.ty.clone()).collect() };
+    let close = |output: &OutputStream| output.close.condition.as_ref().map(anonymous);
+    one.is_parameterized()
+        && params(one) == params(other)
+        && one.spawn == other.spawn
+        && one.spawn_layer().inner() == other.spawn_layer().inner()
+        && one.close.pacing == other.close.pacing
+        && close(one) == close(other)
+}

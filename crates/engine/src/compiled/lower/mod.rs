@@ -1,0 +1,324 @@
+//! A specification's intermediate representation → a [`Plan`].
+
+mod access;
+mod aggregation;
+mod counter;
+mod emit;
+mod expression;
+mod family;
+mod function;
+mod operation;
+mod reading;
+mod schedule;
+mod stream;
+
+use std::collections::HashMap;
+
+use rtlola_frontend::RtLolaMir;
+use rtlola_frontend::mir::{
+    Expression, InputStream, MemorizationBound, Offset, Origin, OutputStream, Stream, StreamAccessKind, Type,
+};
+
+use self::expression::Place;
+use crate::Specification;
+use crate::compiled::ir::layout::{placed, width};
+use crate::compiled::ir::op::{Label, Op, Program, Slot};
+use crate::compiled::ir::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
+use crate::compiled::store::frame::SIZE;
+use crate::compiled::store::slab::Member;
+use crate::specification::is_trigger;
+
+/// Something that the compiled engine cannot evaluate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(String);
+
+impl Refused {
+    fn construct(what: impl Into<String>) -> Refused {
+        Refused(what.into())
+    }
+
+    /// The frontend lets nothing through that leads here.
+    fn internal(what: &str) -> Refused {
+        Refused(format!("{what} where none can be"))
+    }
+}
+
+/// Wide enough for everybody, and narrow enough that no place in the frame is out of bounds before a frame
+/// that is full is noticed.
+const MAX_WIDTH: usize = 1024;
+
+/// # Errors
+/// What cannot be compiled, and in which stream it is.
+pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
+    let mir = spec.mir();
+    let mut builder = Builder {
+        mir,
+        plan: Plan::default(),
+        ops: Vec::new(),
+        origins: Vec::new(),
+        constants: HashMap::new(),
+        tallies: HashMap::new(),
+        windows: Vec::new(),
+        needed: Vec::new(),
+        stream: 0,
+        place: Place::Eval,
+        lenient: false,
+        landed: 0,
+        spare: None,
+        is_full: false,
+    };
+    if mir.inputs.len() > 128 {
+        return Err(Refused::construct("more than 128 inputs"));
+    }
+    for input in &mir.inputs {
+        if width(&input.ty) > MAX_WIDTH {
+            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", input.name)));
+        }
+        let cell = builder.cell(&input.ty, depth(input));
+        builder.plan.inputs.push(cell);
+    }
+    builder.plan.input_watchers = vec![Vec::new(); mir.inputs.len()];
+    builder.plan.input_windows = vec![Vec::new(); mir.inputs.len()];
+    for output in &mir.outputs {
+        if width(&output.ty) > MAX_WIDTH {
+            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", output.name)));
+        }
+        let stream = builder.outline(output, spec);
+        builder.plan.streams.push(stream);
+    }
+    builder.families();
+    builder.windows()?;
+    let named = |stream: usize| {
+        move |Refused(what): Refused| Refused(format!("`{}`: {what}", mir.outputs[stream].name))
+    };
+    for family in 0..builder.plan.families.len() {
+        let first = builder.plan.families[family].members[0];
+        builder.family(family, first).map_err(named(first))?;
+    }
+    for index in 0..mir.outputs.len() {
+        builder.stream(index).map_err(named(index))?;
+    }
+    builder.schedule();
+    for index in 0..mir.outputs.len() {
+        builder.remember_values(index);
+    }
+    for family in 0..builder.plan.families.len() {
+        builder.remember_closes(family);
+    }
+    for stream in &mut builder.plan.streams {
+        stream.knows_its_spawn = builder.plan.families[stream.family].knows_its_spawn;
+    }
+    if builder.is_full {
+        return Err(Refused::construct("expressions with more than 65,536 parts"));
+    }
+    Ok(builder.plan)
+}
+
+struct Builder<'a> {
+    mir: &'a RtLolaMir,
+    plan: Plan,
+    /// The program that is being written.
+    ops: Vec<Op>,
+    origins: Vec<(Label, String)>,
+    constants: HashMap<Vec<u64>, Slot>,
+    /// For each aggregation over instances the tally and the measure that it reads.
+    tallies: HashMap<usize, (usize, usize)>,
+    /// For each window of the specification, sliding ones first, the one that keeps its values.
+    windows: Vec<usize>,
+    /// Instances without which what is being compiled is not reached: their family and their parameters.
+    needed: Vec<(usize, Vec<Expression>)>,
+    /// The stream whose expressions are being compiled.
+    stream: usize,
+    place: Place,
+    /// Whether a value that is not there may be read.
+    lenient: bool,
+    /// The last place that a jump leads to.
+    landed: usize,
+    /// A word of the frame that nobody needs, before the result of the program.
+    spare: Option<Slot>,
+    /// Whether the frame has no room left.
+    is_full: bool,
+}
+
+impl Builder<'_> {
+    /// Room in the frame.
+    fn take(&mut self, words: usize) -> Slot {
+        let at = self.plan.frame.len();
+        match Slot::try_from(at) {
+            Ok(slot) if at + words <= SIZE => {
+                self.plan.frame.resize(at + words, 0);
+                slot
+            }
+            // Refused in the end: what is written until then is never run.
+            _ => {
+                self.is_full = true;
+                0
+            }
+        }
+    }
+
+    /// The place of a constant.
+    fn words(&mut self, words: &[u64]) -> Slot {
+        if let Some(slot) = self.constants.get(words) {
+            return *slot;
+        }
+        let slot = self.take(words.len());
+        if !self.is_full {
+            self.plan.frame[slot as usize..].copy_from_slice(words);
+            self.plan.constants.extend((slot..).take(words.len()));
+        }
+        self.constants.insert(words.to_vec(), slot);
+        slot
+    }
+
+    fn word(&mut self, word: u64) -> Slot {
+        self.words(&[word])
+    }
+
+    fn cell(&mut self, ty: &Type, depth: usize) -> Cell {
+        let width = width(ty);
+        let base = self.take(2 + width);
+        Cell { present: base, fresh: base + 1, value: base + 2, width, leaves: placed(ty), depth }
+    }
+
+    /// What is known of a stream before its expressions are compiled.
+    fn outline(&mut self, output: &OutputStream, spec: &Specification) -> StreamPlan {
+        let params: Vec<Type> = output.params.iter().map(|param| param.ty.clone()).collect();
+        let param_leaves = placed(&Type::Tuple(params.clone()));
+        let param_width = params.iter().map(width).sum();
+        let cell = params.is_empty().then(|| self.cell(&output.ty, depth(output)));
+        StreamPlan {
+            name: output.name.clone(),
+            is_trigger: is_trigger(output),
+            condition: spec.conditions(output).unwrap_or_default(),
+            ty: output.ty.clone(),
+            own: self.take(param_width),
+            param_names: output.params.iter().map(|param| param.name.clone()).collect(),
+            params,
+            param_leaves,
+            value_leaves: placed(&output.ty),
+            param_width,
+            width: width(&output.ty),
+            depth: if cell.is_some() { depth(output) } else { instance_depth(output) },
+            cell,
+            family: 0,
+            member: Member::default(),
+            eval: EvalPlan {
+                pacing: Pacing::Event(crate::compiled::ir::op::Activation::Always),
+                program: 0,
+                result: 0,
+                clauses: Vec::new(),
+                remembers: false,
+                reads_itself: false,
+                guard: None,
+                first_look: None,
+                counter: counter::counter(output),
+                wakes: Vec::new(),
+                windows: Vec::new(),
+            },
+            eval_layer: output.eval_layer().inner(),
+            watchers: Vec::new(),
+            tallies: Vec::new(),
+            windows: Vec::new(),
+            knows_fresh: knows_fresh(output),
+            lists_fresh: false,
+            knows_its_spawn: false,
+        }
+    }
+
+    /// Writes a program with `write`; its number.
+    fn program(
+        &mut self,
+        place: Place,
+        write: impl FnOnce(&mut Self) -> Result<(), Refused>,
+    ) -> Result<usize, Refused> {
+        let before = std::mem::replace(&mut self.place, place);
+        let ops = std::mem::take(&mut self.ops);
+        let origins = std::mem::take(&mut self.origins);
+        let (landed, spare) = (std::mem::take(&mut self.landed), self.spare.take());
+        write(self)?;
+        (self.landed, self.spare) = (landed, spare);
+        let program = Program {
+            ops: std::mem::replace(&mut self.ops, ops),
+            origins: std::mem::replace(&mut self.origins, origins),
+        };
+        self.place = before;
+        self.plan.programs.push(program);
+        Ok(self.plan.programs.len() - 1)
+    }
+
+    /// The index of a stream's instances over some words of its parameters.
+    fn index(&mut self, stream: usize, places: Vec<usize>) -> usize {
+        let family = self.plan.streams[stream].family;
+        let indexes = &mut self.plan.families[family].indexes;
+        indexes.iter().position(|known| *known == places).unwrap_or_else(|| {
+            indexes.push(places);
+            indexes.len() - 1
+        })
+    }
+
+    /// The words that parameters of a stream take in its key.
+    fn places(&self, stream: usize, params: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let types = &self.plan.streams[stream].params;
+        let words = |param: usize| {
+            let from: usize = types[..param].iter().map(width).sum();
+            from..from + width(&types[param])
+        };
+        params.into_iter().flat_map(words).collect()
+    }
+}
+
+/// Every access to a stream, and whether it is of the stream to itself while it is evaluated, when its
+/// new value is not there yet.
+fn accesses(output: &OutputStream) -> impl Iterator<Item = (StreamAccessKind, bool)> {
+    output.accessed_by.iter().flat_map(|(reader, accesses)| {
+        accesses.iter().map(|(origin, kind)| {
+            let is_own = *reader == output.reference && matches!(origin, Origin::Eval(_) | Origin::Filter(_));
+            (*kind, is_own)
+        })
+    })
+}
+
+/// Whether somebody asks if the latest value of an instance is of this instant.
+fn knows_fresh(output: &OutputStream) -> bool {
+    accesses(output).any(|(kind, is_own)| match kind {
+        StreamAccessKind::Get | StreamAccessKind::Fresh => true,
+        StreamAccessKind::Offset(_) => !is_own,
+        _ => false,
+    })
+}
+
+/// How many values of an instance are remembered: as many as anybody looks back, and the new one if
+/// they do so once it is there.
+fn instance_depth(output: &OutputStream) -> usize {
+    let depths = accesses(output).map(|(kind, is_own)| match kind {
+        StreamAccessKind::Offset(Offset::Past(back)) => back as usize + usize::from(!is_own),
+        _ => 1,
+    });
+    depths.max().unwrap_or(1).max(1)
+}
+
+/// How many values of a stream are remembered.
+fn depth(stream: &impl Bounded) -> usize {
+    match stream.bound() {
+        MemorizationBound::Bounded(depth) => (depth as usize).max(1),
+        MemorizationBound::Unbounded => 1,
+    }
+}
+
+trait Bounded {
+    fn bound(&self) -> MemorizationBound;
+}
+
+impl Bounded for InputStream {
+    fn bound(&self) -> MemorizationBound {
+        self.memory_bound
+    }
+}
+
+impl Bounded for OutputStream {
+    fn bound(&self) -> MemorizationBound {
+        self.memory_bound
+    }
+}

@@ -1,0 +1,393 @@
+//! The evaluation of a stream: its program, how its instances are reached, what they remember.
+
+use rtlola_frontend::mir::{
+    Expression, InstanceSelection, Offset, OutputStream, StreamAccessKind, StreamReference, Type,
+    WindowReference,
+};
+
+use super::access::{Read, conjuncts, pins, reads};
+use super::counter::{needed_instance, wakes};
+use super::expression::{Operand, Place};
+use super::schedule::pacing;
+use super::{Builder, Refused};
+use crate::compiled::ir::layout::width;
+use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
+
+impl Builder<'_> {
+    pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
+        self.stream = index;
+        let mir = self.mir;
+        let counter = self.plan.streams[index].eval.counter;
+        let eval = self.eval(&mir.outputs[index])?;
+        self.plan.streams[index].eval = EvalPlan { counter, ..eval };
+        Ok(())
+    }
+
+    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Refused> {
+        let eval_pacing = pacing(&output.eval.eval_pacing);
+        // A word before it for the flag of an aggregate that is the whole result.
+        let result = self.take(1 + width(&output.ty)) + 1;
+        let mut clauses = Vec::new();
+        for clause in &output.eval.clauses {
+            let activation = match pacing(&clause.pacing) {
+                Pacing::Event(activation) if clause.pacing != output.eval.eval_pacing => {
+                    self.plan.activations.push(activation);
+                    Some(self.plan.activations.len() - 1)
+                }
+                _ => None,
+            };
+            let path = match &clause.condition {
+                Some(condition) => self.path(condition, Place::Eval)?,
+                None => None,
+            };
+            clauses.push(ClausePlan { activation, path });
+        }
+        let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
+        let condition = output.eval.clauses.first().and_then(|clause| clause.condition.as_ref());
+        let first_look =
+            guard.zip(condition).map(|((_, parts), condition)| self.first_look(condition, parts));
+        let first_look = first_look.transpose()?;
+        let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
+        let program = self.program(Place::Eval, |builder| {
+            builder.spare = Some(result - 1);
+            if let Some((slot, _)) = guard {
+                let no = builder.word(0);
+                builder.emit(Op::Copy { from: no, to: slot });
+            }
+            for (clause, activation) in output.eval.clauses.iter().zip(activations) {
+                let mut leave = Vec::new();
+                if let Some(activation) = activation {
+                    builder.emit(Op::JumpUnlessActive { activation: activation as u32, to: 0 });
+                    leave.push(builder.ops.len() - 1);
+                }
+                if let Some(condition) = &clause.condition {
+                    for (number, part) in conjuncts(condition).into_iter().enumerate() {
+                        if guard.is_some_and(|(_, parts)| parts == number) {
+                            builder.pass_guard(guard);
+                        }
+                        leave.extend(builder.unless(part)?);
+                        if let Some((stream, parameters)) = needed_instance(part) {
+                            let family = builder.plan.streams[stream].family;
+                            builder.needed.push((family, parameters.to_vec()));
+                        }
+                    }
+                }
+                builder.pass_guard(guard.filter(|(_, parts)| {
+                    clause.condition.as_ref().is_some_and(|condition| conjuncts(condition).len() == *parts)
+                }));
+                builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
+                builder.emit(Op::Yield);
+                builder.land(&leave);
+                builder.needed.clear();
+            }
+            Ok(())
+        })?;
+        Ok(EvalPlan {
+            pacing: eval_pacing,
+            program,
+            result,
+            clauses,
+            remembers: false,
+            reads_itself: false,
+            guard: guard.map(|(slot, _)| slot),
+            first_look,
+            counter: None,
+            wakes: Vec::new(),
+            windows: Vec::new(),
+        })
+    }
+
+    /// Says that the first conditions hold.
+    fn pass_guard(&mut self, guard: Option<(Slot, usize)>) {
+        if let Some((slot, _)) = guard {
+            let yes = self.word(1);
+            self.emit(Op::Copy { from: yes, to: slot });
+        }
+    }
+
+    /// How many of the first conditions of a stream can be remembered, if not everything can but the
+    /// instances would all be looked at without.
+    fn guarded(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
+        let stream = self.stream;
+        let [clause] = output.eval.clauses.as_slice() else { return None };
+        let is_scanned = clauses.iter().all(|clause| clause.path.is_none() && clause.activation.is_none());
+        let condition = clause.condition.as_ref()?;
+        if !is_scanned || matches!(pacing(&clause.pacing), Pacing::Local(_)) || output.params.is_empty() {
+            return None;
+        }
+        let everything = clause.condition.iter().chain([&clause.expression]);
+        if !self.shows_freshness(output) && self.all_reads(stream, everything).is_some() {
+            return None;
+        }
+        let is_kept = |part: &&Expression| {
+            let reads = self.all_reads(stream, std::iter::once(*part));
+            reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(Read::changes_by_itself))
+        };
+        let parts = conjuncts(condition);
+        let kept = parts.iter().take_while(|part| is_kept(part)).count();
+        (kept > 0).then_some(kept)
+    }
+
+    /// How the instances are reached that a condition can hold for, if not by looking at all.
+    pub(super) fn path(&mut self, condition: &Expression, place: Place) -> Result<Option<Path>, Refused> {
+        let pins = pins(condition);
+        if pins.is_empty() {
+            return Ok(None);
+        }
+        let stream = self.stream;
+        let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
+        let places = self.places(stream, params.iter().copied());
+        let at_hand = match pins.as_slice() {
+            [(_, expression)] => self.key_at_hand(expression),
+            _ => None,
+        };
+        let (key, program) = match at_hand {
+            Some(key) => (key, None),
+            None => {
+                let key = self.take(places.len());
+                (key, Some(self.key_program(&pins, key, place)?))
+            }
+        };
+        let names = &self.plan.streams[stream].param_names;
+        let pinned = params.iter().map(|param| names[*param].clone()).collect();
+        let route = if params.len() == self.plan.streams[stream].params.len() {
+            Route::Lookup
+        } else {
+            Route::Index(self.index(stream, places))
+        };
+        Ok(Some(Path { program, key, route, pinned }))
+    }
+
+    fn key_program(
+        &mut self,
+        pins: &[(usize, Expression)],
+        key: Slot,
+        place: Place,
+    ) -> Result<usize, Refused> {
+        self.program(place, |builder| {
+            // A key may be made of values that are not there: the condition is looked at anyway.
+            builder.lenient = true;
+            let mut at = key;
+            for (_, expression) in pins {
+                builder.key_part(expression, at)?;
+                at += width(&expression.ty) as Slot;
+            }
+            builder.lenient = false;
+            builder.emit(Op::Yield);
+            Ok(())
+        })
+    }
+
+    /// Decides whether a stream's instances are evaluated only if something they read has changed,
+    /// and lets what they read know.
+    pub(super) fn remember_values(&mut self, index: usize) {
+        self.stream = index;
+        let mir = self.mir;
+        let output = &mir.outputs[index];
+        let stream = &self.plan.streams[index];
+        let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
+        if stream.eval.guard.is_some()
+            && let Some(kept) = self.guarded(output, &stream.eval.clauses.clone())
+            && let Some(condition) = &output.eval.clauses[0].condition
+        {
+            for part in conjuncts(condition).into_iter().take(kept) {
+                for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
+                    self.watch(index, Reader::Stream(index), &read);
+                }
+                self.wake(index, part);
+            }
+            let first_look = self.plan.streams[index].eval.first_look;
+            self.plan.streams[index].eval.first_look = first_look.filter(|program| self.only_looks(*program));
+            return;
+        }
+        let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
+        let is_local = matches!(stream.eval.pacing, Pacing::Local(_));
+        if !is_scanned || !one_pacing || is_local || self.shows_freshness(output) {
+            return;
+        }
+        let clauses = output.eval.clauses.iter();
+        let parts = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
+        if let Some(reads) = self.all_reads(index, parts) {
+            self.plan.streams[index].eval.remembers = true;
+            self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
+            reads.iter().for_each(|read| self.watch(index, Reader::Stream(index), read));
+            for clause in &output.eval.clauses {
+                clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
+            }
+        }
+    }
+
+    /// A program that yields if so many of the first conditions hold.
+    fn first_look(&mut self, condition: &Expression, parts: usize) -> Result<usize, Refused> {
+        self.program(Place::Eval, |builder| {
+            let mut leave = Vec::new();
+            for part in conjuncts(condition).into_iter().take(parts) {
+                leave.extend(builder.unless(part)?);
+            }
+            builder.emit(Op::Yield);
+            builder.land(&leave);
+            Ok(())
+        })
+    }
+
+    /// Whether a program only looks at values, so that it can be run at any time.
+    fn only_looks(&self, program: usize) -> bool {
+        let counter = |stream: usize| self.plan.streams[stream].eval.counter;
+        self.plan.programs[program].only_looks(|stream| counter(stream).is_some_and(|it| it.always_fits()))
+    }
+
+    /// Tells the counters that an expression reads after how many ticks it changes.
+    fn wake(&mut self, stream: usize, expression: &Expression) {
+        for target in 0..self.plan.streams.len() {
+            if let Some(counter) = self.plan.streams[target]
+                .eval
+                .counter
+                .filter(|_| target != stream || self.place == Place::Close)
+            {
+                let wakes = wakes(expression, target, &counter).unwrap_or_default();
+                let known = &mut self.plan.streams[target].eval.wakes;
+                known.extend(wakes);
+                known.sort_unstable();
+                known.dedup();
+            }
+        }
+    }
+
+    /// The same for the close condition of a family.
+    pub(super) fn remember_closes(&mut self, family: usize) {
+        let mir = self.mir;
+        let first = self.plan.families[family].members[0];
+        if let (Some(close), Some(condition)) =
+            (&self.plan.families[family].close, &mir.outputs[first].close.condition)
+            && close.path.is_none()
+            && !matches!(close.pacing, Pacing::Local(_))
+            && let Some(reads) = self.all_reads(first, std::iter::once(condition))
+            && !reads.iter().any(Read::changes_by_itself)
+        {
+            let looks_at_spawn = self.only_looks(close.program);
+            if let Some(close) = &mut self.plan.families[family].close {
+                close.remembers = true;
+                close.looks_at_spawn = looks_at_spawn;
+            }
+            reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
+            self.place = Place::Close;
+            self.wake(first, condition);
+            self.place = Place::Eval;
+        }
+    }
+
+    fn all_reads<'a>(
+        &self,
+        stream: usize,
+        expressions: impl Iterator<Item = &'a Expression>,
+    ) -> Option<Vec<Read>> {
+        let mut all = Vec::new();
+        for expression in expressions {
+            let found = reads(self.mir, stream, expression)?;
+            for read in &found {
+                // A counter changes at every tick; its readers know of those that matter to them.
+                if let Read::Instance(target, _) | Read::Any(target) = read
+                    && let Some(counter) = &self.plan.streams[*target].eval.counter
+                {
+                    wakes(expression, *target, counter)?;
+                }
+            }
+            all.extend(found);
+        }
+        Some(all)
+    }
+
+    /// Whether anybody can tell a value that was computed again from one that was kept.
+    fn shows_freshness(&self, output: &OutputStream) -> bool {
+        let windows = output.aggregated_by.iter().any(|(_, _, window)| match window {
+            WindowReference::Sliding(_) | WindowReference::Discrete(_) => true,
+            WindowReference::Instance(_) => matches!(
+                self.mir.instance_aggregation(*window).selection,
+                InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
+            ),
+        });
+        let accesses = output.accessed_by.iter().any(|(reader, accesses)| {
+            accesses.iter().any(|(_, kind)| match kind {
+                StreamAccessKind::Get | StreamAccessKind::Fresh => true,
+                StreamAccessKind::Offset(Offset::Past(1)) => *reader != output.reference,
+                StreamAccessKind::Offset(_) => true,
+                _ => false,
+            })
+        });
+        windows || accesses
+    }
+
+    /// Lets something that is read know its reader.
+    fn watch(&mut self, stream: usize, reader: Reader, read: &Read) {
+        let watcher = |who: Who| Watcher { reader, who };
+        let watchers = match read {
+            Read::Itself => return,
+            Read::Window(window) => {
+                let window = self.windows[*window];
+                push_new(&mut self.plan.windows[window].watchers, watcher(Who::All));
+                self.plan.streams[stream].eval.windows.push(window);
+                return;
+            }
+            Read::Whole(StreamReference::In(input)) => {
+                push_new(&mut self.plan.input_watchers[*input], watcher(Who::All));
+                return;
+            }
+            Read::Whole(StreamReference::Out(target)) => (*target, watcher(Who::All)),
+            Read::Any(target) => (*target, watcher(Who::All)),
+            Read::Instance(target, own) => {
+                let types: Vec<Type> = self.plan.streams[*target].params.clone();
+                let same_family = self.plan.streams[*target].family == self.plan.streams[stream].family;
+                let who = if same_family && own.iter().enumerate().all(|(index, own)| index == *own) {
+                    Who::Slot
+                } else {
+                    self.who(stream, own, &types)
+                };
+                (*target, watcher(who))
+            }
+            Read::Aggregation(aggregation, key) => {
+                let window = &self.mir.instance_aggregations[*aggregation];
+                let Some((tally, measure)) = self.tallies.get(aggregation).copied() else {
+                    let target = window.target.out_ix();
+                    push_new(&mut self.plan.streams[target].watchers, watcher(Who::All));
+                    return;
+                };
+                let who = match key {
+                    Some(own) => {
+                        let params = &self.plan.streams[stream].params;
+                        let types: Vec<Type> = own.iter().map(|param| params[*param].clone()).collect();
+                        self.who(stream, own, &types)
+                    }
+                    None => Who::All,
+                };
+                push_new(&mut self.plan.tallies[tally].watchers[measure], watcher(who));
+                return;
+            }
+        };
+        let (target, watcher) = watchers;
+        push_new(&mut self.plan.streams[target].watchers, watcher);
+    }
+
+    /// The instances whose parameters `own` are, in this order, the parts of a key of these types.
+    fn who(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Who {
+        let mut at = 0;
+        let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (param, ty) in own.iter().zip(types) {
+            parts.push((*param, (at..at + width(ty)).collect()));
+            at += width(ty);
+        }
+        parts.sort();
+        let from: Vec<usize> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
+        if own.len() == self.plan.streams[stream].params.len() {
+            return Who::Instance(from);
+        }
+        let places = self.places(stream, parts.iter().map(|(param, _)| *param));
+        Who::Index(self.index(stream, places), from)
+    }
+}
+
+fn push_new(watchers: &mut Vec<Watcher>, watcher: Watcher) {
+    if !watchers.contains(&watcher) {
+        watchers.push(watcher);
+    }
+}

@@ -1,0 +1,133 @@
+//! The smallest or the largest of values that change.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compiled::ir::layout::Leaf;
+
+/// The smallest or the largest of values at places, as a tree of winners: a change costs the
+/// logarithm of the number of places.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Extreme {
+    order: Order,
+    /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
+    tree: Vec<u64>,
+}
+
+impl Extreme {
+    pub(crate) fn new(order: Order) -> Extreme {
+        Extreme { order, tree: Vec::new() }
+    }
+
+    /// Whether there is another winner now.
+    #[inline]
+    pub(crate) fn set(&mut self, place: u32, value: Option<u64>) -> bool {
+        let place = place as usize;
+        if self.tree.len() / 2 <= place {
+            self.grow(place + 1);
+        }
+        let mut winner = value.map_or(NOBODY, |value| self.order.rank(value));
+        let tree = self.tree.as_mut_slice();
+        let mut at = tree.len() / 2 + place;
+        tree[at] = winner;
+        while at > 1 {
+            winner = winner.max(tree[at ^ 1]);
+            at /= 2;
+            if std::mem::replace(&mut tree[at], winner) == winner {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn grow(&mut self, places: usize) {
+        let places = places.next_power_of_two().max(2);
+        let mut tree = vec![NOBODY; 2 * places];
+        let old = self.tree.len() / 2;
+        tree[places..places + old].copy_from_slice(&self.tree[old..]);
+        for at in (1..places).rev() {
+            tree[at] = tree[2 * at].max(tree[2 * at + 1]);
+        }
+        self.tree = tree;
+    }
+
+    /// The word of the winner, if there is one.
+    #[inline]
+    pub(crate) fn word(&self) -> Option<u64> {
+        self.tree.get(1).map(|winner| self.order.word(*winner))
+    }
+}
+
+/// Who wins.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The largest, or the smallest.
+    pub(crate) largest: bool,
+    pub(crate) leaf: Leaf,
+}
+
+/// The rank that never wins.
+pub(crate) const NOBODY: u64 = 0;
+
+impl Order {
+    /// The higher, the closer to winning.
+    #[inline(always)]
+    pub(crate) fn rank(self, value: u64) -> u64 {
+        ordered(value, self.leaf) ^ self.flip()
+    }
+
+    /// The value of a rank.
+    #[inline(always)]
+    pub(crate) fn word(self, rank: u64) -> u64 {
+        restored(rank ^ self.flip(), self.leaf)
+    }
+
+    #[inline(always)]
+    fn flip(self) -> u64 {
+        if self.largest { 0 } else { u64::MAX }
+    }
+}
+
+/// A word whose order as an unsigned number is the order of the value.
+#[inline(always)]
+fn ordered(word: u64, leaf: Leaf) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    match leaf {
+        Leaf::Int => word ^ SIGN,
+        Leaf::Float if word & SIGN != 0 => !word,
+        Leaf::Float => word | SIGN,
+        _ => word,
+    }
+}
+
+#[inline(always)]
+fn restored(word: u64, leaf: Leaf) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    match leaf {
+        Leaf::Int => word ^ SIGN,
+        Leaf::Float if word & SIGN != 0 => word & !SIGN,
+        Leaf::Float => !word,
+        _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_of_words_is_order_of_values() {
+        let floats = [f64::NEG_INFINITY, -2.0, -0.5, 0.0, 1e-300, 3.0, f64::INFINITY];
+        assert!(
+            floats
+                .windows(2)
+                .all(|two| ordered(two[0].to_bits(), Leaf::Float) < ordered(two[1].to_bits(), Leaf::Float))
+        );
+        assert!(
+            floats.iter().all(|x| restored(ordered(x.to_bits(), Leaf::Float), Leaf::Float) == x.to_bits())
+        );
+        let ints = [i64::MIN, -1, 0, 7, i64::MAX];
+        assert!(
+            ints.windows(2).all(|two| ordered(two[0] as u64, Leaf::Int) < ordered(two[1] as u64, Leaf::Int))
+        );
+    }
+}

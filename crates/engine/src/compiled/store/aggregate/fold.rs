@@ -1,0 +1,350 @@
+//! Aggregations as folds: a value becomes a part, parts are joined in order of time, and the whole
+//! has a result. Windows and scans over instances compute this way.
+
+use rtlola_frontend::mir::{Type, WindowOperation};
+use serde::{Deserialize, Serialize};
+
+use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::layout::{Leaf, inner, placed};
+use crate::compiled::ir::scalar::{Scalar, number};
+use crate::compiled::store::interner::Strings;
+
+/// An aggregation over values of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fold {
+    pub(crate) operation: Operation,
+    /// The leaves of a value with the offset of their words.
+    pub(crate) target: Vec<(usize, Leaf)>,
+    pub(crate) result: Leaf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Count,
+    Min,
+    Max,
+    Sum,
+    Average,
+    Integral,
+    All,
+    Any,
+    Last,
+    Variance,
+    Covariance,
+    Deviation,
+    /// A percentile of the values in a window: a value, or the mean of the two at its border.
+    WindowPercentile(u8),
+    /// A percentile over instances: between two values in proportion.
+    InstancePercentile(u8),
+}
+
+impl Fold {
+    /// # Errors
+    /// The aggregation is not defined for the type.
+    pub(crate) fn new(
+        operation: WindowOperation,
+        over_instances: bool,
+        target: &Type,
+        result: &Type,
+    ) -> Result<Fold, String> {
+        let operation_of = match operation {
+            WindowOperation::Count => Operation::Count,
+            WindowOperation::Min => Operation::Min,
+            WindowOperation::Max => Operation::Max,
+            WindowOperation::Sum => Operation::Sum,
+            WindowOperation::Product => return Err("`product`".to_owned()),
+            WindowOperation::Average => Operation::Average,
+            WindowOperation::Integral => Operation::Integral,
+            WindowOperation::Conjunction => Operation::All,
+            WindowOperation::Disjunction => Operation::Any,
+            WindowOperation::Last => Operation::Last,
+            WindowOperation::Variance => Operation::Variance,
+            WindowOperation::Covariance => Operation::Covariance,
+            WindowOperation::StandardDeviation => Operation::Deviation,
+            WindowOperation::NthPercentile(n) if over_instances => Operation::InstancePercentile(n),
+            WindowOperation::NthPercentile(n) => Operation::WindowPercentile(n),
+        };
+        let leaves = placed(target);
+        let result = match placed(inner(result)).as_slice() {
+            [(_, leaf)] => *leaf,
+            _ => return Err(format!("`{operation}` of values of type {target}")),
+        };
+        let fits = match operation_of {
+            Operation::Count => true,
+            Operation::Covariance => leaves.len() == 2,
+            Operation::All | Operation::Any => matches!(leaves.as_slice(), [(_, Leaf::Bool)]),
+            Operation::Min | Operation::Max | Operation::Last => leaves.len() == 1,
+            _ => matches!(leaves.as_slice(), [(_, leaf)] if is_number(*leaf)),
+        };
+        if !fits {
+            return Err(format!("`{operation}` of values of type {target}"));
+        }
+        Ok(Fold { operation: operation_of, target: leaves, result })
+    }
+
+    fn scalar(&self, words: &[u64], part: usize) -> Scalar {
+        let (offset, leaf) = self.target[part];
+        Scalar::read(&words[offset..], leaf)
+    }
+
+    /// A value at a time as a part.
+    pub(crate) fn part(&self, words: &[u64], time: u64) -> Part {
+        match self.operation {
+            Operation::Count => Part::Count(1),
+            Operation::Covariance => Part::Pairs {
+                count: 1,
+                means: [self.scalar(words, 0).to_f64(), self.scalar(words, 1).to_f64()],
+                moment: 0.0,
+            },
+            Operation::Average => Part::Mean { sum: self.scalar(words, 0), count: 1 },
+            Operation::Variance | Operation::Deviation => {
+                let sum = self.scalar(words, 0);
+                Part::Spread { count: 1, sum, moment: sum.whole(0) }
+            }
+            Operation::Integral => {
+                let value = self.scalar(words, 0).to_f64();
+                Part::Area { area: 0.0, first: (time, value), last: (time, value) }
+            }
+            Operation::WindowPercentile(_) | Operation::InstancePercentile(_) => {
+                Part::Values(vec![self.scalar(words, 0)])
+            }
+            _ => Part::One(self.scalar(words, 0)),
+        }
+    }
+
+    /// A part and a later one together.
+    pub(crate) fn join(&self, part: Part, later: Part, strings: &Strings) -> Result<Part, Fault> {
+        Ok(match (part, later) {
+            (Part::Count(a), Part::Count(b)) => Part::Count(a + b),
+            (Part::One(a), Part::One(b)) => Part::One(self.join_scalars(a, b, strings)?),
+            (Part::Mean { sum: a, count: n }, Part::Mean { sum: b, count: m }) => {
+                Part::Mean { sum: a.add(b)?, count: n + m }
+            }
+            (Part::Values(mut a), Part::Values(b)) => {
+                a.extend(b);
+                Part::Values(a)
+            }
+            (
+                Part::Spread { count: n, sum: Scalar::Float(a), moment: Scalar::Float(p) },
+                Part::Spread { count: m, sum: Scalar::Float(b), moment: Scalar::Float(q) },
+            ) => {
+                let (mean, moment) = spread([n, m], [a, b], [a, b]);
+                Part::Spread { count: n + m, sum: number(mean)?, moment: number(p + q + moment)? }
+            }
+            (Part::Spread { count: n, sum: a, moment: p }, Part::Spread { count: m, sum: b, moment: q }) => {
+                let (first, second) = (whole(a, n), whole(a, m));
+                let apart = b.div(second)?.sub(a.div(first)?)?;
+                let weight = first.mul(second)?.div(whole(a, n + m))?;
+                let moment = p.add(q)?.add(apart.mul(apart)?.mul(weight)?)?;
+                Part::Spread { count: n + m, sum: a.add(b)?, moment }
+            }
+            (
+                Part::Pairs { count: n, means: a, moment: p },
+                Part::Pairs { count: m, means: b, moment: q },
+            ) => {
+                let (first, moment) = spread([n, m], [a[0], b[0]], [a[1], b[1]]);
+                let (second, _) = spread([n, m], [a[1], b[1]], [a[0], b[0]]);
+                Part::Pairs { count: n + m, means: [first, second], moment: p + q + moment }
+            }
+            (
+                Part::Area { area: a, first, last: (from, left) },
+                Part::Area { area: b, first: (to, right), last },
+            ) => {
+                let seconds = to.saturating_sub(from) as f64 / 1e9;
+                Part::Area { area: a + b + (left + right) / 2.0 * seconds, first, last }
+            }
+            _ => return Err(Fault::Internal),
+        })
+    }
+
+    fn join_scalars(&self, a: Scalar, b: Scalar, strings: &Strings) -> Result<Scalar, Fault> {
+        let order = || match (a, b) {
+            (Scalar::Text(a), Scalar::Text(b)) => strings.bytes(a).cmp(strings.bytes(b)),
+            _ => a.order(b),
+        };
+        match (self.operation, a, b) {
+            (Operation::Sum, ..) => a.add(b),
+            (Operation::Min, ..) => Ok(if order().is_gt() { b } else { a }),
+            (Operation::Max, ..) => Ok(if order().is_gt() { a } else { b }),
+            (Operation::All, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a && b)),
+            (Operation::Any, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a || b)),
+            _ => Ok(b),
+        }
+    }
+
+    /// The result of a whole; `None` is no value at all.
+    pub(crate) fn result(&self, whole: Option<Part>) -> Result<Option<Scalar>, Fault> {
+        let Some(whole) = whole else { return Ok(self.empty()) };
+        Ok(Some(match whole {
+            Part::Count(count) => Scalar::UInt(count),
+            Part::One(value) => self.in_result(value)?,
+            Part::Mean { sum, count } => sum.div(self::whole(sum, count))?,
+            Part::Spread { count, sum, moment } => {
+                let variance = moment.div(self::whole(sum, count))?;
+                let deviation = self.operation == Operation::Deviation;
+                if deviation { variance.sqrt()? } else { variance }
+            }
+            Part::Pairs { count, moment, .. } => self.fractional(moment / count as f64)?,
+            Part::Area { area, .. } => self.fractional(area)?,
+            Part::Values(values) => self.percentile(values)?,
+        }))
+    }
+
+    /// What the aggregation says about no value at all.
+    pub(crate) fn empty(&self) -> Option<Scalar> {
+        match self.operation {
+            Operation::Count => Some(Scalar::UInt(0)),
+            Operation::Sum | Operation::Variance | Operation::Deviation | Operation::Integral => {
+                Some(Scalar::zero(self.result))
+            }
+            Operation::All => Some(Scalar::Bool(true)),
+            Operation::Any => Some(Scalar::Bool(false)),
+            _ => None,
+        }
+    }
+
+    fn in_result(&self, value: Scalar) -> Result<Scalar, Fault> {
+        match (value, self.result) {
+            (Scalar::UInt(value), Leaf::Int) => {
+                i64::try_from(value).map(Scalar::Int).map_err(|_| Fault::TooLargeForInt)
+            }
+            (value, Leaf::Float) => number(value.to_f64()),
+            (value, _) => Ok(value),
+        }
+    }
+
+    fn fractional(&self, value: f64) -> Result<Scalar, Fault> {
+        match self.result {
+            Leaf::Decimal => {
+                let value = rust_decimal::Decimal::try_from(value);
+                value.map(Scalar::Decimal).map_err(|_| Fault::DecimalOverflow)
+            }
+            _ => number(value),
+        }
+    }
+
+    fn percentile(&self, mut values: Vec<Scalar>) -> Result<Scalar, Fault> {
+        values.sort_unstable_by(|a, b| a.order(*b));
+        let last = values.len() - 1;
+        match self.operation {
+            Operation::InstancePercentile(percent) => {
+                let hundredfold = last * usize::from(percent);
+                let (low, rest) = (hundredfold / 100, hundredfold % 100);
+                if rest == 0 {
+                    return Ok(values[low]);
+                }
+                let step = values[(low + 1).min(last)].sub(values[low])?;
+                let hundred = step.whole(100);
+                let part = step.whole(u32::try_from(rest).unwrap_or_default()).div(hundred)?;
+                values[low].add(part.mul(step)?)
+            }
+            Operation::WindowPercentile(percent) => {
+                let hundredfold = values.len() * usize::from(percent);
+                // The value below which so many of a hundred lie; at a border between two, their mean.
+                let index = hundredfold.div_ceil(100).max(1) - 1;
+                if !hundredfold.is_multiple_of(100) || index == last || hundredfold == 0 {
+                    return Ok(values[index]);
+                }
+                let sum = values[index].add(values[index + 1])?;
+                sum.div(sum.whole(2))
+            }
+            _ => Ok(values[last]),
+        }
+    }
+}
+
+/// Of so many values with a mean and so many with another, for x and for y: the mean of x of all, and what the
+/// distance between the means adds to the sum of (x - mean of x)·(y - mean of y).
+fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
+    let (first, second) = (n as f64, m as f64);
+    let share = second / (first + second);
+    let apart = [x[1] - x[0], y[1] - y[0]];
+    (x[0] + apart[0] * share, apart[0] * apart[1] * first * share)
+}
+
+/// Some values, aggregated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Part {
+    Count(u64),
+    /// A sum, an extreme, a truth value, the latest.
+    One(Scalar),
+    Mean {
+        sum: Scalar,
+        count: u64,
+    },
+    /// The sum of squares around the mean as `moment`. Of floats the mean instead of the sum, so that values
+    /// that are all the same spread by nothing at all.
+    Spread {
+        count: u64,
+        sum: Scalar,
+        moment: Scalar,
+    },
+    Pairs {
+        count: u64,
+        means: [f64; 2],
+        moment: f64,
+    },
+    /// The area under the line through all values.
+    Area {
+        area: f64,
+        first: (u64, f64),
+        last: (u64, f64),
+    },
+    Values(Vec<Scalar>),
+}
+
+impl Part {
+    /// The string that it holds on to.
+    pub(crate) fn text(&self) -> Option<u64> {
+        if let Part::One(Scalar::Text(text)) = self { Some(*text) } else { None }
+    }
+}
+
+fn is_number(leaf: Leaf) -> bool {
+    matches!(leaf, Leaf::UInt | Leaf::Int | Leaf::Float | Leaf::Decimal)
+}
+
+/// A count in the kind of a value.
+fn whole(like: Scalar, count: u64) -> Scalar {
+    match like {
+        Scalar::Float(_) => Scalar::Float(count as f64),
+        Scalar::Int(_) => Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)),
+        Scalar::Decimal(_) => Scalar::Decimal(count.into()),
+        _ => Scalar::UInt(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variance_of(values: &[f64], cut: usize) -> f64 {
+        let operation = Operation::Variance;
+        let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
+        let join = |values: &[f64]| {
+            let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));
+            parts.reduce(|all, part| fold.join(all, part, &Strings::default()).unwrap()).unwrap()
+        };
+        let (early, late) = values.split_at(cut);
+        let whole = fold.join(join(early), join(late), &Strings::default()).unwrap();
+        fold.result(Some(whole)).unwrap().unwrap().to_f64()
+    }
+
+    #[test]
+    fn what_does_not_vary_has_no_variance() {
+        for value in [0.1, 1.0 / 6.0, -7e15, 1e-200] {
+            assert_eq!(variance_of(&[value; 13], 5), 0.0, "{value}");
+        }
+    }
+
+    #[test]
+    fn variance_does_not_depend_on_where_values_are_cut() {
+        let values: Vec<f64> = (0..50).map(|at: i32| 1e6 + f64::from(at * at % 17)).collect();
+        let mean = values.iter().sum::<f64>() / 50.0;
+        let expected = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 50.0;
+        for cut in 1..50 {
+            let variance = variance_of(&values, cut);
+            assert!((variance - expected).abs() < 1e-9 * expected, "{cut}: {variance}, not {expected}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Numbers that are found by the words they stand for.
+//!
+//! A table of our own, because machine code looks into it: a number and half a hash are one word, an entry is at the
+//! first free place from the one on that its hash says, and growing needs nothing but the table itself.
+
+use crate::compiled::exec::prefetch::fetch;
+use crate::compiled::store::huge_vec::{Pages, Piece};
+use crate::compiled::store::words::hash_of;
+
+/// Half the hash of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Half(u32);
+
+impl Half {
+    #[inline(always)]
+    pub(crate) fn of(words: impl Iterator<Item = u64>) -> Half {
+        Half((hash_of(words) >> 32) as u32)
+    }
+}
+
+/// Where something would be in a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(usize);
+
+/// The words themselves are elsewhere: who looks for a number says whether it is the one.
+#[derive(Clone)]
+pub(crate) struct Table {
+    /// A power of two. 0 is a free place; others have the half hash above, and below it the number plus one.
+    entries: Pages<u64>,
+    /// How many of the 32 bits of a half hash are not part of its place.
+    shift: u32,
+    fill: Fill,
+}
+
+/// How full a table is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Fill {
+    pub(crate) used: usize,
+    /// How many entries it can have before looking for one takes long.
+    pub(crate) room: usize,
+}
+
+impl Fill {
+    fn new(used: usize, places: usize) -> Fill {
+        Fill { used, room: places / 2 }
+    }
+}
+
+const SMALLEST: usize = 8;
+
+impl Default for Table {
+    fn default() -> Table {
+        let (entries, shift) = (Pages::zeros(SMALLEST), 32 - SMALLEST.trailing_zeros());
+        Table { entries, shift, fill: Fill::new(0, SMALLEST) }
+    }
+}
+
+impl Table {
+    /// For machine code, until it grows: where its entries are in memory, by how many bits a half hash is shifted for a
+    /// place among them, the last place, and where it says how full it is.
+    pub(crate) fn layout(&mut self) -> [usize; 4] {
+        let entries = self.entries.as_mut_ptr().expose_provenance();
+        let fill = (&raw mut self.fill).expose_provenance();
+        [entries, self.shift as usize, self.entries.len() - 1, fill]
+    }
+
+    #[inline(always)]
+    fn home(&self, half: Half) -> usize {
+        (half.0 >> self.shift) as usize
+    }
+
+    #[inline(always)]
+    fn after(&self, place: usize) -> usize {
+        (place + 1) & (self.entries.len() - 1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn find(&self, half: Half, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.look(half, is_it).ok()
+    }
+
+    /// A number, or the place where it belongs until the table changes.
+    #[inline(always)]
+    pub(crate) fn look(&self, half: Half, is_it: impl Fn(u32) -> bool) -> Result<u32, Place> {
+        let entries = &*self.entries;
+        let mut place = self.home(half);
+        loop {
+            let entry = entries[place];
+            if entry == 0 {
+                return Err(Place(place));
+            }
+            if half_of(entry) == half && is_it(number_of(entry)) {
+                return Ok(number_of(entry));
+            }
+            place = (place + 1) & (entries.len() - 1);
+        }
+    }
+
+    /// Has the place fetched from memory where something would be looked for first.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, half: Half) {
+        fetch(&self.entries[self.home(half)]);
+    }
+
+    /// The number at the place where something would be looked for first, if it is likely to be the one, or else 0: which
+    /// of both is anybody's guess.
+    #[inline(always)]
+    pub(crate) fn guess(&self, half: Half) -> u32 {
+        let entry = self.entries[self.home(half)];
+        let is_likely = entry != 0 && half_of(entry) == half;
+        number_of(entry) & u32::from(is_likely).wrapping_neg()
+    }
+
+    /// Enters a number at the place where it belongs; whether the table has moved.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, half: Half, Place(place): Place, number: u32) -> bool {
+        self.fill.used += 1;
+        if self.fill.used > self.fill.room {
+            self.grow();
+            self.put(half, number);
+            return true;
+        }
+        self.entries[place] = entry(half, number);
+        false
+    }
+
+    #[inline(always)]
+    fn put(&mut self, half: Half, number: u32) {
+        let Err(Place(place)) = self.look(half, |_| false) else { return };
+        self.entries[place] = entry(half, number);
+    }
+
+    /// A small table grows faster, so that few entries are entered again, but does not move for that.
+    #[cold]
+    fn grow(&mut self) {
+        const SMALL: usize = 1 << 16;
+        let (places, room) = (self.entries.len(), self.entries.room());
+        let doublings = match places {
+            SMALLEST => 6,
+            ..SMALL if 4 * places <= room || 2 * places > room => 2,
+            _ => 1,
+        };
+        let places = self.entries.len() << doublings;
+        self.shift -= doublings;
+        self.fill = Fill::new(self.fill.used, places);
+        // Which places are free is anybody's guess: better no branch.
+        let mut used = 0;
+        for place in 0..self.entries.len() {
+            let entry = self.entries[place];
+            self.entries[used] = entry;
+            used += usize::from(entry != 0);
+        }
+        self.entries[used..].fill(0);
+        self.entries.grow(places);
+        // They are in the order of their homes, as good as, and move away from the first: the last go first, so that
+        // none meets another that is yet to move. Whoever would has crowded round the ends, and waits.
+        let mut waiting = Vec::new();
+        for place in (0..used).rev() {
+            let entry = std::mem::take(&mut self.entries[place]);
+            let home = self.home(half_of(entry));
+            let free = self.entries[home..].iter().position(|other| *other == 0).filter(|_| home >= place);
+            match free {
+                Some(after) => self.entries[home + after] = entry,
+                None => waiting.push(entry),
+            }
+        }
+        for entry in waiting {
+            self.put(half_of(entry), number_of(entry));
+        }
+    }
+
+    /// How many bytes it takes to have room for so many entries.
+    pub(crate) fn bytes_for(entries: usize) -> usize {
+        8 * (2 * entries + 2).next_power_of_two()
+    }
+
+    /// Moves to a piece of ground.
+    pub(crate) fn settle(&mut self, piece: Piece) {
+        self.entries.settle(piece);
+    }
+
+    /// Another number takes the place of one that is there.
+    pub(crate) fn replace(&mut self, half: Half, number: u32, by: u32) {
+        if let Some(place) = self.place(half, number) {
+            self.entries[place] = entry(half, by);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, half: Half, number: u32) {
+        let Some(mut free) = self.place(half, number) else { return };
+        self.fill.used -= 1;
+        // Who is behind the free place and would have liked it, or one before it, moves up.
+        let mut place = self.after(free);
+        while self.entries[place] != 0 {
+            let home = self.home(half_of(self.entries[place]));
+            let mask = self.entries.len() - 1;
+            if place.wrapping_sub(home) & mask >= place.wrapping_sub(free) & mask {
+                self.entries[free] = self.entries[place];
+                free = place;
+            }
+            place = self.after(place);
+        }
+        self.entries[free] = 0;
+    }
+
+    fn place(&self, half: Half, number: u32) -> Option<usize> {
+        let wanted = entry(half, number);
+        let mut place = self.home(half);
+        while self.entries[place] != 0 {
+            if self.entries[place] == wanted {
+                return Some(place);
+            }
+            place = self.after(place);
+        }
+        None
+    }
+}
+
+#[inline(always)]
+fn entry(half: Half, number: u32) -> u64 {
+    u64::from(half.0) << 32 | (u64::from(number) + 1)
+}
+
+#[inline(always)]
+fn half_of(entry: u64) -> Half {
+    Half((entry >> 32) as u32)
+}
+
+#[inline(always)]
+fn number_of(entry: u64) -> u32 {
+    (entry as u32).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Insert(u32, u32),
+        Remove(u32),
+        Replace(u32, u32),
+    }
+
+    /// Few halves, close to the ends of the table: entries crowd, and wrap around.
+    fn half() -> impl Strategy<Value = u32> {
+        prop_oneof![0..4_u32, (u32::MAX - 4)..=u32::MAX, any::<u32>()]
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        let number = 0..40_u32;
+        prop_oneof![
+            3 => (half(), number.clone()).prop_map(|(half, number)| Change::Insert(half, number)),
+            2 => number.clone().prop_map(Change::Remove),
+            1 => (number.clone(), number).prop_map(|(number, by)| Change::Replace(number, by)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_finds_what_is_in_it(changes in prop::collection::vec(change(), 0..200)) {
+            let (mut table, mut known) = (Table::default(), HashMap::<u32, u32>::new());
+            for change in changes {
+                match change {
+                    Change::Insert(half, number) if !known.contains_key(&number) => {
+                        let place = table.look(Half(half), |other| other == number).unwrap_err();
+                        table.insert(Half(half), place, number);
+                        known.insert(number, half);
+                    }
+                    Change::Remove(number) => {
+                        if let Some(half) = known.remove(&number) {
+                            table.remove(Half(half), number);
+                        }
+                    }
+                    Change::Replace(number, by) if !known.contains_key(&by) => {
+                        if let Some(half) = known.remove(&number) {
+                            table.replace(Half(half), number, by);
+                            known.insert(by, half);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(table.fill.used, known.len());
+                for number in 0..40 {
+                    let half = known.get(&number);
+                    let found = table.find(Half(half.copied().unwrap_or(7)), |other| other == number);
+                    prop_assert_eq!(found.is_some(), half.is_some());
+                }
+            }
+        }
+    }
+}

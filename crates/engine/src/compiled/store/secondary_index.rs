@@ -1,0 +1,143 @@
+//! Finds the instances whose parameters have given words at some places.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compiled::store::hash_index::{Half, Place, Table};
+use crate::compiled::store::slab::{PARAMS, Slab, SlabMut};
+
+/// Slots with the same words are a chain, the last spawned first. Each has a word of links: the slot before it in the
+/// lower half, the one after it in the upper, both plus one.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Index {
+    places: Vec<usize>,
+    link: usize,
+    /// The first slot of each chain.
+    #[serde(skip)]
+    heads: Table,
+}
+
+/// Where parameters belong in an index or a table, as long as that does not change: the hash of their words, and the
+/// first slot that has the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) half: Half,
+    pub(crate) first: Result<u32, Place>,
+}
+
+impl Index {
+    /// By the words of parameters at some places, with links at a place in the slot.
+    pub(crate) fn new(places: Vec<usize>, link: usize) -> Index {
+        Index { places, link, heads: Table::default() }
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.heads
+    }
+
+    pub(crate) fn table_mut(&mut self) -> &mut Table {
+        &mut self.heads
+    }
+
+    /// Has the place fetched from memory where parameters would be looked for first.
+    #[inline]
+    pub(crate) fn fetch(&self, params: &[u64]) {
+        self.heads.fetch(self.half(params));
+    }
+
+    pub(crate) fn link(&self) -> usize {
+        self.link
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.heads = Table::default();
+    }
+
+    /// The first slot with these words at its places.
+    #[inline]
+    pub(crate) fn first(&self, key: &[u64], slab: Slab<'_>) -> Option<u32> {
+        let half = Half::of(key.iter().copied());
+        match (self.places.as_slice(), key) {
+            ([place], [word]) => {
+                let at = PARAMS + place;
+                self.heads.find(half, |slot| slab.word(slot, at) == *word)
+            }
+            (places, key) => self.heads.find(half, |slot| {
+                let params = slab.params(slot);
+                places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+            }),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn spot(&self, params: &[u64], slab: Slab<'_>) -> Spot {
+        let half = self.half(params);
+        let first = match self.places.as_slice() {
+            [place] => self.heads.look(half, |slot| slab.word(slot, PARAMS + place) == params[*place]),
+            places => self.heads.look(half, |slot| {
+                let own = slab.params(slot);
+                places.iter().all(|place| own[*place] == params[*place])
+            }),
+        };
+        Spot { half, first }
+    }
+
+    /// A slot and those after it.
+    pub(crate) fn slots<'a>(&'a self, first: Option<u32>, slab: Slab<'a>) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(first, move |slot| self.next(*slot, slab))
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&self, slot: u32, slab: Slab<'_>) -> Option<u32> {
+        ((slab.word(slot, self.link) >> 32) as u32).checked_sub(1)
+    }
+
+    /// Whether the slots with the same words as one are a few at most.
+    #[inline]
+    pub(crate) fn is_selective(&self, slot: u32, slab: Slab<'_>) -> bool {
+        const FEW: usize = 8;
+        self.next(slot, slab).is_none() || self.slots(Some(slot), slab).nth(FEW).is_none()
+    }
+
+    /// Enters a slot without links; whether the table has moved.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, slot: u32, spot: Spot, slab: &mut SlabMut<'_>) -> bool {
+        let head = match spot.first {
+            Err(place) => return self.heads.insert(spot.half, place, slot),
+            Ok(head) => head,
+        };
+        self.heads.replace(spot.half, head, slot);
+        *slab.word_mut(slot, self.link) = (u64::from(head) + 1) << 32;
+        *slab.word_mut(head, self.link) |= u64::from(slot) + 1;
+        false
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32, slab: &mut SlabMut<'_>) {
+        let links = std::mem::take(slab.word_mut(slot, self.link));
+        let (before, after) = ((links as u32).checked_sub(1), ((links >> 32) as u32).checked_sub(1));
+        if let Some(after) = after {
+            let link = slab.word_mut(after, self.link);
+            *link = (*link >> 32 << 32) | (links & u64::from(u32::MAX));
+        }
+        match before {
+            Some(before) => {
+                let link = slab.word_mut(before, self.link);
+                *link = (*link & u64::from(u32::MAX)) | (links >> 32 << 32);
+            }
+            None => {
+                let half = self.half(slab.shared().params(slot));
+                match after {
+                    Some(after) => self.heads.replace(half, slot, after),
+                    None => self.heads.remove(half, slot),
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn half(&self, params: &[u64]) -> Half {
+        match self.places.as_slice() {
+            [place] => Half::of(std::iter::once(params[*place])),
+            places => Half::of(places.iter().map(|place| params[*place])),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Windows: the values of a stream in the last stretch of time, or the last few of them.
+//!
+//! A window with the clock of the monitor cuts time into buckets and keeps those that are not empty.
+//! A window whose clock starts with the instance that reads it looks into a log of the values, which
+//! all its readers share.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::plan::Watcher;
+use crate::compiled::ir::scalar::Scalar;
+use crate::compiled::store::aggregate::fold::{Fold, Part};
+use crate::compiled::store::interner::Strings;
+use crate::compiled::store::window::last_decisive::Newest;
+
+/// What is known of a window when a specification is compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowPlan {
+    pub(crate) fold: Fold,
+    pub(crate) kind: Kind,
+    /// Whether it says nothing until it has been full once.
+    pub(crate) waits: bool,
+    /// Whether it may be read when the instance that it is over has ended.
+    pub(crate) outlasts: bool,
+    /// The stream that is aggregated, if it has instances.
+    pub(crate) target: Option<usize>,
+    /// The stream that reads it, and how it says so.
+    pub(crate) reader: usize,
+    pub(crate) text: String,
+    /// Who must be evaluated again when it gets a value.
+    pub(crate) watchers: Vec<Watcher>,
+    /// If one word is enough, which is not kept here.
+    pub(crate) newest: Option<Newest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Time in buckets, from the start of the monitor on.
+    Buckets { size: u64, count: u64 },
+    /// As above, but from the spawn of the reader on.
+    Log { size: u64, count: u64 },
+    /// The last so many values.
+    Values { count: usize },
+}
+
+/// When the instance that reads a window was spawned.
+#[derive(Clone, Copy)]
+pub(crate) struct Since {
+    pub(crate) time: u64,
+    pub(crate) instant: u64,
+}
+
+/// The windows of one aggregation: one for each instance of the target.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Windows {
+    /// By slot of the target; at 0 if it has no instances.
+    windows: Vec<Contents>,
+    /// Windows of instances that have ended can be read until the last value has left them.
+    ended: HashMap<Vec<u64>, (u64, Contents)>,
+    ending: VecDeque<(u64, Vec<u64>)>,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Contents {
+    /// Parts with the number of their bucket, or with time and instant.
+    parts: VecDeque<Entry>,
+    /// How many values it got, up to its size.
+    received: usize,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Entry {
+    /// The bucket, or the time for a log.
+    at: u64,
+    /// The instant, for a log.
+    instant: u64,
+    part: Part,
+}
+
+impl WindowPlan {
+    /// Whether another one would keep the same values, and say the same of them.
+    pub(crate) fn keeps_same(&self, other: &WindowPlan) -> bool {
+        (self.target, self.kind, self.waits) == (other.target, other.kind, other.waits)
+            && self.fold == other.fold
+    }
+
+    fn duration(&self) -> u64 {
+        match self.kind {
+            Kind::Buckets { size, count } | Kind::Log { size, count } => size.saturating_mul(count),
+            Kind::Values { .. } => 0,
+        }
+    }
+}
+
+/// A bucket reaches from just after one border to the next, border included.
+pub(crate) fn bucket(since_start: u64, size: u64) -> u64 {
+    since_start.div_ceil(size)
+}
+
+impl Windows {
+    /// The target, or an instance of it, has a new value.
+    pub(crate) fn accept(
+        &mut self,
+        plan: &WindowPlan,
+        slot: u32,
+        value: &[u64],
+        now: Since,
+        strings: &Strings,
+    ) -> Result<(), Fault> {
+        let slot = slot as usize;
+        if self.windows.len() <= slot {
+            self.windows.resize_with(slot + 1, Contents::default);
+        }
+        let contents = &mut self.windows[slot];
+        let part = plan.fold.part(value, now.time);
+        match plan.kind {
+            Kind::Buckets { size, count } => {
+                let at = bucket(now.time, size);
+                contents.expire(|entry| entry.at.saturating_add(count) <= at);
+                match contents.parts.back_mut() {
+                    Some(last) if last.at == at => {
+                        let before = std::mem::replace(&mut last.part, Part::Count(0));
+                        last.part = plan.fold.join(before, part, strings)?;
+                    }
+                    _ => contents.parts.push_back(Entry { at, instant: now.instant, part }),
+                }
+            }
+            Kind::Log { .. } => {
+                let duration = plan.duration();
+                contents.expire(|entry| entry.at.saturating_add(duration) <= now.time);
+                contents.parts.push_back(Entry { at: now.time, instant: now.instant, part });
+            }
+            Kind::Values { count } => {
+                contents.received = (contents.received + 1).min(count);
+                while contents.parts.len() >= count {
+                    contents.parts.pop_front();
+                }
+                contents.parts.push_back(Entry { at: 0, instant: 0, part });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the window of a target without instances says the same from now on until it gets a value.
+    pub(crate) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
+        let newest = self.windows.first().and_then(|contents| contents.parts.back());
+        match plan.kind {
+            Kind::Values { .. } => true,
+            Kind::Buckets { size, count } => {
+                let is_empty =
+                    newest.is_none_or(|newest| newest.at.saturating_add(count) <= bucket(now, size));
+                is_empty && (!plan.waits || now >= plan.duration())
+            }
+            Kind::Log { .. } => false,
+        }
+    }
+
+    /// What the window of a target says now, to a reader that was spawned `since`.
+    pub(crate) fn read(
+        &self,
+        plan: &WindowPlan,
+        slot: Option<u32>,
+        key: &[u64],
+        since: Since,
+        now: u64,
+        strings: &Strings,
+    ) -> Result<Option<Scalar>, Fault> {
+        let contents = match slot {
+            Some(slot) => self.windows.get(slot as usize),
+            None => self.ended.get(key).filter(|(until, _)| now <= *until).map(|(_, contents)| contents),
+        };
+        let start = if matches!(plan.kind, Kind::Log { .. }) { since.time } else { 0 };
+        let waiting = match plan.kind {
+            Kind::Values { count } => {
+                slot.is_some() && contents.map_or(0, |contents| contents.received) < count
+            }
+            // What does not exist is not waited for.
+            Kind::Log { .. } if slot.is_none() && contents.is_none() => false,
+            _ => now - start < plan.duration(),
+        };
+        if plan.waits && waiting {
+            return Ok(None);
+        }
+        let Some(contents) = contents else { return Ok(plan.fold.empty()) };
+        let is_inside = |entry: &&Entry| match plan.kind {
+            Kind::Buckets { size, count } => entry.at.saturating_add(count) > bucket(now, size),
+            Kind::Log { size, count } => {
+                entry.instant >= since.instant
+                    && bucket(entry.at - start, size).saturating_add(count) > bucket(now - start, size)
+            }
+            Kind::Values { .. } => true,
+        };
+        let mut whole: Option<Part> = None;
+        for entry in contents.parts.iter().filter(is_inside) {
+            whole = Some(match whole {
+                Some(whole) => plan.fold.join(whole, entry.part.clone(), strings)?,
+                None => entry.part.clone(),
+            });
+        }
+        plan.fold.result(whole)
+    }
+
+    /// An instance of the target came into being: its window is empty.
+    pub(crate) fn spawn(&mut self, slot: u32, key: &[u64]) {
+        if let Some(contents) = self.windows.get_mut(slot as usize) {
+            *contents = Contents::default();
+        }
+        if !self.ended.is_empty() {
+            self.ended.remove(key);
+        }
+    }
+
+    /// An instance of the target ended.
+    pub(crate) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
+        let Some(contents) = self.windows.get_mut(slot as usize) else { return };
+        let contents = std::mem::take(contents);
+        if plan.outlasts && !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
+            self.keep(plan, contents, key, now);
+        }
+    }
+
+    /// The same for a window of which one word is enough.
+    pub(crate) fn close_newest(
+        &mut self,
+        plan: &WindowPlan,
+        newest: &Newest,
+        word: u64,
+        key: &[u64],
+        now: u64,
+    ) {
+        if !plan.outlasts || word == 0 {
+            return;
+        }
+        let part = plan.fold.part(&[newest.decides.into()], now);
+        let parts = VecDeque::from([Entry { at: word - 1, instant: 0, part }]);
+        self.keep(plan, Contents { parts, received: 0 }, key, now);
+    }
+
+    /// Lets the window of an instance that has ended be read until the last value has left it.
+    fn keep(&mut self, plan: &WindowPlan, contents: Contents, key: &[u64], now: u64) {
+        while let Some((until, key)) = self.ending.front().filter(|(until, _)| *until < now) {
+            // It may have been spawned and closed again since.
+            if self.ended.get(key).is_some_and(|(ends, _)| ends == until) {
+                self.ended.remove(key);
+            }
+            self.ending.pop_front();
+        }
+        let until = now.saturating_add(plan.duration());
+        self.ended.insert(key.to_vec(), (until, contents));
+        self.ending.push_back((until, key.to_vec()));
+    }
+
+    /// The keys and the strings that are in use.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
+        let texts = |contents: &Contents| {
+            contents.parts.iter().filter_map(|entry| entry.part.text()).collect::<Vec<u64>>()
+        };
+        let live = self.windows.iter().map(move |contents| (&[][..], texts(contents)));
+        live.chain(self.ended.iter().map(move |(key, (_, contents))| (key.as_slice(), texts(contents))))
+    }
+}
+
+impl Contents {
+    fn expire(&mut self, is_past: impl Fn(&Entry) -> bool) {
+        while self.parts.front().is_some_and(&is_past) {
+            self.parts.pop_front();
+        }
+    }
+}
