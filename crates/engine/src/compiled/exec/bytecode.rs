@@ -2,7 +2,7 @@
 
 use crate::compiled::exec::rare_ops::{in_range, slow_step};
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{Plan, ScanPlan, StreamPlan, TallyPlan};
 use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
 use crate::compiled::store::aggregate::fold::Part;
@@ -218,8 +218,8 @@ pub(crate) fn hold(
     plan: &StreamPlan,
     frame: &mut [u64; SIZE],
     families: &[FamilyState],
-    key: Slot,
-    to: Slot,
+    key: FrameSlot,
+    to: FrameSlot,
 ) {
     let instances = &families[plan.family].instances;
     let key = &frame[key as usize..key as usize + plan.param_width];
@@ -233,8 +233,8 @@ pub(crate) fn sync(
     plan: &StreamPlan,
     frame: &mut [u64; SIZE],
     families: &[FamilyState],
-    key: Slot,
-    to: Slot,
+    key: FrameSlot,
+    to: FrameSlot,
 ) -> Result<(), Fault> {
     let instances = &families[plan.family].instances;
     let key = &frame[key as usize..key as usize + plan.param_width];
@@ -252,7 +252,7 @@ pub(crate) fn read_group(
     group: Option<usize>,
     measure: usize,
     frame: &mut [u64; SIZE],
-    to: Slot,
+    to: FrameSlot,
 ) -> Result<(), Fault> {
     let kind = plan.measures[measure];
     if let Some(word) = group.and_then(|group| tally.word(group, measure, kind)) {
@@ -266,7 +266,7 @@ pub(crate) fn read_group(
 
 /// A flag, and a value if there is one.
 #[inline(always)]
-pub(crate) fn put(frame: &mut [u64], to: Slot, value: Option<&[u64]>) {
+pub(crate) fn put(frame: &mut [u64], to: FrameSlot, value: Option<&[u64]>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
     if let Some(value) = value {
@@ -275,7 +275,7 @@ pub(crate) fn put(frame: &mut [u64], to: Slot, value: Option<&[u64]>) {
 }
 
 #[inline(always)]
-fn put_scalar(frame: &mut [u64], to: Slot, value: Option<Scalar>) {
+fn put_scalar(frame: &mut [u64], to: FrameSlot, value: Option<Scalar>) {
     let to = to as usize;
     frame[to] = u64::from(value.is_some());
     match value {

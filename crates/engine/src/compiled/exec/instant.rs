@@ -11,7 +11,7 @@ use crate::compiled::exec::propagate::{Changed, notify};
 use crate::compiled::exec::scheduler::{HourKind, Stroke};
 use crate::compiled::exec::update_rule::Lane;
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::op::{Activation, Slot};
+use crate::compiled::ir::op::{Activation, FrameSlot};
 use crate::compiled::ir::plan::{Pacing, Plan, StreamPlan, Task};
 use crate::compiled::jit::{Entry, OFTEN, Places, Reaction};
 use crate::compiled::store::slab::flag;
@@ -105,7 +105,7 @@ pub(crate) struct Evaluator {
     /// Nothing is due before this time since the start of the clock, unless an event [wakes](Self::wake) a clock.
     pub(crate) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
-    pub(crate) fresh: Vec<Slot>,
+    pub(crate) fresh: Vec<FrameSlot>,
     pub(crate) candidates: Vec<u32>,
     /// Slots that were marked.
     pub(crate) listed: Vec<u32>,

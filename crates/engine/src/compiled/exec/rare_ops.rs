@@ -10,7 +10,7 @@ use crate::compiled::exec::bytecode::put;
 use crate::compiled::exec::format::format_part;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::{Leaf, whole_range};
-use crate::compiled::ir::op::{Slot, Slow, Unary};
+use crate::compiled::ir::op::{FrameSlot, Slow, Unary};
 use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::state::State;
 
@@ -26,8 +26,8 @@ pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Faul
 
 pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
     let frame = &mut *state.frame;
-    let read = |frame: &[u64], slot: Slot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
-    let write = |frame: &mut [u64], slot: Slot, value: Scalar| {
+    let read = |frame: &[u64], slot: FrameSlot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
+    let write = |frame: &mut [u64], slot: FrameSlot, value: Scalar| {
         let words = if matches!(value, Scalar::Decimal(_)) { 2 } else { 1 };
         value.write(&mut frame[slot as usize..slot as usize + words]);
     };

@@ -4,7 +4,7 @@
 use crate::compiled::exec::bytecode::run_here;
 use crate::compiled::exec::instant::{Evaluator, Failed, is_plain};
 use crate::compiled::exec::propagate::{Changed, notify, with_key, with_words};
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Plan, Reader, StreamPlan, Watcher, Who};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::State;
@@ -15,10 +15,10 @@ pub(crate) struct Lane {
     pub(crate) program: usize,
     pub(crate) family: usize,
     /// Where the parameters go, ...
-    pub(crate) own: Slot,
+    pub(crate) own: FrameSlot,
     /// ... and how many words they have.
     pub(crate) params: usize,
-    pub(crate) result: Slot,
+    pub(crate) result: FrameSlot,
     pub(crate) home: Home,
     pub(crate) remembers: bool,
     /// Whether somebody is told each time of who holds a value.
@@ -28,7 +28,7 @@ pub(crate) struct Lane {
     /// ... whether these are no others than that it must look again at its own new value, ...
     pub(crate) looks_at_itself: bool,
     /// ... or that it must look again while its first conditions hold, which this word says.
-    pub(crate) looks_while: Option<Slot>,
+    pub(crate) looks_while: Option<FrameSlot>,
     /// Windows over it.
     pub(crate) windows: Vec<Newest>,
     pub(crate) tallies: Vec<Feed>,
@@ -40,7 +40,7 @@ pub(crate) struct Lane {
 /// Where the latest value is.
 #[derive(Clone, Copy)]
 pub(crate) enum Home {
-    Cell { present: Slot, fresh: Slot, value: Slot },
+    Cell { present: FrameSlot, fresh: FrameSlot, value: FrameSlot },
     Slot { state: usize, value: usize },
 }
 

@@ -10,7 +10,7 @@ use rtlola_frontend::mir::{ArithLogOp, Type};
 use crate::compiled::ir::layout::Leaf;
 
 /// A place in the [frame](crate::compiled::store::frame::Frame).
-pub(crate) type Slot = u16;
+pub(crate) type FrameSlot = u16;
 
 /// A place in a program.
 pub(crate) type Label = u32;
@@ -22,17 +22,17 @@ pub(crate) enum Op {
         to: Label,
     },
     JumpUnless {
-        flag: Slot,
+        flag: FrameSlot,
         to: Label,
     },
     JumpIf {
-        flag: Slot,
+        flag: FrameSlot,
         to: Label,
     },
     /// Unless two words are equal.
     JumpUnlessSame {
-        a: Slot,
-        b: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
         to: Label,
     },
     /// Unless the inputs are there that a clause needs.
@@ -43,218 +43,218 @@ pub(crate) enum Op {
     /// The program gives a value, or holds, as the case may be.
     Yield,
     Copy {
-        from: Slot,
-        to: Slot,
+        from: FrameSlot,
+        to: FrameSlot,
     },
     CopyMany {
-        from: Slot,
-        to: Slot,
+        from: FrameSlot,
+        to: FrameSlot,
         count: u32,
     },
     /// A word, or another where it is absent.
     Or {
-        flag: Slot,
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        flag: FrameSlot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     /// Fails if a stream that is read has no value.
     Require {
-        flag: Slot,
+        flag: FrameSlot,
     },
     AddU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     AddI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     AddF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     SubU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     SubI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     SubF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     MulU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     MulI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     MulF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     DivU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     DivI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     DivF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     Same {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     EqF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LtU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LeU {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LtI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LeI {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LtF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     LeF {
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     Not {
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     UIntToFloat {
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     IntToFloat {
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     /// Gives -0.0 the words of 0.0, so that equal floats are equal keys.
     KeyFloat {
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     KeyDecimal {
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     /// An earlier value of a stream without instances, inputs first.
     PastOfCell {
         cell: u32,
         back: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     /// The value of an instance: a flag at `to`, the value after it.
     Hold {
         stream: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     /// The same, only if it is of this instant.
     Get {
         stream: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     Fresh {
         stream: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     /// The value of an instance that must be there, at `to`.
     Sync {
         stream: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     /// An earlier value of an instance.
     Past {
         stream: u32,
-        key: Slot,
+        key: FrameSlot,
         back: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     /// An earlier value of the instance that is being evaluated, which is not fresh yet.
     PastOfOwn {
         stream: u32,
         back: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     /// The latest value of the instance in the same slot, which must have one, at `to`.
     OwnSync {
         stream: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     /// The latest value of the instance in the same slot as the one that is being evaluated.
     Own {
         stream: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     /// The value of a counter: of the instance with a key, or of the one at hand.
     Count {
         stream: u32,
-        key: Option<Slot>,
-        to: Slot,
+        key: Option<FrameSlot>,
+        to: FrameSlot,
     },
     Tally {
         tally: u32,
         measure: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     Scan {
         scan: u32,
-        to: Slot,
+        to: FrameSlot,
     },
     Window {
         window: u32,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     },
     /// Everything that is rare.
     Slow {
@@ -268,61 +268,61 @@ pub(crate) enum Slow {
     Unary {
         operation: Unary,
         leaf: Leaf,
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     Binary {
         operation: ArithLogOp,
         leaf: Leaf,
         right: Leaf,
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     /// Whether one value is equal to, less than, or greater than another, or equal.
     Compare {
         operation: ArithLogOp,
         leaf: Leaf,
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
     },
     Convert {
         from: Leaf,
         into: Leaf,
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     Range {
         leaf: Leaf,
         signed: bool,
         bits: u8,
-        a: Slot,
+        a: FrameSlot,
     },
     Round {
         factor: f64,
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     Matches {
         regex: Regex,
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     BytesMatch {
         regex: BytesRegex,
-        a: Slot,
-        to: Slot,
+        a: FrameSlot,
+        to: FrameSlot,
     },
     ByteAt {
-        a: Slot,
-        index: Slot,
-        to: Slot,
+        a: FrameSlot,
+        index: FrameSlot,
+        to: FrameSlot,
     },
     Format {
         pieces: Vec<String>,
         parts: Vec<FormatPart>,
-        to: Slot,
+        to: FrameSlot,
     },
 }
 
@@ -330,8 +330,8 @@ pub(crate) enum Slow {
 #[derive(Clone, Debug)]
 pub(crate) struct FormatPart {
     pub(crate) ty: Type,
-    pub(crate) flag: Option<Slot>,
-    pub(crate) base: Slot,
+    pub(crate) flag: Option<FrameSlot>,
+    pub(crate) base: FrameSlot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use rtlola_frontend::mir::{Expression, Type};
 
 use crate::compiled::exec::counters::Counter;
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::op::{Activation, Program, Slot, Slow};
+use crate::compiled::ir::op::{Activation, FrameSlot, Program, Slow};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Measure;
 use crate::compiled::store::interner::Strings;
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
     /// The frame before the first event: constants are in their places, ...
     pub(crate) frame: Vec<u64>,
     /// ... which are these.
-    pub(crate) constants: BTreeSet<Slot>,
+    pub(crate) constants: BTreeSet<FrameSlot>,
     pub(crate) strings: Strings,
     /// What may be done at an event, in order.
     pub(crate) at_event: Vec<Task>,
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
     /// Clocks that start with instances.
     pub(crate) chimes: Vec<Chime>,
     /// Places of the frame that say that something is of this instant, as far as somebody asks.
-    pub(crate) asked_fresh: BTreeSet<Slot>,
+    pub(crate) asked_fresh: BTreeSet<FrameSlot>,
 }
 
 /// Streams of a family that are evaluated by clocks of their instances with the same period: what is due for one is
@@ -54,10 +54,10 @@ pub(crate) struct Chime {
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     /// Whether it has a value.
-    pub(crate) present: Slot,
+    pub(crate) present: FrameSlot,
     /// Whether that is of this instant.
-    pub(crate) fresh: Slot,
-    pub(crate) value: Slot,
+    pub(crate) fresh: FrameSlot,
+    pub(crate) value: FrameSlot,
     pub(crate) width: usize,
     pub(crate) leaves: Vec<(usize, Leaf)>,
     /// How many values are remembered.
@@ -140,7 +140,7 @@ pub(crate) struct StreamPlan {
     pub(crate) param_leaves: Vec<(usize, Leaf)>,
     pub(crate) value_leaves: Vec<(usize, Leaf)>,
     /// Where the parameters of the instance at hand are in the frame.
-    pub(crate) own: Slot,
+    pub(crate) own: FrameSlot,
     pub(crate) param_width: usize,
     pub(crate) width: usize,
     pub(crate) depth: usize,
@@ -189,7 +189,7 @@ pub(crate) struct SpawnPlan {
     pub(crate) pacing: Pacing,
     /// Yields if there is an instance to spawn; without one there always is.
     pub(crate) program: Option<usize>,
-    pub(crate) key: Slot,
+    pub(crate) key: FrameSlot,
 }
 
 #[derive(Clone, Debug)]
@@ -197,7 +197,7 @@ pub(crate) struct EvalPlan {
     pub(crate) pacing: Pacing,
     /// Yields if there is a new value.
     pub(crate) program: usize,
-    pub(crate) result: Slot,
+    pub(crate) result: FrameSlot,
     pub(crate) clauses: Vec<ClausePlan>,
     /// Whether only instances need be evaluated for which something has changed.
     pub(crate) remembers: bool,
@@ -205,7 +205,7 @@ pub(crate) struct EvalPlan {
     pub(crate) reads_itself: bool,
     /// A word that the program sets once the first of its conditions hold. Where they do not, an
     /// instance need not be evaluated before something that they read has changed.
-    pub(crate) guard: Option<Slot>,
+    pub(crate) guard: Option<FrameSlot>,
     /// Yields if they hold; there is none if that cannot be asked at any time.
     pub(crate) first_look: Option<usize>,
     /// If all it does is count the ticks of its clock ...
@@ -228,7 +228,7 @@ pub(crate) struct ClausePlan {
 pub(crate) struct Path {
     /// Computes the key, unless it is in its place already.
     pub(crate) program: Option<usize>,
-    pub(crate) key: Slot,
+    pub(crate) key: FrameSlot,
     pub(crate) route: Route,
     /// Names of the parameters that are pinned.
     pub(crate) pinned: Vec<String>,
@@ -290,7 +290,7 @@ pub(crate) struct TallyPlan {
     /// Yields if an instance counts, by its parameters alone.
     pub(crate) filter: Option<usize>,
     /// Where the filter looks for the parameters.
-    pub(crate) lambda: Slot,
+    pub(crate) lambda: FrameSlot,
     pub(crate) measures: Vec<Measure>,
     /// For each measure.
     pub(crate) watchers: Vec<Vec<Watcher>>,
@@ -324,7 +324,7 @@ pub(crate) struct ScanPlan {
     pub(crate) target: usize,
     pub(crate) only_fresh: bool,
     pub(crate) condition: Option<usize>,
-    pub(crate) lambda: Slot,
+    pub(crate) lambda: FrameSlot,
     pub(crate) fold: Fold,
     pub(crate) range: Option<(bool, u8)>,
     /// In words, for people.

@@ -18,7 +18,7 @@ use super::vm_context::Map;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::Tally;
 use crate::compiled::store::slab::Member;
@@ -60,10 +60,10 @@ pub(super) struct Writer<'p, 'f> {
 
 /// What `if … then … else …` becomes where there is nothing to compute.
 struct Choice {
-    flag: Slot,
-    a: Slot,
-    b: Slot,
-    to: Slot,
+    flag: FrameSlot,
+    a: FrameSlot,
+    b: FrameSlot,
+    to: FrameSlot,
 }
 
 impl Choice {
@@ -264,7 +264,7 @@ impl<'p, 'f> Writer<'p, 'f> {
             }
             Op::CopyMany { from, to, count } => {
                 // The places may overlap.
-                let words: Vec<Value> = (0..count as Slot).map(|at| self.word(from + at)).collect();
+                let words: Vec<Value> = (0..count as FrameSlot).map(|at| self.word(from + at)).collect();
                 (to..).zip(words).for_each(|(to, word)| self.put(to, word));
             }
             Op::Or { flag, a, b, to } => {
@@ -429,7 +429,7 @@ impl<'p, 'f> Writer<'p, 'f> {
     }
 
     /// A flag, and the value of the instance with a key if there is one.
-    fn hold(&mut self, stream: u32, key: Slot, to: Slot) {
+    fn hold(&mut self, stream: u32, key: FrameSlot, to: FrameSlot) {
         let plan = &self.plan.streams[stream as usize];
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
             self.rust_reads(key, plan.param_width);
@@ -452,7 +452,7 @@ impl<'p, 'f> Writer<'p, 'f> {
     }
 
     /// A flag, and an earlier value of the instance at hand if there is one.
-    fn own(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+    fn own(&mut self, run: Run, stream: u32, back: usize, to: FrameSlot) {
         let member = self.plan.streams[stream as usize].member;
         let has = self.has_values(run, member, back);
         self.put(to, has);
@@ -468,7 +468,7 @@ impl<'p, 'f> Writer<'p, 'f> {
         self.builder.ins().uextend(I64, has)
     }
 
-    fn copy_value(&mut self, run: Run, stream: u32, back: usize, to: Slot) {
+    fn copy_value(&mut self, run: Run, stream: u32, back: usize, to: FrameSlot) {
         let stream = &self.plan.streams[stream as usize];
         let from = stream.member.value() + back * stream.width;
         for (at, to) in (from..from + stream.width).zip(to..) {
@@ -487,9 +487,9 @@ impl<'p, 'f> Writer<'p, 'f> {
 
     fn whole(
         &mut self,
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
         fail: (Run, usize, Fault),
         compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> (Value, Value),
     ) {
@@ -501,9 +501,9 @@ impl<'p, 'f> Writer<'p, 'f> {
 
     fn float(
         &mut self,
-        a: Slot,
-        b: Slot,
-        to: Slot,
+        a: FrameSlot,
+        b: FrameSlot,
+        to: FrameSlot,
         (range, fail): (Option<Range>, (Run, usize, Fault)),
         compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> Value,
     ) {
@@ -517,18 +517,18 @@ impl<'p, 'f> Writer<'p, 'f> {
         range.into_iter().for_each(|range| self.know_range(to, range));
     }
 
-    fn compare(&mut self, condition: IntCC, a: Slot, b: Slot) -> Value {
+    fn compare(&mut self, condition: IntCC, a: FrameSlot, b: FrameSlot) -> Value {
         let (a, b) = (self.word(a), self.word(b));
         self.builder.ins().icmp(condition, a, b)
     }
 
-    fn put_compared(&mut self, condition: IntCC, a: Slot, b: Slot, to: Slot) {
+    fn put_compared(&mut self, condition: IntCC, a: FrameSlot, b: FrameSlot, to: FrameSlot) {
         let holds = self.compare(condition, a, b);
         let holds = self.builder.ins().uextend(I64, holds);
         self.put(to, holds);
     }
 
-    fn put_compared_floats(&mut self, condition: FloatCC, a: Slot, b: Slot, to: Slot) {
+    fn put_compared_floats(&mut self, condition: FloatCC, a: FrameSlot, b: FrameSlot, to: FrameSlot) {
         let (a, b) = (self.float_at(a), self.float_at(b));
         let holds = self.builder.ins().fcmp(condition, a, b);
         let holds = self.builder.ins().uextend(I64, holds);

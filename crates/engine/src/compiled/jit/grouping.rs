@@ -12,7 +12,7 @@ use super::vm_context::{GROUPS, PLACES, RECENT_GROUPS};
 use super::{Context, runtime_calls};
 use crate::compiled::exec::update_rule::Feed;
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::store::aggregate::extremum_tree::Order;
 use crate::compiled::store::aggregate::group::{
     FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, SOME, SOME_RANKS, Tally, USED, is_narrow,
@@ -376,10 +376,10 @@ impl<'p> Writer<'p, '_> {
 
     /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is
     /// to say, `otherwise` is gone to.
-    pub(super) fn say(&mut self, [number, index]: [usize; 2], key: Slot, [done, otherwise]: [Block; 2]) {
+    pub(super) fn say(&mut self, [number, index]: [usize; 2], key: FrameSlot, [done, otherwise]: [Block; 2]) {
         let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
         let measure = plan.measures[index];
-        let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as Slot)).collect();
+        let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as FrameSlot)).collect();
         let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);

@@ -23,7 +23,7 @@ use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step, Stop};
 use crate::compiled::exec::prefetch::BLOCK;
 use crate::compiled::exec::update_rule::{Home, Lane};
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Path, Reader};
 use crate::compiled::store::state::{Dirty, Holders, StreamState};
 use crate::timeline::Timeline;
@@ -254,7 +254,7 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) evaluator: &'e Evaluator,
     pub(super) writer: Writer<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
-    pub(super) fresh: Vec<Slot>,
+    pub(super) fresh: Vec<FrameSlot>,
     /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
     /// there is none. Others are marked in memory.
     pub(super) pending: Vec<Option<Variable>>,
@@ -315,7 +315,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Something is of this instant, if anybody asks.
-    pub(super) fn is_fresh(&mut self, fresh: Slot) {
+    pub(super) fn is_fresh(&mut self, fresh: FrameSlot) {
         if self.evaluator.plan.asked_fresh.contains(&fresh) {
             let one = self.writer.number(1);
             self.writer.put(fresh, one);

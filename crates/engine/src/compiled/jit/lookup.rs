@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use super::expr::{Instance, Writer};
 use super::runtime_calls;
 use super::vm_context::SLOTS;
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::Route;
 use crate::compiled::store::hash_index::Fill;
 use crate::compiled::store::slab::PARAMS;
@@ -40,7 +40,7 @@ pub(super) struct Vacancy {
 
 impl Writer<'_, '_> {
     /// Finds the instances of a family that a route leads to, with a key in the frame.
-    pub(super) fn find(&mut self, family: usize, route: Route, key: Slot, to: Outcome) {
+    pub(super) fn find(&mut self, family: usize, route: Route, key: FrameSlot, to: Outcome) {
         let plan = &self.plan.families[family];
         let width = match route {
             Route::Index(index) => plan.indexes[index].len(),
@@ -64,7 +64,7 @@ impl Writer<'_, '_> {
     pub(super) fn read_found(
         &mut self,
         family: usize,
-        key: Slot,
+        key: FrameSlot,
         words: usize,
         read: impl FnOnce(&mut Self, Instance) -> Vec<Value>,
         otherwise: impl FnOnce(&mut Self) -> Vec<Value>,

@@ -13,7 +13,7 @@ use super::runtime_calls;
 use super::value_cache::Lost;
 use super::vm_context::{CENSUS, RECENT_SLOTS};
 use crate::compiled::exec::instant::Evaluator;
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
 use crate::compiled::store::hash_index::Fill;
 use crate::compiled::store::slab::{BORN, Census, PARAMS};
@@ -41,7 +41,7 @@ impl Scribe<'_, '_> {
                 self.writer.go_on(look);
             }
         }
-        let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as Slot));
+        let key = (0..plan.param_width).map(|at| self.writer.word(spawn.key + at as FrameSlot));
         let key: Vec<Value> = key.collect();
         let here = self.writer.fork();
         let recent = self.evaluator.plan.is_met_again(family).then(|| {

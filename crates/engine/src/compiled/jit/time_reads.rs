@@ -11,7 +11,7 @@ use super::dirty::of;
 use super::expr::{Instance, Run, Writer};
 use crate::compiled::exec::counters::Counter;
 use crate::compiled::exec::instant::Evaluator;
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::store::state::{State, StreamState};
 use crate::compiled::store::window::last_decisive::Newest;
 
@@ -91,8 +91,8 @@ impl Writer<'_, '_> {
         &mut self,
         (run, at): (Run, usize),
         window: usize,
-        key: Slot,
-        to: Slot,
+        key: FrameSlot,
+        to: FrameSlot,
     ) -> bool {
         let plan = &self.plan.windows[window];
         let (Some(newest), Some(target)) = (plan.newest, plan.target) else { return false };
@@ -129,7 +129,13 @@ impl Writer<'_, '_> {
 
     /// A flag, and the value of a counter: of the instance with a key, or of the one at hand. `false` if that must be
     /// computed elsewhere.
-    pub(super) fn read_counter(&mut self, run: Run, stream: usize, key: Option<Slot>, to: Slot) -> bool {
+    pub(super) fn read_counter(
+        &mut self,
+        run: Run,
+        stream: usize,
+        key: Option<FrameSlot>,
+        to: FrameSlot,
+    ) -> bool {
         let plan = &self.plan.streams[stream];
         let Some(counter) = plan.eval.counter.filter(|counter| self.counts[stream] && counter.always_fits())
         else {

@@ -13,7 +13,7 @@ use super::handler::Scribe;
 use super::lookup::Outcome;
 use super::runtime_calls;
 use crate::compiled::exec::update_rule::{Feed, Home, Lane, Watch};
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Reader, Route, Watcher, Who};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::{Dirty, StreamState};
@@ -54,7 +54,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// A stream without instances has a value.
-    fn push_cell(&mut self, stream: usize, lane: &'e Lane, [present, fresh, value]: [Slot; 3]) {
+    fn push_cell(&mut self, stream: usize, lane: &'e Lane, [present, fresh, value]: [FrameSlot; 3]) {
         let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let new = self.writer.word(lane.result);
         let (had, old) = (self.writer.word(present), self.writer.word(value));

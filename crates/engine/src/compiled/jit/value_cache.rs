@@ -14,18 +14,18 @@ use cranelift_codegen::ir::{Block, Inst, InstBuilder, MemFlags, Type, Value};
 
 use super::expr::Writer;
 use super::float_range::Range;
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
 use crate::compiled::store::slab::PARAMS;
 
 #[derive(Clone, Default)]
 pub(super) struct Known {
-    words: HashMap<Slot, Value>,
-    floats: HashMap<Slot, Value>,
+    words: HashMap<FrameSlot, Value>,
+    floats: HashMap<FrameSlot, Value>,
     /// Between which numbers floats are.
-    ranges: HashMap<Slot, Range>,
+    ranges: HashMap<FrameSlot, Range>,
     /// Words that are not in the frame: the words of a slot, and which of them it is.
-    parameters: BTreeMap<Slot, (Value, usize)>,
+    parameters: BTreeMap<FrameSlot, (Value, usize)>,
     /// By their distance from the context.
     places: HashMap<usize, Value>,
     /// Instances that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
@@ -34,7 +34,7 @@ pub(super) struct Known {
 
 /// Something that is no longer as it was.
 pub(super) enum Lost {
-    Word(Slot),
+    Word(FrameSlot),
     AllWords,
     Places,
     /// An instance has left its slot.
@@ -114,11 +114,11 @@ impl Writer<'_, '_> {
     }
 
     /// So many words may have been changed, by a call.
-    pub(super) fn lose_words(&mut self, first: Slot, count: usize) {
+    pub(super) fn lose_words(&mut self, first: FrameSlot, count: usize) {
         (first..).take(count).for_each(|slot| self.lose(Lost::Word(slot)));
     }
 
-    pub(super) fn word(&mut self, slot: Slot) -> Value {
+    pub(super) fn word(&mut self, slot: FrameSlot) -> Value {
         if let Some(word) = self.known.words.get(&slot) {
             return *word;
         }
@@ -133,7 +133,7 @@ impl Writer<'_, '_> {
         word
     }
 
-    fn in_memory(&mut self, ty: Type, slot: Slot) -> Value {
+    fn in_memory(&mut self, ty: Type, slot: FrameSlot) -> Value {
         match self.known.parameters.get(&slot) {
             Some((words, at)) => self.load(ty, *words, 8 * at),
             None => {
@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
     }
 
     /// From now on an instance is at hand, whose words these are: its parameters belong to a place in the frame.
-    pub(super) fn know_parameters(&mut self, own: Slot, width: usize, words: Value) {
+    pub(super) fn know_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
         self.lose_words(own, width);
         self.known.parameters.clear();
         for (at, slot) in (own..).take(width).enumerate() {
@@ -153,7 +153,7 @@ impl Writer<'_, '_> {
     }
 
     /// Rust will read these words of the frame.
-    pub(super) fn rust_reads(&mut self, first: Slot, count: usize) {
+    pub(super) fn rust_reads(&mut self, first: FrameSlot, count: usize) {
         for slot in (first..).take(count) {
             self.unread.is_read(slot);
             if self.known.parameters.contains_key(&slot) {
@@ -171,7 +171,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    pub(super) fn float_at(&mut self, slot: Slot) -> Value {
+    pub(super) fn float_at(&mut self, slot: FrameSlot) -> Value {
         if let Some(float) = self.known.floats.get(&slot) {
             return *float;
         }
@@ -186,7 +186,7 @@ impl Writer<'_, '_> {
         float
     }
 
-    pub(super) fn put(&mut self, slot: Slot, value: Value) {
+    pub(super) fn put(&mut self, slot: FrameSlot, value: Value) {
         let written = self.store(value, self.frame, 8 * slot as usize);
         self.unread.is_written(slot, written);
         self.lose(Lost::Word(slot));
@@ -196,13 +196,13 @@ impl Writer<'_, '_> {
     }
 
     /// A word of the frame that Rust has just written.
-    pub(super) fn written(&mut self, slot: Slot) -> Value {
+    pub(super) fn written(&mut self, slot: FrameSlot) -> Value {
         self.load(I64, self.frame, 8 * slot as usize)
     }
 
     /// Between which numbers two floats are, if that is known.
-    pub(super) fn ranges(&self, a: Slot, b: Slot) -> Option<(Range, Range)> {
-        let range = |slot: Slot| match self.plan.constants.contains(&slot) {
+    pub(super) fn ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(Range, Range)> {
+        let range = |slot: FrameSlot| match self.plan.constants.contains(&slot) {
             true => Range::of(f64::from_bits(self.plan.frame[slot as usize])),
             false => self.known.ranges.get(&slot).copied(),
         };
@@ -210,7 +210,7 @@ impl Writer<'_, '_> {
     }
 
     /// From now on it is known between which numbers a float is.
-    pub(super) fn know_range(&mut self, slot: Slot, range: Range) {
+    pub(super) fn know_range(&mut self, slot: FrameSlot, range: Range) {
         self.known.ranges.insert(slot, range);
     }
 
@@ -229,9 +229,9 @@ impl Writer<'_, '_> {
 #[derive(Default)]
 pub(super) struct Unread {
     /// Those that are read by others than the program that puts them there.
-    lasting: HashSet<Slot>,
-    read: HashSet<Slot>,
-    written: Vec<(Slot, Inst)>,
+    lasting: HashSet<FrameSlot>,
+    read: HashSet<FrameSlot>,
+    written: Vec<(FrameSlot, Inst)>,
 }
 
 impl Unread {
@@ -255,13 +255,13 @@ impl Unread {
         Unread { lasting, ..Unread::default() }
     }
 
-    fn is_written(&mut self, slot: Slot, by: Inst) {
+    fn is_written(&mut self, slot: FrameSlot, by: Inst) {
         if !self.lasting.contains(&slot) {
             self.written.push((slot, by));
         }
     }
 
-    pub(super) fn is_read(&mut self, slot: Slot) {
+    pub(super) fn is_read(&mut self, slot: FrameSlot) {
         self.read.insert(slot);
     }
 

@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{Expression, Type};
 use super::expression::Operand;
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::{inner, width};
-use crate::compiled::ir::op::{Label, Op, Slot, Slow};
+use crate::compiled::ir::op::{FrameSlot, Label, Op, Slow};
 impl Builder<'_> {
     pub(super) fn emit(&mut self, op: Op) {
         if self.lenient && matches!(op, Op::Require { .. }) {
@@ -31,7 +31,7 @@ impl Builder<'_> {
         fairstream_core::catch_panic(|| self.mir.display(expression).to_string()).unwrap_or_default()
     }
 
-    pub(super) fn jump_unless(&mut self, flag: Slot) -> usize {
+    pub(super) fn jump_unless(&mut self, flag: FrameSlot) -> usize {
         self.emit(Op::JumpUnless { flag, to: 0 });
         self.ops.len() - 1
     }
@@ -60,7 +60,7 @@ impl Builder<'_> {
     }
 
     /// Lets the last operation write to where its result would be copied to, if it has just that.
-    pub(super) fn redirect(&mut self, from: Slot, into: Slot, width: usize) -> bool {
+    pub(super) fn redirect(&mut self, from: FrameSlot, into: FrameSlot, width: usize) -> bool {
         let is_whole = self.landed < self.ops.len() && !self.lenient;
         let Some(op) = self.ops.last_mut().filter(|_| is_whole && width == 1) else { return false };
         let to = match op {
@@ -102,9 +102,9 @@ impl Builder<'_> {
         true
     }
 
-    pub(super) fn clear(&mut self, to: Slot, count: usize) {
+    pub(super) fn clear(&mut self, to: FrameSlot, count: usize) {
         let zero = self.word(0);
-        for index in 0..count as Slot {
+        for index in 0..count as FrameSlot {
             self.emit(Op::Copy { from: zero, to: to + index });
         }
     }
@@ -124,7 +124,7 @@ impl Builder<'_> {
     }
 
     /// A value with its flag, if it has one, right before it.
-    pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<Slot, Refused> {
+    pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<FrameSlot, Refused> {
         let value = self.expression(expression)?;
         let Some(flag) = value.flag else { return Ok(value.base) };
         let to = self.room(&expression.ty);

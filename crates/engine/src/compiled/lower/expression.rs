@@ -5,23 +5,23 @@ use rust_decimal::Decimal;
 
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::{Leaf, inner, placed, width};
-use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::scalar::decimal_words;
 
 /// Where a value is: its words, and a flag if it may be absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
-    pub(super) flag: Option<Slot>,
-    pub(super) base: Slot,
+    pub(super) flag: Option<FrameSlot>,
+    pub(super) base: FrameSlot,
 }
 
 impl Operand {
-    pub(super) fn at(base: Slot) -> Operand {
+    pub(super) fn at(base: FrameSlot) -> Operand {
         Operand { flag: None, base }
     }
 
     /// A value behind its flag.
-    pub(super) fn optional(flag: Slot) -> Operand {
+    pub(super) fn optional(flag: FrameSlot) -> Operand {
         Operand { flag: Some(flag), base: flag + 1 }
     }
 }
@@ -33,7 +33,7 @@ pub(super) enum Place {
     Eval,
     Close,
     /// A filter over instances, whose parameters are in the frame.
-    Lambda(Slot),
+    Lambda(FrameSlot),
 }
 
 impl Builder<'_> {
@@ -43,14 +43,14 @@ impl Builder<'_> {
             ExpressionKind::ParameterAccess(_, index) => {
                 let stream = &self.plan.streams[self.stream];
                 let offset: usize = stream.params[..*index].iter().map(width).sum();
-                Ok(Operand::at(stream.own + offset as Slot))
+                Ok(Operand::at(stream.own + offset as FrameSlot))
             }
             ExpressionKind::LambdaParameterAccess { wref, pref } => {
                 let Place::Lambda(base) = self.place else { return Err(Refused::internal("a lambda")) };
                 let target = self.mir.instance_aggregation(*wref).target.out_ix();
                 let params = &self.mir.outputs[target].params[..*pref];
                 let offset: usize = params.iter().map(|param| width(&param.ty)).sum();
-                Ok(Operand::at(base + offset as Slot))
+                Ok(Operand::at(base + offset as FrameSlot))
             }
             ExpressionKind::ArithLog(operation, operands) => self.operation(expression, *operation, operands),
             ExpressionKind::StreamAccess { target, parameters, access_kind } => {
@@ -75,7 +75,7 @@ impl Builder<'_> {
                         _ => Operand::at(at),
                     };
                     self.value_into(part, to)?;
-                    at += width(&part.ty) as Slot;
+                    at += width(&part.ty) as FrameSlot;
                 }
                 Ok(Operand::at(base))
             }
@@ -83,7 +83,7 @@ impl Builder<'_> {
                 let operand = self.expression(tuple)?;
                 let Type::Tuple(parts) = inner(&tuple.ty) else { return Err(Refused::internal("a tuple")) };
                 let offset: usize = parts[..*index].iter().map(width).sum();
-                let base = operand.base + offset as Slot;
+                let base = operand.base + offset as FrameSlot;
                 Ok(match (&parts[*index], operand.flag) {
                     (Type::Option(_), None) => Operand::optional(base),
                     (_, flag) => Operand { flag, base },

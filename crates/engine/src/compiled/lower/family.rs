@@ -7,7 +7,7 @@ use super::expression::Place;
 use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::width;
-use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
 use crate::compiled::store::slab::{Room, arrange};
 
@@ -93,7 +93,7 @@ impl Builder<'_> {
                         let mut at = key;
                         for part in parts {
                             builder.key_part(part, at)?;
-                            at += width(&part.ty) as Slot;
+                            at += width(&part.ty) as FrameSlot;
                         }
                     }
                     _ => builder.key_part(expression, key)?,

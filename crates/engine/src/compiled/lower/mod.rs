@@ -22,7 +22,7 @@ use rtlola_frontend::mir::{
 use self::expression::Place;
 use crate::Specification;
 use crate::compiled::ir::layout::{placed, width};
-use crate::compiled::ir::op::{Label, Op, Program, Slot};
+use crate::compiled::ir::op::{FrameSlot, Label, Op, Program};
 use crate::compiled::ir::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
 use crate::compiled::store::frame::SIZE;
 use crate::compiled::store::slab::Member;
@@ -121,7 +121,7 @@ struct Builder<'a> {
     /// The program that is being written.
     ops: Vec<Op>,
     origins: Vec<(Label, String)>,
-    constants: HashMap<Vec<u64>, Slot>,
+    constants: HashMap<Vec<u64>, FrameSlot>,
     /// For each aggregation over instances the tally and the measure that it reads.
     tallies: HashMap<usize, (usize, usize)>,
     /// For each window of the specification, sliding ones first, the one that keeps its values.
@@ -136,16 +136,16 @@ struct Builder<'a> {
     /// The last place that a jump leads to.
     landed: usize,
     /// A word of the frame that nobody needs, before the result of the program.
-    spare: Option<Slot>,
+    spare: Option<FrameSlot>,
     /// Whether the frame has no room left.
     is_full: bool,
 }
 
 impl Builder<'_> {
     /// Room in the frame.
-    fn take(&mut self, words: usize) -> Slot {
+    fn take(&mut self, words: usize) -> FrameSlot {
         let at = self.plan.frame.len();
-        match Slot::try_from(at) {
+        match FrameSlot::try_from(at) {
             Ok(slot) if at + words <= SIZE => {
                 self.plan.frame.resize(at + words, 0);
                 slot
@@ -159,7 +159,7 @@ impl Builder<'_> {
     }
 
     /// The place of a constant.
-    fn words(&mut self, words: &[u64]) -> Slot {
+    fn words(&mut self, words: &[u64]) -> FrameSlot {
         if let Some(slot) = self.constants.get(words) {
             return *slot;
         }
@@ -172,7 +172,7 @@ impl Builder<'_> {
         slot
     }
 
-    fn word(&mut self, word: u64) -> Slot {
+    fn word(&mut self, word: u64) -> FrameSlot {
         self.words(&[word])
     }
 

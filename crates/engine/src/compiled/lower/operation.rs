@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{ArithLogOp, Expression, Type};
 use super::expression::{Operand, leaf};
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::{Leaf, narrow, placed, width};
-use crate::compiled::ir::op::{Op, Slot, Slow, Unary};
+use crate::compiled::ir::op::{FrameSlot, Op, Slow, Unary};
 impl Builder<'_> {
     pub(super) fn operation(
         &mut self,
@@ -56,7 +56,7 @@ impl Builder<'_> {
         let to = self.take(1);
         let mut differ = Vec::new();
         for (index, (offset, leaf)) in leaves.iter().enumerate() {
-            let (a, b) = (a + *offset as Slot, b + *offset as Slot);
+            let (a, b) = (a + *offset as FrameSlot, b + *offset as FrameSlot);
             match leaf {
                 Leaf::Float => self.emit(Op::EqF { a, b, to }),
                 Leaf::Decimal => {
@@ -149,8 +149,14 @@ impl Builder<'_> {
     }
 
     /// The result of an operation on two float constants.
-    pub(super) fn folded(&mut self, operation: ArithLogOp, leaf: Leaf, a: Slot, b: Slot) -> Option<Slot> {
-        let value = |slot: Slot| {
+    pub(super) fn folded(
+        &mut self,
+        operation: ArithLogOp,
+        leaf: Leaf,
+        a: FrameSlot,
+        b: FrameSlot,
+    ) -> Option<FrameSlot> {
+        let value = |slot: FrameSlot| {
             let is_constant = leaf == Leaf::Float && self.constants.values().any(|known| *known == slot);
             is_constant.then(|| f64::from_bits(self.plan.frame[slot as usize]))
         };
@@ -166,7 +172,7 @@ impl Builder<'_> {
     }
 
     /// Fails where the result does not fit a type of fewer than 64 bits.
-    pub(super) fn check_range(&mut self, expression: &Expression, a: Slot) {
+    pub(super) fn check_range(&mut self, expression: &Expression, a: FrameSlot) {
         if let (Some((signed, bits)), Some(leaf)) = (narrow(&expression.ty), leaf(&expression.ty)) {
             self.mark(expression);
             self.slow(Slow::Range { leaf, signed, bits, a });

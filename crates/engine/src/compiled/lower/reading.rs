@@ -7,7 +7,7 @@ use rtlola_frontend::mir::{
 use super::expression::{Operand, Place, leaf};
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::{Leaf, inner, narrow, placed, width};
-use crate::compiled::ir::op::{Op, Slot, Slow};
+use crate::compiled::ir::op::{FrameSlot, Op, Slow};
 impl Builder<'_> {
     pub(super) fn access(
         &mut self,
@@ -119,7 +119,7 @@ impl Builder<'_> {
     }
 
     /// The words of parameters, one after another.
-    pub(super) fn key(&mut self, parameters: &[Expression]) -> Result<Slot, Refused> {
+    pub(super) fn key(&mut self, parameters: &[Expression]) -> Result<FrameSlot, Refused> {
         let stream = &self.plan.streams[self.stream];
         let own = parameters.iter().enumerate().all(|(index, parameter)| {
             matches!(parameter.kind, ExpressionKind::ParameterAccess(_, access) if access == index)
@@ -132,13 +132,13 @@ impl Builder<'_> {
         let mut at = base;
         for parameter in parameters {
             self.key_part(parameter, at)?;
-            at += width(&parameter.ty) as Slot;
+            at += width(&parameter.ty) as FrameSlot;
         }
         Ok(base)
     }
 
     /// Where the key is that an expression makes, if it is an input of one word as it stands.
-    pub(super) fn key_at_hand(&self, expression: &Expression) -> Option<Slot> {
+    pub(super) fn key_at_hand(&self, expression: &Expression) -> Option<FrameSlot> {
         let ExpressionKind::StreamAccess { target: StreamReference::In(input), .. } = expression.kind else {
             return None;
         };
@@ -151,10 +151,10 @@ impl Builder<'_> {
     }
 
     /// A parameter at a given place, in the one form that equal values share.
-    pub(super) fn key_part(&mut self, expression: &Expression, to: Slot) -> Result<(), Refused> {
+    pub(super) fn key_part(&mut self, expression: &Expression, to: FrameSlot) -> Result<(), Refused> {
         let base = self.contiguous(expression)?;
         for (offset, leaf) in placed(&expression.ty) {
-            let (a, to) = (base + offset as Slot, to + offset as Slot);
+            let (a, to) = (base + offset as FrameSlot, to + offset as FrameSlot);
             self.emit(match leaf {
                 Leaf::Float => Op::KeyFloat { a, to },
                 Leaf::Decimal => Op::KeyDecimal { a, to },
@@ -199,7 +199,7 @@ impl Builder<'_> {
     }
 
     /// A flag and a value as the type has it.
-    pub(super) fn result(&mut self, expression: &Expression, to: Slot) -> Operand {
+    pub(super) fn result(&mut self, expression: &Expression, to: FrameSlot) -> Operand {
         // What the type says is always there has a value for nothing at all.
         if matches!(expression.ty, Type::Option(_)) { Operand::optional(to) } else { Operand::at(to + 1) }
     }

@@ -11,7 +11,7 @@ use super::expression::{Operand, Place};
 use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::width;
-use crate::compiled::ir::op::{Op, Slot};
+use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
 
 impl Builder<'_> {
@@ -99,7 +99,7 @@ impl Builder<'_> {
     }
 
     /// Says that the first conditions hold.
-    fn pass_guard(&mut self, guard: Option<(Slot, usize)>) {
+    fn pass_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
         if let Some((slot, _)) = guard {
             let yes = self.word(1);
             self.emit(Op::Copy { from: yes, to: slot });
@@ -162,7 +162,7 @@ impl Builder<'_> {
     fn key_program(
         &mut self,
         pins: &[(usize, Expression)],
-        key: Slot,
+        key: FrameSlot,
         place: Place,
     ) -> Result<usize, Refused> {
         self.program(place, |builder| {
@@ -171,7 +171,7 @@ impl Builder<'_> {
             let mut at = key;
             for (_, expression) in pins {
                 builder.key_part(expression, at)?;
-                at += width(&expression.ty) as Slot;
+                at += width(&expression.ty) as FrameSlot;
             }
             builder.lenient = false;
             builder.emit(Op::Yield);

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::compiled::ir::op::Slot;
+use crate::compiled::ir::op::FrameSlot;
 
 /// A word for every [`Slot`] there can be, so that a slot is never out of bounds. Those that no program
 /// uses are never touched, and take no memory.
@@ -14,7 +14,7 @@ pub(crate) struct Frame {
     used: usize,
 }
 
-pub(crate) const SIZE: usize = Slot::MAX as usize + 1;
+pub(crate) const SIZE: usize = FrameSlot::MAX as usize + 1;
 
 impl Frame {
     /// With these words at the beginning.
