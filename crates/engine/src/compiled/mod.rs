@@ -8,7 +8,7 @@
 //!
 //! What the files rely on of each other:
 //!
-//! - A slot is used again only after the instant of its close; a slot and its `born` are one instance.
+//! - A slot is used again only after the instant of its close; a slot and its `generation` are one instance.
 //! - An instance never changes its parameters, and with them its group in a tally and its place in an index.
 //! - What is absent is all zeros where it is compared. No word that is a float is NaN.
 //! - Between instants only inputs and streams without instances have a meaning in the frame.

@@ -375,7 +375,7 @@ fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Opt
     } else {
         instances.live_slots().collect()
     };
-    slots.sort_unstable_by_key(|slot| instances.born(*slot));
+    slots.sort_unstable_by_key(|slot| instances.generation(*slot));
     let mut whole: Option<Part> = None;
     for slot in slots {
         if let Some(condition) = scan.condition {

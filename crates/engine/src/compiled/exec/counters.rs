@@ -84,11 +84,11 @@ impl State {
         let (state, instances) = (&mut streams[index], &mut families[plan.family].instances);
         let ticks = state.ticks(counter.period, *now, *instant);
         instances.set_spawn_tick(slot, plan.member, ticks);
-        let born = instances.born(slot);
+        let generation = instances.generation(slot);
         let (mut first, mut has_moved) = (u64::MAX, false);
         for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
             let at = ticks.saturating_add(*after);
-            has_moved |= wake.add(Due { at, slot, born });
+            has_moved |= wake.add(Due { at, slot, generation });
             first = first.min(at.saturating_mul(counter.period));
         }
         (first, has_moved)
@@ -150,7 +150,7 @@ impl Evaluator {
         let instances = &families[plan.family].instances;
         for wake in &mut streams[index].wakes {
             while let Some(due) = wake.take(*now / counter.period) {
-                if instances.born(due.slot) == due.born {
+                if instances.generation(due.slot) == due.generation {
                     self.listed.push(due.slot);
                 }
             }

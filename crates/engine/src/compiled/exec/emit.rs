@@ -97,8 +97,8 @@ impl Evaluator {
 
 /// Puts slots in the order of spawn.
 fn in_order(slots: &mut [u32], instances: &Instances) {
-    if !slots.is_sorted_by_key(|slot| instances.born(*slot)) {
-        slots.sort_unstable_by_key(|slot| instances.born(*slot));
+    if !slots.is_sorted_by_key(|slot| instances.generation(*slot)) {
+        slots.sort_unstable_by_key(|slot| instances.generation(*slot));
     }
 }
 
@@ -152,7 +152,7 @@ impl Instance for OfSlot<'_> {
     /// Which spawn it is. A stream that is spawned without parameters has one instance at a time, all alike.
     fn number(&self) -> Option<u64> {
         let instances = &self.state.families[self.plan.family].instances;
-        self.plan.is_parameterised().then(|| instances.born(self.slot))
+        self.plan.is_parameterised().then(|| instances.generation(self.slot))
     }
 
     fn label(&self, text: &mut String) {

@@ -249,7 +249,7 @@ impl Evaluator {
                 None => {
                     let holds = |slot: &u32| instances.has(*slot, stream.member, flag::HOLDS);
                     let holding = instances.live_slots().filter(holds);
-                    holding.for_each(|slot| state.holders.insert((instances.born(slot), slot)));
+                    holding.for_each(|slot| state.holders.insert((instances.generation(slot), slot)));
                 }
             }
         }

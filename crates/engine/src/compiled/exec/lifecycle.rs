@@ -31,10 +31,10 @@ impl Evaluator {
         let State { families, streams, frame, now, instant, .. } = &mut self.state;
         let state = &mut families[index];
         let key = &frame[spawn.key as usize..spawn.key as usize + plan.param_width];
-        let (slot, born) = if plan.is_parameterised {
+        let (slot, generation) = if plan.is_parameterised {
             let slot = state.instances.spawn(key)?;
             self.places.slots_moved |= state.instances.has_moved();
-            (slot, state.instances.born(slot))
+            (slot, state.instances.generation(slot))
         } else {
             if state.alive {
                 return None;
@@ -72,7 +72,7 @@ impl Evaluator {
             self.begin(index, slot);
         }
         self.look(index, slot);
-        self.wind_up(index, slot, born);
+        self.wind_up(index, slot, generation);
         Some(slot)
     }
 
@@ -119,14 +119,14 @@ impl Evaluator {
     }
 
     /// Starts the clocks of an instance that has just been born.
-    pub(crate) fn wind_up(&mut self, index: usize, slot: u32, born: u64) {
+    pub(crate) fn wind_up(&mut self, index: usize, slot: u32, generation: u64) {
         let plan = &self.plan.families[index];
         let State { families, chimes, now, .. } = &mut self.state;
         let quiet_until = &mut self.quiet_until;
         let mut due = |period: u64| {
             let at = now.saturating_add(period);
             *quiet_until = at.min(*quiet_until);
-            Due { at, slot, born }
+            Due { at, slot, generation }
         };
         for chime in &plan.chimes {
             self.places.clocks_moved |= chimes[*chime].add(due(self.plan.chimes[*chime].period));
@@ -245,7 +245,7 @@ impl Evaluator {
         }
         let instances = &self.state.families[plan.family].instances;
         if !self.state.streams[index].holders.is_empty() {
-            self.state.streams[index].holders.remove((instances.born(slot), slot));
+            self.state.streams[index].holders.remove((instances.generation(slot), slot));
         }
         if let Some(lane) = &self.lanes[index] {
             self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);

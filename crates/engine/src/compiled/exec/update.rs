@@ -157,7 +157,7 @@ impl Evaluator {
     pub(crate) fn hold(&mut self, index: usize, slot: u32, yields: bool) {
         let plan = &self.plan.streams[index];
         let instances = &self.state.families[plan.family].instances;
-        let holder = if plan.is_parameterised() { (instances.born(slot), slot) } else { (0, WHOLE) };
+        let holder = if plan.is_parameterised() { (instances.generation(slot), slot) } else { (0, WHOLE) };
         let holders = &mut self.state.streams[index].holders;
         if yields {
             holders.insert(holder);

@@ -13,7 +13,7 @@ use crate::compiled::exec::instant::{Evaluator, Reach, Step};
 use crate::compiled::exec::update_rule::{Home, Lane};
 use crate::compiled::ir::plan::{Reader, Task};
 use crate::compiled::store::deadline_queue::{Due, Hands};
-use crate::compiled::store::slab::BORN;
+use crate::compiled::store::slab::GENERATION;
 use crate::compiled::store::state::{Holders, State, StreamState};
 
 /// What is read of a chime's clock.
@@ -280,9 +280,9 @@ impl Scribe<'_, '_> {
         let number = self.writer.load(I32, front.due, offset_of!(Due, slot));
         let number = self.writer.builder.ins().uextend(I64, number);
         let instance = self.writer.instance(family, number);
-        let born = self.writer.load(I64, instance.words, 8 * BORN);
-        let expected = self.writer.load(I64, front.due, offset_of!(Due, born));
-        let is_there = self.writer.builder.ins().icmp(IntCC::Equal, born, expected);
+        let generation = self.writer.load(I64, instance.words, 8 * GENERATION);
+        let expected = self.writer.load(I64, front.due, offset_of!(Due, generation));
+        let is_there = self.writer.builder.ins().icmp(IntCC::Equal, generation, expected);
         // Where there is no second, its place has some other time, or that of the first.
         let second = self.writer.builder.ins().iadd_imm(front.first, 1);
         let second = self.due(front.places, front.last, second);
@@ -299,12 +299,12 @@ impl Scribe<'_, '_> {
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
         let way = self.writer.part(is_due);
-        let born = self.writer.load(I64, front.due, offset_of!(Due, born));
+        let generation = self.writer.load(I64, front.due, offset_of!(Due, generation));
         let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
         let end = self.writer.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
         self.writer.store(at, due, offset_of!(Due, at));
-        self.writer.store(born, due, offset_of!(Due, born));
+        self.writer.store(generation, due, offset_of!(Due, generation));
         let slot = self.writer.builder.ins().ireduce(I32, slot);
         self.writer.store(slot, due, offset_of!(Due, slot));
         let first = self.writer.builder.ins().iadd_imm(front.first, 1);

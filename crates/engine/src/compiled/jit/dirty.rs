@@ -12,7 +12,7 @@ use super::handler::Scribe;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::{Reader, Task};
-use crate::compiled::store::slab::{BORN, PARAMS, flag};
+use crate::compiled::store::slab::{GENERATION, PARAMS, flag};
 use crate::compiled::store::state::{Dirty, FamilyState, NEAR, StreamState};
 
 /// Where it is noted which instances of a stream or family are marked, and how.
@@ -102,8 +102,8 @@ impl Scribe<'_, '_> {
             let others = scribe.writer.builder.ins().band_imm(flags, !marks.flag.cast_signed());
             scribe.writer.store(others, instance.words, 8 * marks.at);
             let is_marked = scribe.writer.builder.ins().icmp(IntCC::NotEqual, flags, others);
-            let born = scribe.writer.load(I64, instance.words, 8 * BORN);
-            let is_there = scribe.writer.builder.ins().icmp_imm(IntCC::NotEqual, born, 0);
+            let generation = scribe.writer.load(I64, instance.words, 8 * GENERATION);
+            let is_there = scribe.writer.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
             let is_due = scribe.writer.builder.ins().band(is_marked, is_there);
             let way = scribe.writer.part(is_due);
             body(scribe, instance);

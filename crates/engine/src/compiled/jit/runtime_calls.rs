@@ -309,11 +309,11 @@ pub(super) unsafe extern "sysv64" fn wind_up(
     context: *mut Context,
     family: u64,
     slot: u64,
-    born: u64,
+    generation: u64,
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    evaluator.wind_up(family as usize, slot as u32, born);
+    evaluator.wind_up(family as usize, slot as u32, generation);
     evaluator.find_places();
     0
 }

@@ -16,7 +16,7 @@ use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
 use crate::compiled::store::hash_index::Fill;
-use crate::compiled::store::slab::{BORN, Census, PARAMS};
+use crate::compiled::store::slab::{Census, GENERATION, PARAMS};
 
 impl Scribe<'_, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
@@ -123,7 +123,7 @@ impl Scribe<'_, '_> {
         self.writer.go_on(create);
         self.increment(fill, offset_of!(Fill, used));
         self.increment(census, offset_of!(Census, live));
-        let born = self.increment(census, offset_of!(Census, spawned));
+        let generation = self.increment(census, offset_of!(Census, spawned));
         let slot = self.writer.builder.append_block_param(made, I64);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(free, used, &[], fresh, &[]);
@@ -143,11 +143,11 @@ impl Scribe<'_, '_> {
         let entry = self.writer.builder.ins().bor(half, number);
         self.writer.store(entry, spot.at, 0);
         let instance = self.writer.instance(family, slot);
-        self.writer.store(born, instance.words, 8 * BORN);
+        self.writer.store(generation, instance.words, 8 * GENERATION);
         for (at, word) in key.iter().enumerate() {
             self.writer.store(*word, instance.words, 8 * (PARAMS + at));
         }
-        self.begin(family, instance, born);
+        self.begin(family, instance, generation);
         for member in &plan.members {
             let stream = &self.evaluator.plan.streams[*member];
             let reader = Reader::Stream(*member);
@@ -173,7 +173,7 @@ impl Scribe<'_, '_> {
                 self.mark_slot(reader, instance);
             }
         }
-        self.wind_up(family, slot, born);
+        self.wind_up(family, slot, generation);
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
 
@@ -250,8 +250,8 @@ impl Scribe<'_, '_> {
         let number = self.writer.builder.ins().uextend(I64, number);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
         let instance = self.writer.instance(family, slot);
-        let born = self.writer.load(I64, instance.words, 8 * BORN);
-        let is_there = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, born, 0);
+        let generation = self.writer.load(I64, instance.words, 8 * GENERATION);
+        let is_there = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
         let key: Vec<(usize, Value)> = key.iter().copied().enumerate().collect();
         let is_it = self.writer.is_it(instance, &key);
         let is_it = self.writer.builder.ins().band(is_it, is_there);

@@ -26,7 +26,7 @@ struct Timer {
 
 impl Scribe<'_, '_> {
     /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
-    pub(super) fn wind_up(&mut self, family: usize, slot: Value, born: Value) {
+    pub(super) fn wind_up(&mut self, family: usize, slot: Value, generation: Value) {
         let plan = &self.evaluator.plan;
         let chimes = plan.families[family].chimes.as_slice();
         if chimes.is_empty() {
@@ -38,14 +38,14 @@ impl Scribe<'_, '_> {
             Timer { clock: self.writer.map.clock(*chime), due, time: due }
         };
         let timers: Vec<Timer> = chimes.iter().map(timer).collect();
-        self.start(&timers, [slot, born], |scribe| {
+        self.start(&timers, [slot, generation], |scribe| {
             let which = scribe.writer.number(family as u64);
-            scribe.writer.call_with(runtime_calls::wind_up as *const u8, &[which, slot, born]);
+            scribe.writer.call_with(runtime_calls::wind_up as *const u8, &[which, slot, generation]);
         });
     }
 
     /// What [`Evaluator::begin`] does.
-    pub(super) fn begin(&mut self, family: usize, instance: Instance, born: Value) {
+    pub(super) fn begin(&mut self, family: usize, instance: Instance, generation: Value) {
         let (evaluator, plan) = (self.evaluator, &self.evaluator.plan);
         let members = plan.families[family].members.iter();
         let counters: Vec<(usize, Counter)> = members
@@ -71,11 +71,11 @@ impl Scribe<'_, '_> {
                 timers.push(Timer { clock: self.writer.map.wake(plan, stream, number), due, time });
             }
         }
-        self.start(&timers, [instance.slot, born], call);
+        self.start(&timers, [instance.slot, generation], call);
     }
 
     /// Adds an instance to clocks that have room for it, or has it done where one has none.
-    fn start(&mut self, timers: &[Timer], [slot, born]: [Value; 2], full: impl FnOnce(&mut Self)) {
+    fn start(&mut self, timers: &[Timer], [slot, generation]: [Value; 2], full: impl FnOnce(&mut Self)) {
         if timers.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ impl Scribe<'_, '_> {
             let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
             let due = self.writer.builder.ins().iadd(places, place);
             self.writer.store(timer.due, due, offset_of!(Due, at));
-            self.writer.store(born, due, offset_of!(Due, born));
+            self.writer.store(generation, due, offset_of!(Due, generation));
             let slot = self.writer.builder.ins().ireduce(I32, slot);
             self.writer.store(slot, due, offset_of!(Due, slot));
             self.increment(hands, offset_of!(Hands, count));

@@ -10,7 +10,7 @@ use crate::compiled::store::huge_vec::{Ground, Pages, Zero};
 #[repr(C)]
 pub(crate) struct Due {
     pub(crate) at: u64,
-    pub(crate) born: u64,
+    pub(crate) generation: u64,
     pub(crate) slot: u32,
 }
 
@@ -265,13 +265,13 @@ mod tests {
             const PERIOD: u64 = 1000;
             let (mut clock, mut known) = (LocalClock::default(), VecDeque::<Due>::new());
             let mut now = 0;
-            for (born, change) in (1..).zip(changes) {
+            for (generation, change) in (1..).zip(changes) {
                 // What is due does not wait.
                 now = known.front().map_or(now + 1, |due: &Due| due.at.min(now + 1));
                 let is_live = |known: &VecDeque<Due>, due: &Due| known.contains(due);
                 match change {
                     Change::Add => {
-                        let due = Due { at: now + PERIOD, born, slot: born as u32 % 7 };
+                        let due = Due { at: now + PERIOD, generation, slot: generation as u32 % 7 };
                         clock.add(due);
                         known.push_back(due);
                     }

@@ -17,7 +17,7 @@ use crate::compiled::store::words::{copy, same};
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
 /// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
 /// values, latest first. The last words are links, one for each index.
-pub(crate) const BORN: usize = 0;
+pub(crate) const GENERATION: usize = 0;
 pub(crate) const PARAMS: usize = 1;
 
 /// Flags of an instance, in the low half of its state. The high half counts its values.
@@ -197,7 +197,7 @@ impl Instances {
         if self.slots() <= FEW {
             let is_it = |slot: &u32| {
                 let from = *slot as usize * stride;
-                words[from + PARAMS] == word && words[from + BORN] != 0
+                words[from + PARAMS] == word && words[from + GENERATION] != 0
             };
             return (0..self.slots()).find(is_it);
         }
@@ -288,7 +288,7 @@ impl Instances {
         self.census.spawned += 1;
         self.census.live += 1;
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
-        words[BORN] = self.census.spawned;
+        words[GENERATION] = self.census.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
         self.enter(slot, spot);
         Some(slot)
@@ -420,7 +420,7 @@ impl Instances {
         self.census.is_plain = u64::from(self.indexes.len() <= 1);
         self.has_moved = true;
         let mut slots: Vec<u32> = self.live_slots().collect();
-        slots.sort_unstable_by_key(|slot| self.born(*slot));
+        slots.sort_unstable_by_key(|slot| self.generation(*slot));
         for index in &mut self.indexes {
             index.clear();
             slots.iter().for_each(|slot| self.words[*slot as usize * self.stride + index.link()] = 0);
@@ -441,12 +441,12 @@ impl Instances {
     }
 
     pub(crate) fn is_live(&self, slot: u32) -> bool {
-        self.words[slot as usize * self.stride + BORN] != 0
+        self.words[slot as usize * self.stride + GENERATION] != 0
     }
 
     /// Which spawn of the stream an instance is; 0 for a slot that is free.
-    pub(crate) fn born(&self, slot: u32) -> u64 {
-        self.words[slot as usize * self.stride + BORN]
+    pub(crate) fn generation(&self, slot: u32) -> u64 {
+        self.words[slot as usize * self.stride + GENERATION]
     }
 
     #[inline]

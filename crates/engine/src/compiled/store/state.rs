@@ -329,7 +329,11 @@ impl FamilyState {
     /// Whether the instance is still there that something was due for.
     #[inline]
     pub(crate) fn is_live(&self, due: &Due, whole: bool) -> bool {
-        if whole { self.alive && self.spawns == due.born } else { self.instances.born(due.slot) == due.born }
+        if whole {
+            self.alive && self.spawns == due.generation
+        } else {
+            self.instances.generation(due.slot) == due.generation
+        }
     }
 
     /// Something that the close condition of an instance reads has changed.
