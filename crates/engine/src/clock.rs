@@ -13,7 +13,7 @@ pub(crate) struct Clock {
     global: Vec<u64>,
     /// For each output stream: periods of the clocks that start with each of its instances.
     local: Vec<Vec<u64>>,
-    /// Instances with a clock of their own: the stream, and which of its spawns it was.
+    /// InstanceSlab with a clock of their own: the stream, and which of its spawns it was.
     live: HashSet<(usize, u64)>,
     /// When such an instance is due next, and how long after that again.
     due: BinaryHeap<Reverse<(u64, usize, u64, u64)>>,

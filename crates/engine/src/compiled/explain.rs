@@ -3,7 +3,7 @@
 use crate::compiled::CompiledEngine;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
 use crate::compiled::store::aggregate::group::Measure;
-use crate::compiled::store::slab::Instances;
+use crate::compiled::store::slab::InstanceSlab;
 
 /// How a stream is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn names(plan: &Plan, streams: &[usize]) -> String {
 /// What a slot of a family takes, without the slack that tables keep.
 fn bytes(plan: &Plan, family: usize) -> usize {
     let plan_of = &plan.families[family];
-    Instances::new(plan_of.param_width, plan_of.stride, &plan_of.indexes).slot_bytes()
+    InstanceSlab::new(plan_of.param_width, plan_of.stride, &plan_of.indexes).slot_bytes()
 }
 
 fn measure_name(measure: Measure) -> &'static str {

@@ -9,7 +9,7 @@ use crate::compiled::ir::layout::width;
 use crate::compiled::ir::plan::StreamPlan;
 use crate::compiled::ir::scalar::decimal;
 use crate::compiled::store::interner::Strings;
-use crate::compiled::store::slab::Instances;
+use crate::compiled::store::slab::InstanceSlab;
 use crate::compiled::store::state::{FamilyState, State, WHOLE};
 use crate::value::{json_float, json_text};
 
@@ -96,7 +96,7 @@ impl Evaluator {
 }
 
 /// Puts slots in the order of spawn.
-fn in_order(slots: &mut [u32], instances: &Instances) {
+fn in_order(slots: &mut [u32], instances: &InstanceSlab) {
     if !slots.is_sorted_by_key(|slot| instances.generation(*slot)) {
         slots.sort_unstable_by_key(|slot| instances.generation(*slot));
     }

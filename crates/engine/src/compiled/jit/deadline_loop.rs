@@ -225,7 +225,7 @@ impl Scribe<'_, '_> {
         self.writer.store(instant, evaluator, state + offset_of!(State, instant));
     }
 
-    /// Instances are due, one of a chime.
+    /// InstanceSlab are due, one of a chime.
     fn chimes(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
         let fronts: Vec<Front> = (0..next.chimes.len()).map(|chime| self.front(chime)).collect();

@@ -11,7 +11,7 @@ use crate::compiled::exec::update_rule::{Feed, Watch, mark_all};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::{KEY, Tally};
-use crate::compiled::store::slab::{Instances, Member, flag};
+use crate::compiled::store::slab::{InstanceSlab, Member, flag};
 use crate::compiled::store::state::{Dirty, FamilyState, State};
 
 /// There is no such slot.
@@ -208,7 +208,7 @@ pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream:
 unsafe fn list(
     context: *mut Context,
     stream: usize,
-    how: fn(&mut Dirty, &mut Instances, Member, u64, &mut Vec<u32>),
+    how: fn(&mut Dirty, &mut InstanceSlab, Member, u64, &mut Vec<u32>),
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };

@@ -11,12 +11,12 @@ use super::handler::Scribe;
 use super::lookup::{Outcome, Spawned};
 use super::runtime_calls;
 use super::value_cache::Lost;
-use super::vm_context::{CENSUS, RECENT_SLOTS};
+use super::vm_context::{HEADER, RECENT_SLOTS};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
 use crate::compiled::store::hash_index::Fill;
-use crate::compiled::store::slab::{Census, GENERATION, PARAMS};
+use crate::compiled::store::slab::{GENERATION, PARAMS, SlabHeader};
 
 impl Scribe<'_, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
@@ -103,12 +103,12 @@ impl Scribe<'_, '_> {
 
         self.writer.resume(none, &fork);
         let map = self.writer.map;
-        let census = self.writer.place_at(map.family(family) + CENSUS);
+        let header = self.writer.place_at(map.family(family) + HEADER);
         let fill = self.writer.place_at(map.table(table) + 24);
         let [slot, room, free] =
-            [offset_of!(Census, slots), offset_of!(Census, room), offset_of!(Census, free)]
-                .map(|at| self.writer.load(I64, census, at));
-        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
+            [offset_of!(SlabHeader, slots), offset_of!(SlabHeader, room), offset_of!(SlabHeader, free)]
+                .map(|at| self.writer.load(I64, header, at));
+        let is_plain = self.writer.load(I64, header, offset_of!(SlabHeader, is_plain));
         let [entries, most] =
             [offset_of!(Fill, used), offset_of!(Fill, room)].map(|at| self.writer.load(I64, fill, at));
         let has_room = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
@@ -122,8 +122,8 @@ impl Scribe<'_, '_> {
 
         self.writer.go_on(create);
         self.increment(fill, offset_of!(Fill, used));
-        self.increment(census, offset_of!(Census, live));
-        let generation = self.increment(census, offset_of!(Census, spawned));
+        self.increment(header, offset_of!(SlabHeader, live));
+        let generation = self.increment(header, offset_of!(SlabHeader, spawned));
         let slot = self.writer.builder.append_block_param(made, I64);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(free, used, &[], fresh, &[]);
@@ -131,10 +131,10 @@ impl Scribe<'_, '_> {
         let number = self.writer.builder.ins().iadd_imm(free, -1);
         let instance = self.writer.instance(family, number);
         let before = self.writer.load(I64, instance.words, 8 * PARAMS);
-        self.writer.store(before, census, offset_of!(Census, free));
+        self.writer.store(before, header, offset_of!(SlabHeader, free));
         self.writer.builder.ins().jump(made, &[number.into()]);
         self.writer.resume(fresh, &fork);
-        let number = self.increment(census, offset_of!(Census, slots));
+        let number = self.increment(header, offset_of!(SlabHeader, slots));
         let number = self.writer.builder.ins().iadd_imm(number, -1);
         self.writer.builder.ins().jump(made, &[number.into()]);
         self.writer.resume(made, &fork);
@@ -187,10 +187,10 @@ impl Scribe<'_, '_> {
         self.writer.call_with(runtime_calls::leave as *const u8, &[number, instance.slot]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
-        self.writer.lose(Lost::Instances);
+        self.writer.lose(Lost::InstanceSlab);
     }
 
-    /// What [`Instances::close`](crate::compiled::store::slab::Instances::close) does, where there is one entry in one table.
+    /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.
     fn leave_here(&mut self, family: usize, instance: Instance, [done, otherwise]: [Block; 2]) {
         let plan = &self.evaluator.plan.families[family];
         let Some((places, number)) = self.evaluator.only_entry(family) else {
@@ -198,8 +198,8 @@ impl Scribe<'_, '_> {
             return;
         };
         let map = self.writer.map;
-        let census = self.writer.place_at(map.family(family) + CENSUS);
-        let is_plain = self.writer.load(I64, census, offset_of!(Census, is_plain));
+        let header = self.writer.place_at(map.family(family) + HEADER);
+        let is_plain = self.writer.load(I64, header, offset_of!(SlabHeader, is_plain));
         let mut can = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
         if number > 0 {
             let link = self.evaluator.state.families[family].instances.link(0);
@@ -219,13 +219,13 @@ impl Scribe<'_, '_> {
         for at in 0..plan.slot_words() {
             self.writer.store(zero, instance.words, 8 * at);
         }
-        let before = self.writer.load(I64, census, offset_of!(Census, free));
+        let before = self.writer.load(I64, header, offset_of!(SlabHeader, free));
         self.writer.store(before, instance.words, 8 * PARAMS);
         let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
-        self.writer.store(number, census, offset_of!(Census, free));
-        let live = self.writer.load(I64, census, offset_of!(Census, live));
+        self.writer.store(number, header, offset_of!(SlabHeader, free));
+        let live = self.writer.load(I64, header, offset_of!(SlabHeader, live));
         let live = self.writer.builder.ins().iadd_imm(live, -1);
-        self.writer.store(live, census, offset_of!(Census, live));
+        self.writer.store(live, header, offset_of!(SlabHeader, live));
         self.writer.builder.ins().jump(done, &[]);
     }
 

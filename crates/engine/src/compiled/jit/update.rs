@@ -236,7 +236,7 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    /// Instances of streams or families must look again, because an instance of another has changed: they are of one
+    /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
     /// family, and found in the same way.
     fn mark_others(&mut self, stream: usize, watches: &[&Watch], instance: Instance) {
         let plan = &self.evaluator.plan;

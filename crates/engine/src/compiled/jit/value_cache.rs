@@ -28,7 +28,7 @@ pub(super) struct Known {
     parameters: BTreeMap<FrameSlot, (Value, usize)>,
     /// By their distance from the context.
     places: HashMap<usize, Value>,
-    /// Instances that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
+    /// InstanceSlab that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
     pub(super) found: HashMap<(usize, Vec<Value>), Value>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Lost {
     AllWords,
     Places,
     /// An instance has left its slot.
-    Instances,
+    InstanceSlab,
 }
 
 /// A point that ways part at.
@@ -292,7 +292,7 @@ impl Known {
                 self.ranges.clear();
             }
             Lost::Places => self.places.clear(),
-            Lost::Instances => self.found.clear(),
+            Lost::InstanceSlab => self.found.clear(),
         }
     }
 }

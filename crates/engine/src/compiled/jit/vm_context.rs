@@ -56,7 +56,7 @@ pub(super) const SLOTS: usize = 0;
 /// ... the numbers of those that somebody tried to spawn again, ...
 pub(super) const RECENT_SLOTS: usize = 8;
 /// ... and how many there are.
-pub(super) const CENSUS: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// Of a tally: where its groups are, ...
 pub(super) const GROUPS: usize = 0;
@@ -218,7 +218,7 @@ impl Evaluator {
         if std::mem::take(&mut places.slots_moved) {
             let addresses = |family: &mut FamilyState| {
                 let instances = &mut family.instances;
-                [instances.address(), instances.recent_address(), instances.census_address()]
+                [instances.address(), instances.recent_address(), instances.header_address()]
             };
             places.put(map.slots, state.families.iter_mut().flat_map(addresses));
             let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());

@@ -126,7 +126,7 @@ struct Builder<'a> {
     tallies: HashMap<usize, (usize, usize)>,
     /// For each window of the specification, sliding ones first, the one that keeps its values.
     windows: Vec<usize>,
-    /// Instances without which what is being compiled is not reached: their family and their parameters.
+    /// InstanceSlab without which what is being compiled is not reached: their family and their parameters.
     needed: Vec<(usize, Vec<Expression>)>,
     /// The stream whose expressions are being compiled.
     stream: usize,

@@ -34,11 +34,11 @@ pub(crate) mod flag {
 
 /// The instances of streams that are spawned and closed together: a slot holds one of each.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Instances {
+pub(crate) struct InstanceSlab {
     params: usize,
     stride: usize,
     words: Pages<u64>,
-    census: Census,
+    header: SlabHeader,
     indexes: Vec<Index>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub(crate) struct Instances {
 /// How many there are. Machine code counts, too.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
-pub(crate) struct Census {
+pub(crate) struct SlabHeader {
     /// How often one was spawned.
     pub(crate) spawned: u64,
     pub(crate) live: u64,
@@ -118,15 +118,15 @@ pub(crate) fn arrange(params: usize, rooms: impl Iterator<Item = Room>) -> (Vec<
 /// Up to so many slots, looking is faster than hashing.
 const FEW: u32 = 4;
 
-impl Instances {
+impl InstanceSlab {
     /// For instances with `params` words of parameters, and `stride` words without links.
-    pub(crate) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> Instances {
+    pub(crate) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> InstanceSlab {
         let index = |(number, places): (usize, &Vec<usize>)| Index::new(places.clone(), stride + number);
-        Instances {
+        InstanceSlab {
             params,
             stride: stride + indexes.len(),
             words: Pages::default(),
-            census: Census { is_plain: u64::from(indexes.len() <= 1), ..Census::default() },
+            header: SlabHeader { is_plain: u64::from(indexes.len() <= 1), ..SlabHeader::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
             table: Table::default(),
@@ -136,7 +136,7 @@ impl Instances {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.census.live as usize
+        self.header.live as usize
     }
 
     /// What a slot takes, with its entries in the table or the indexes.
@@ -157,8 +157,8 @@ impl Instances {
     }
 
     /// Where in memory it says how many there are.
-    pub(crate) fn census_address(&mut self) -> usize {
-        (&raw mut self.census).expose_provenance()
+    pub(crate) fn header_address(&mut self) -> usize {
+        (&raw mut self.header).expose_provenance()
     }
 
     /// Where in a slot the link of an index is; its upper half is 0 if no slot follows.
@@ -179,7 +179,7 @@ impl Instances {
 
     /// How many slots there are, free ones included.
     pub(crate) fn slots(&self) -> u32 {
-        self.census.slots as u32
+        self.header.slots as u32
     }
 
     #[inline]
@@ -219,7 +219,7 @@ impl Instances {
     #[inline(always)]
     pub(crate) fn are_many(&self) -> bool {
         const MANY: u64 = 1 << 16;
-        self.census.live > MANY
+        self.header.live > MANY
     }
 
     /// Has what leads to the instances with a word fetched from memory.
@@ -270,25 +270,25 @@ impl Instances {
             self.recent.remember(key, slot + 1);
             return None;
         }
-        let slot = match self.census.free {
+        let slot = match self.header.free {
             0 => {
                 let slot = self.slots();
-                self.census.slots += 1;
-                if self.census.slots > self.census.room {
+                self.header.slots += 1;
+                if self.header.slots > self.header.room {
                     self.add_slots();
                 }
                 slot
             }
             number => {
                 let slot = number as u32 - 1;
-                self.census.free = std::mem::take(&mut self.words[slot as usize * self.stride + PARAMS]);
+                self.header.free = std::mem::take(&mut self.words[slot as usize * self.stride + PARAMS]);
                 slot
             }
         };
-        self.census.spawned += 1;
-        self.census.live += 1;
+        self.header.spawned += 1;
+        self.header.live += 1;
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
-        words[GENERATION] = self.census.spawned;
+        words[GENERATION] = self.header.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
         self.enter(slot, spot);
         Some(slot)
@@ -302,9 +302,9 @@ impl Instances {
         self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
         words.fill(0);
-        words[PARAMS] = self.census.free;
-        self.census.free = u64::from(slot) + 1;
-        self.census.live -= 1;
+        words[PARAMS] = self.header.free;
+        self.header.free = u64::from(slot) + 1;
+        self.header.live -= 1;
     }
 
     /// Where a key belongs in the selective index, or else in the table.
@@ -366,10 +366,10 @@ impl Instances {
     fn add_slots(&mut self) {
         const MORE: RangeInclusive<usize> = 32..=4096;
         let fit = (self.words.room() - self.words.len()) / self.stride;
-        let more = (self.census.room as usize / 4).clamp(*MORE.start(), *MORE.end());
+        let more = (self.header.room as usize / 4).clamp(*MORE.start(), *MORE.end());
         let more = if fit == 0 { more } else { more.min(fit) };
         self.words.grow(self.words.len() + more * self.stride);
-        self.census.room += more as u64;
+        self.header.room += more as u64;
         self.has_moved = true;
     }
 
@@ -403,7 +403,7 @@ impl Instances {
             }
             return;
         }
-        self.census.is_plain = u64::from(self.indexes.is_empty());
+        self.header.is_plain = u64::from(self.indexes.is_empty());
         for slot in 0..self.slots() {
             let spot = self.spot(self.params(slot));
             if let (true, Err(place)) = (self.is_live(slot), spot.first) {
@@ -417,7 +417,7 @@ impl Instances {
     pub(crate) fn index(&mut self) {
         self.table = Table::default();
         self.selective = (!self.indexes.is_empty()).then_some(0);
-        self.census.is_plain = u64::from(self.indexes.len() <= 1);
+        self.header.is_plain = u64::from(self.indexes.len() <= 1);
         self.has_moved = true;
         let mut slots: Vec<u32> = self.live_slots().collect();
         slots.sort_unstable_by_key(|slot| self.generation(*slot));
@@ -624,7 +624,7 @@ mod tests {
             indexes in prop::sample::subsequence(vec![vec![0], vec![1], vec![1, 0]], 0..=3),
             restored in 0..300_usize,
         ) {
-            let mut instances = Instances::new(2, 4, &indexes);
+            let mut instances = InstanceSlab::new(2, 4, &indexes);
             let mut known: Vec<([u64; 2], u32)> = Vec::new();
             for (step, (key, change)) in changes.into_iter().enumerate() {
                 let place = known.iter().position(|(other, _)| *other == key);

@@ -9,7 +9,7 @@ use crate::compiled::store::aggregate::group::Tally;
 use crate::compiled::store::deadline_queue::{Due, LocalClock};
 use crate::compiled::store::frame::Frame;
 use crate::compiled::store::interner::Strings;
-use crate::compiled::store::slab::{Instances, Member, flag};
+use crate::compiled::store::slab::{InstanceSlab, Member, flag};
 use crate::compiled::store::window::bucketed::{Since, Windows};
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) struct Past {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct FamilyState {
-    pub(crate) instances: Instances,
+    pub(crate) instances: InstanceSlab,
     /// Whether a stream without parameters is there.
     pub(crate) alive: bool,
     /// How often it was spawned.
@@ -62,7 +62,7 @@ pub(crate) struct FamilyState {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StreamState {
     pub(crate) evaluate: Dirty,
-    /// Instances whose latest evaluation gave a value, in order of spawn; kept if they are told of
+    /// InstanceSlab whose latest evaluation gave a value, in order of spawn; kept if they are told of
     /// each time.
     #[serde(skip)]
     pub(crate) holders: Holders,
@@ -75,12 +75,12 @@ pub(crate) struct StreamState {
     pub(crate) wakes: Vec<LocalClock>,
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(crate) holds: bool,
-    /// Instances with a new value at this instant.
+    /// InstanceSlab with a new value at this instant.
     #[serde(skip)]
     pub(crate) valued: Vec<u32>,
 }
 
-/// Instances in order of spawn, by which spawn they are and by their slot. Machine code asks how many there are.
+/// InstanceSlab in order of spawn, by which spawn they are and by their slot. Machine code asks how many there are.
 #[derive(Clone, Default)]
 pub(crate) struct Holders {
     pub(crate) count: usize,
@@ -143,7 +143,7 @@ impl Dirty {
     /// cleared before the first evaluation, which may set them again for the next time.
     pub(crate) fn take(
         &mut self,
-        instances: &mut Instances,
+        instances: &mut InstanceSlab,
         member: Member,
         flag: u64,
         slots: &mut Vec<u32>,
@@ -161,7 +161,7 @@ impl Dirty {
     /// Whoever is listed is listed there and no longer here; those that must be evaluated are marked.
     pub(crate) fn list(
         &mut self,
-        instances: &mut Instances,
+        instances: &mut InstanceSlab,
         member: Member,
         flag: u64,
         slots: &mut Vec<u32>,
@@ -191,7 +191,7 @@ impl Dirty {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, slot: u32, instances: &Instances) {
+    pub(crate) fn push(&mut self, slot: u32, instances: &InstanceSlab) {
         if self.all {
             return;
         }
@@ -220,7 +220,7 @@ pub(crate) const WHOLE: u32 = 0;
 impl State {
     pub(crate) fn new(plan: &Plan) -> State {
         let families = plan.families.iter().map(|family| FamilyState {
-            instances: Instances::new(family.param_width, family.stride, &family.indexes),
+            instances: InstanceSlab::new(family.param_width, family.stride, &family.indexes),
             alive: family.spawn.is_none(),
             spawns: 0,
             since: Vec::new(),
@@ -353,7 +353,7 @@ impl StreamState {
 
     /// Something has changed that an instance reads, whose state is at a place in its slot.
     #[inline(always)]
-    pub(crate) fn mark(&mut self, instances: &mut Instances, slot: u32, at: usize) {
+    pub(crate) fn mark(&mut self, instances: &mut InstanceSlab, slot: u32, at: usize) {
         if instances.raise(slot, at, flag::EVALUATE) {
             self.evaluate.push(slot, instances);
         }
