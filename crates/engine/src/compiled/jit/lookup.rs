@@ -11,7 +11,7 @@ use super::runtime_calls;
 use super::vm_context::SLOTS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::Route;
-use crate::compiled::store::hash_index::Fill;
+use crate::compiled::store::hash_index::Occupancy;
 use crate::compiled::store::slab::PARAMS;
 use crate::compiled::store::words::{FACTOR, SEED};
 
@@ -33,7 +33,7 @@ pub(super) struct Spawned {
 
 /// Where the entry of an instance belongs that is not there.
 pub(super) struct Vacancy {
-    pub(super) half: Value,
+    pub(super) tag: Value,
     /// In memory.
     pub(super) at: Value,
 }
@@ -146,7 +146,7 @@ impl Writer<'_, '_> {
         self.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
     }
 
-    /// Looks from place to place in a table, as [`Table::look`](crate::compiled::store::hash_index::Table::look) does. Where the entry
+    /// Looks from place to place in a table, as [`HashIndex::look`](crate::compiled::store::hash_index::HashIndex::look) does. Where the entry
     /// would be is of use only if there is none.
     pub(super) fn probe(
         &mut self,
@@ -156,11 +156,11 @@ impl Writer<'_, '_> {
         to: Outcome,
     ) -> Vacancy {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
-        let half = self.half_hash(key);
+        let tag = self.hash_tag(key);
         let layout = self.map.table(table);
         let [entries, shift, mask] = [0, 8, 16].map(|at| self.place_at(layout + at));
         let place = self.builder.append_block_param(look, I64);
-        let home = self.builder.ins().ushr(half, shift);
+        let home = self.builder.ins().ushr(tag, shift);
         self.builder.ins().jump(look, &[home.into()]);
 
         self.enter(look);
@@ -171,7 +171,7 @@ impl Writer<'_, '_> {
 
         self.go_on(compare);
         let other = self.builder.ins().ushr_imm(entry, 32);
-        let is_like = self.builder.ins().icmp(IntCC::Equal, other, half);
+        let is_like = self.builder.ins().icmp(IntCC::Equal, other, tag);
         self.builder.ins().brif(is_like, check, &[], next, &[]);
 
         self.go_on(check);
@@ -197,19 +197,19 @@ impl Writer<'_, '_> {
                 self.builder.ins().brif(after, to.several, &[], to.one, &[slot.into()])
             }
         };
-        Vacancy { half, at }
+        Vacancy { tag, at }
     }
 
-    /// Removes the entry of a slot from a table, as [`Table::remove`](crate::compiled::store::hash_index::Table::remove)
+    /// Removes the entry of a slot from a table, as [`HashIndex::remove`](crate::compiled::store::hash_index::HashIndex::remove)
     /// does.
     pub(super) fn remove(&mut self, table: usize, key: &[(usize, Value)], slot: Value) {
         let [look, next, found, shift, compare, up, on, done, end] =
             [(); 9].map(|()| self.builder.create_block());
-        let half = self.half_hash(key);
+        let tag = self.hash_tag(key);
         let layout = self.map.table(table);
-        let [entries, bits, mask, fill] = [0, 8, 16, 24].map(|at| self.place_at(layout + at));
+        let [entries, bits, mask, occupancy] = [0, 8, 16, 24].map(|at| self.place_at(layout + at));
         let number = self.builder.ins().iadd_imm(slot, 1);
-        let above = self.builder.ins().ishl_imm(half, 32);
+        let above = self.builder.ins().ishl_imm(tag, 32);
         let wanted = self.builder.ins().bor(above, number);
         let entry_at = |writer: &mut Self, place: Value| {
             let at = writer.builder.ins().ishl_imm(place, 3);
@@ -220,7 +220,7 @@ impl Writer<'_, '_> {
             writer.builder.ins().band(after, mask)
         };
         let place = self.builder.append_block_param(look, I64);
-        let home = self.builder.ins().ushr(half, bits);
+        let home = self.builder.ins().ushr(tag, bits);
         let fork = self.fork();
         self.builder.ins().jump(look, &[home.into()]);
 
@@ -234,9 +234,9 @@ impl Writer<'_, '_> {
         self.builder.ins().brif(entry, look, &[further.into()], end, &[]);
 
         self.enter(found);
-        let used = self.load(I64, fill, offset_of!(Fill, used));
+        let used = self.load(I64, occupancy, offset_of!(Occupancy, used));
         let used = self.builder.ins().iadd_imm(used, -1);
-        self.store(used, fill, offset_of!(Fill, used));
+        self.store(used, occupancy, offset_of!(Occupancy, used));
         let first = after(self, place);
         let [other, free] = [(); 2].map(|()| self.builder.append_block_param(shift, I64));
         self.builder.ins().jump(shift, &[first.into(), place.into()]);
@@ -246,8 +246,8 @@ impl Writer<'_, '_> {
         let entry = self.load(I64, at, 0);
         self.builder.ins().brif(entry, compare, &[], done, &[]);
         self.enter(compare);
-        let its_half = self.builder.ins().ushr_imm(entry, 32);
-        let its_home = self.builder.ins().ushr(its_half, bits);
+        let its_tag = self.builder.ins().ushr_imm(entry, 32);
+        let its_home = self.builder.ins().ushr(its_tag, bits);
         let [from_home, from_free] = [its_home, free].map(|place| {
             let distance = self.builder.ins().isub(other, place);
             self.builder.ins().band(distance, mask)
@@ -285,8 +285,8 @@ impl Writer<'_, '_> {
         is_it.unwrap_or_else(|| self.byte(1))
     }
 
-    /// See [`Half::of`](crate::compiled::store::hash_index::Half::of).
-    fn half_hash(&mut self, key: &[(usize, Value)]) -> Value {
+    /// See [`HashTag::of`](crate::compiled::store::hash_index::HashTag::of).
+    fn hash_tag(&mut self, key: &[(usize, Value)]) -> Value {
         let mut hash = self.number(SEED);
         for (_, word) in key {
             let turned = self.builder.ins().rotl_imm(*word, 32);

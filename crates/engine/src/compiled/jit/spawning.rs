@@ -15,7 +15,7 @@ use super::vm_context::{HEADER, RECENT_SLOTS};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
-use crate::compiled::store::hash_index::Fill;
+use crate::compiled::store::hash_index::Occupancy;
 use crate::compiled::store::slab::{GENERATION, PARAMS, SlabHeader};
 
 impl Scribe<'_, '_> {
@@ -104,13 +104,13 @@ impl Scribe<'_, '_> {
         self.writer.resume(none, &fork);
         let map = self.writer.map;
         let header = self.writer.place_at(map.family(family) + HEADER);
-        let fill = self.writer.place_at(map.table(table) + 24);
+        let occupancy = self.writer.place_at(map.table(table) + 24);
         let [slot, room, free] =
             [offset_of!(SlabHeader, slots), offset_of!(SlabHeader, room), offset_of!(SlabHeader, free)]
                 .map(|at| self.writer.load(I64, header, at));
         let is_plain = self.writer.load(I64, header, offset_of!(SlabHeader, is_plain));
-        let [entries, most] =
-            [offset_of!(Fill, used), offset_of!(Fill, room)].map(|at| self.writer.load(I64, fill, at));
+        let [entries, most] = [offset_of!(Occupancy, used), offset_of!(Occupancy, room)]
+            .map(|at| self.writer.load(I64, occupancy, at));
         let has_room = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, slot, room);
         let has_free = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, free, 0);
         let has_slot = self.writer.builder.ins().bor(has_room, has_free);
@@ -121,7 +121,7 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().brif(can, create, &[], otherwise, &[]);
 
         self.writer.go_on(create);
-        self.increment(fill, offset_of!(Fill, used));
+        self.increment(occupancy, offset_of!(Occupancy, used));
         self.increment(header, offset_of!(SlabHeader, live));
         let generation = self.increment(header, offset_of!(SlabHeader, spawned));
         let slot = self.writer.builder.append_block_param(made, I64);
@@ -139,8 +139,8 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(made, &[number.into()]);
         self.writer.resume(made, &fork);
         let number = self.writer.builder.ins().iadd_imm(slot, 1);
-        let half = self.writer.builder.ins().ishl_imm(spot.half, 32);
-        let entry = self.writer.builder.ins().bor(half, number);
+        let tag = self.writer.builder.ins().ishl_imm(spot.tag, 32);
+        let entry = self.writer.builder.ins().bor(tag, number);
         self.writer.store(entry, spot.at, 0);
         let instance = self.writer.instance(family, slot);
         self.writer.store(generation, instance.words, 8 * GENERATION);

@@ -4,7 +4,7 @@ use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::Tally;
 use crate::compiled::store::deadline_queue::LocalClock;
-use crate::compiled::store::hash_index::Table;
+use crate::compiled::store::hash_index::HashIndex;
 use crate::compiled::store::state::{FamilyState, NEAR, StreamState};
 
 /// What a reaction is given, with the addresses of things after it, as a [map](Map) says.
@@ -89,7 +89,7 @@ impl Map {
         self.slots + FAMILY * family
     }
 
-    /// The [layout](Table::layout) of a table, which are counted family by family.
+    /// The [layout](HashIndex::layout) of a table, which are counted family by family.
     pub(super) fn table(&self, table: usize) -> usize {
         self.tables + TABLE * table
     }
@@ -222,7 +222,7 @@ impl Evaluator {
             };
             places.put(map.slots, state.families.iter_mut().flat_map(addresses));
             let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
-            places.put(map.tables, tables.flat_map(Table::layout));
+            places.put(map.tables, tables.flat_map(HashIndex::layout));
         }
         if std::mem::take(&mut places.groups_moved) {
             let addresses =

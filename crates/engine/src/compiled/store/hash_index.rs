@@ -7,14 +7,14 @@ use crate::compiled::exec::prefetch::fetch;
 use crate::compiled::store::huge_vec::{Pages, Piece};
 use crate::compiled::store::words::hash_of;
 
-/// Half the hash of words.
+/// HashTag the hash of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Half(u32);
+pub(crate) struct HashTag(u32);
 
-impl Half {
+impl HashTag {
     #[inline(always)]
-    pub(crate) fn of(words: impl Iterator<Item = u64>) -> Half {
-        Half((hash_of(words) >> 32) as u32)
+    pub(crate) fn of(words: impl Iterator<Item = u64>) -> HashTag {
+        HashTag((hash_of(words) >> 32) as u32)
     }
 }
 
@@ -24,50 +24,50 @@ pub(crate) struct Place(usize);
 
 /// The words themselves are elsewhere: who looks for a number says whether it is the one.
 #[derive(Clone)]
-pub(crate) struct Table {
+pub(crate) struct HashIndex {
     /// A power of two. 0 is a free place; others have the half hash above, and below it the number plus one.
     entries: Pages<u64>,
     /// How many of the 32 bits of a half hash are not part of its place.
     shift: u32,
-    fill: Fill,
+    occupancy: Occupancy,
 }
 
 /// How full a table is.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Fill {
+pub(crate) struct Occupancy {
     pub(crate) used: usize,
     /// How many entries it can have before looking for one takes long.
     pub(crate) room: usize,
 }
 
-impl Fill {
-    fn new(used: usize, places: usize) -> Fill {
-        Fill { used, room: places / 2 }
+impl Occupancy {
+    fn new(used: usize, places: usize) -> Occupancy {
+        Occupancy { used, room: places / 2 }
     }
 }
 
 const SMALLEST: usize = 8;
 
-impl Default for Table {
-    fn default() -> Table {
+impl Default for HashIndex {
+    fn default() -> HashIndex {
         let (entries, shift) = (Pages::zeros(SMALLEST), 32 - SMALLEST.trailing_zeros());
-        Table { entries, shift, fill: Fill::new(0, SMALLEST) }
+        HashIndex { entries, shift, occupancy: Occupancy::new(0, SMALLEST) }
     }
 }
 
-impl Table {
+impl HashIndex {
     /// For machine code, until it grows: where its entries are in memory, by how many bits a half hash is shifted for a
     /// place among them, the last place, and where it says how full it is.
     pub(crate) fn layout(&mut self) -> [usize; 4] {
         let entries = self.entries.as_mut_ptr().expose_provenance();
-        let fill = (&raw mut self.fill).expose_provenance();
-        [entries, self.shift as usize, self.entries.len() - 1, fill]
+        let occupancy = (&raw mut self.occupancy).expose_provenance();
+        [entries, self.shift as usize, self.entries.len() - 1, occupancy]
     }
 
     #[inline(always)]
-    fn home(&self, half: Half) -> usize {
-        (half.0 >> self.shift) as usize
+    fn home(&self, tag: HashTag) -> usize {
+        (tag.0 >> self.shift) as usize
     }
 
     #[inline(always)]
@@ -76,21 +76,21 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(crate) fn find(&self, half: Half, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        self.look(half, is_it).ok()
+    pub(crate) fn find(&self, tag: HashTag, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.probe(tag, is_it).ok()
     }
 
     /// A number, or the place where it belongs until the table changes.
     #[inline(always)]
-    pub(crate) fn look(&self, half: Half, is_it: impl Fn(u32) -> bool) -> Result<u32, Place> {
+    pub(crate) fn probe(&self, tag: HashTag, is_it: impl Fn(u32) -> bool) -> Result<u32, Place> {
         let entries = &*self.entries;
-        let mut place = self.home(half);
+        let mut place = self.home(tag);
         loop {
             let entry = entries[place];
             if entry == 0 {
                 return Err(Place(place));
             }
-            if half_of(entry) == half && is_it(number_of(entry)) {
+            if tag_of(entry) == tag && is_it(number_of(entry)) {
                 return Ok(number_of(entry));
             }
             place = (place + 1) & (entries.len() - 1);
@@ -99,36 +99,36 @@ impl Table {
 
     /// Has the place fetched from memory where something would be looked for first.
     #[inline(always)]
-    pub(crate) fn fetch(&self, half: Half) {
-        fetch(&self.entries[self.home(half)]);
+    pub(crate) fn fetch(&self, tag: HashTag) {
+        fetch(&self.entries[self.home(tag)]);
     }
 
     /// The number at the place where something would be looked for first, if it is likely to be the one, or else 0: which
     /// of both is anybody's guess.
     #[inline(always)]
-    pub(crate) fn guess(&self, half: Half) -> u32 {
-        let entry = self.entries[self.home(half)];
-        let is_likely = entry != 0 && half_of(entry) == half;
+    pub(crate) fn guess(&self, tag: HashTag) -> u32 {
+        let entry = self.entries[self.home(tag)];
+        let is_likely = entry != 0 && tag_of(entry) == tag;
         number_of(entry) & u32::from(is_likely).wrapping_neg()
     }
 
     /// Enters a number at the place where it belongs; whether the table has moved.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, half: Half, Place(place): Place, number: u32) -> bool {
-        self.fill.used += 1;
-        if self.fill.used > self.fill.room {
+    pub(crate) fn insert(&mut self, tag: HashTag, Place(place): Place, number: u32) -> bool {
+        self.occupancy.used += 1;
+        if self.occupancy.used > self.occupancy.room {
             self.grow();
-            self.put(half, number);
+            self.put(tag, number);
             return true;
         }
-        self.entries[place] = entry(half, number);
+        self.entries[place] = entry(tag, number);
         false
     }
 
     #[inline(always)]
-    fn put(&mut self, half: Half, number: u32) {
-        let Err(Place(place)) = self.look(half, |_| false) else { return };
-        self.entries[place] = entry(half, number);
+    fn put(&mut self, tag: HashTag, number: u32) {
+        let Err(Place(place)) = self.probe(tag, |_| false) else { return };
+        self.entries[place] = entry(tag, number);
     }
 
     /// A small table grows faster, so that few entries are entered again, but does not move for that.
@@ -143,7 +143,7 @@ impl Table {
         };
         let places = self.entries.len() << doublings;
         self.shift -= doublings;
-        self.fill = Fill::new(self.fill.used, places);
+        self.occupancy = Occupancy::new(self.occupancy.used, places);
         // Which places are free is anybody's guess: better no branch.
         let mut used = 0;
         for place in 0..self.entries.len() {
@@ -158,7 +158,7 @@ impl Table {
         let mut waiting = Vec::new();
         for place in (0..used).rev() {
             let entry = std::mem::take(&mut self.entries[place]);
-            let home = self.home(half_of(entry));
+            let home = self.home(tag_of(entry));
             let free = self.entries[home..].iter().position(|other| *other == 0).filter(|_| home >= place);
             match free {
                 Some(after) => self.entries[home + after] = entry,
@@ -166,7 +166,7 @@ impl Table {
             }
         }
         for entry in waiting {
-            self.put(half_of(entry), number_of(entry));
+            self.put(tag_of(entry), number_of(entry));
         }
     }
 
@@ -181,19 +181,19 @@ impl Table {
     }
 
     /// Another number takes the place of one that is there.
-    pub(crate) fn replace(&mut self, half: Half, number: u32, by: u32) {
-        if let Some(place) = self.place(half, number) {
-            self.entries[place] = entry(half, by);
+    pub(crate) fn replace(&mut self, tag: HashTag, number: u32, by: u32) {
+        if let Some(place) = self.place(tag, number) {
+            self.entries[place] = entry(tag, by);
         }
     }
 
-    pub(crate) fn remove(&mut self, half: Half, number: u32) {
-        let Some(mut free) = self.place(half, number) else { return };
-        self.fill.used -= 1;
+    pub(crate) fn remove(&mut self, tag: HashTag, number: u32) {
+        let Some(mut free) = self.place(tag, number) else { return };
+        self.occupancy.used -= 1;
         // Who is behind the free place and would have liked it, or one before it, moves up.
         let mut place = self.after(free);
         while self.entries[place] != 0 {
-            let home = self.home(half_of(self.entries[place]));
+            let home = self.home(tag_of(self.entries[place]));
             let mask = self.entries.len() - 1;
             if place.wrapping_sub(home) & mask >= place.wrapping_sub(free) & mask {
                 self.entries[free] = self.entries[place];
@@ -204,9 +204,9 @@ impl Table {
         self.entries[free] = 0;
     }
 
-    fn place(&self, half: Half, number: u32) -> Option<usize> {
-        let wanted = entry(half, number);
-        let mut place = self.home(half);
+    fn place(&self, tag: HashTag, number: u32) -> Option<usize> {
+        let wanted = entry(tag, number);
+        let mut place = self.home(tag);
         while self.entries[place] != 0 {
             if self.entries[place] == wanted {
                 return Some(place);
@@ -218,13 +218,13 @@ impl Table {
 }
 
 #[inline(always)]
-fn entry(half: Half, number: u32) -> u64 {
-    u64::from(half.0) << 32 | (u64::from(number) + 1)
+fn entry(tag: HashTag, number: u32) -> u64 {
+    u64::from(tag.0) << 32 | (u64::from(number) + 1)
 }
 
 #[inline(always)]
-fn half_of(entry: u64) -> Half {
-    Half((entry >> 32) as u32)
+fn tag_of(entry: u64) -> HashTag {
+    HashTag((entry >> 32) as u32)
 }
 
 #[inline(always)]
@@ -248,14 +248,14 @@ mod tests {
     }
 
     /// Few halves, close to the ends of the table: entries crowd, and wrap around.
-    fn half() -> impl Strategy<Value = u32> {
+    fn tag() -> impl Strategy<Value = u32> {
         prop_oneof![0..4_u32, (u32::MAX - 4)..=u32::MAX, any::<u32>()]
     }
 
     fn change() -> impl Strategy<Value = Change> {
         let number = 0..40_u32;
         prop_oneof![
-            3 => (half(), number.clone()).prop_map(|(half, number)| Change::Insert(half, number)),
+            3 => (tag(), number.clone()).prop_map(|(tag, number)| Change::Insert(tag, number)),
             2 => number.clone().prop_map(Change::Remove),
             1 => (number.clone(), number).prop_map(|(number, by)| Change::Replace(number, by)),
         ]
@@ -264,32 +264,32 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_finds_what_is_in_it(changes in prop::collection::vec(change(), 0..200)) {
-            let (mut table, mut known) = (Table::default(), HashMap::<u32, u32>::new());
+            let (mut table, mut known) = (HashIndex::default(), HashMap::<u32, u32>::new());
             for change in changes {
                 match change {
-                    Change::Insert(half, number) if !known.contains_key(&number) => {
-                        let place = table.look(Half(half), |other| other == number).unwrap_err();
-                        table.insert(Half(half), place, number);
-                        known.insert(number, half);
+                    Change::Insert(tag, number) if !known.contains_key(&number) => {
+                        let place = table.probe(HashTag(tag), |other| other == number).unwrap_err();
+                        table.insert(HashTag(tag), place, number);
+                        known.insert(number, tag);
                     }
                     Change::Remove(number) => {
-                        if let Some(half) = known.remove(&number) {
-                            table.remove(Half(half), number);
+                        if let Some(tag) = known.remove(&number) {
+                            table.remove(HashTag(tag), number);
                         }
                     }
                     Change::Replace(number, by) if !known.contains_key(&by) => {
-                        if let Some(half) = known.remove(&number) {
-                            table.replace(Half(half), number, by);
-                            known.insert(by, half);
+                        if let Some(tag) = known.remove(&number) {
+                            table.replace(HashTag(tag), number, by);
+                            known.insert(by, tag);
                         }
                     }
                     _ => {}
                 }
-                prop_assert_eq!(table.fill.used, known.len());
+                prop_assert_eq!(table.occupancy.used, known.len());
                 for number in 0..40 {
-                    let half = known.get(&number);
-                    let found = table.find(Half(half.copied().unwrap_or(7)), |other| other == number);
-                    prop_assert_eq!(found.is_some(), half.is_some());
+                    let tag = known.get(&number);
+                    let found = table.find(HashTag(tag.copied().unwrap_or(7)), |other| other == number);
+                    prop_assert_eq!(found.is_some(), tag.is_some());
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::hash_index::{Half, Place, Table};
+use crate::compiled::store::hash_index::{HashIndex, HashTag, Place};
 use crate::compiled::store::slab::{PARAMS, Slab, SlabMut};
 
 /// Slots with the same words are a chain, the last spawned first. Each has a word of links: the slot before it in the
@@ -13,35 +13,35 @@ pub(crate) struct Index {
     link: usize,
     /// The first slot of each chain.
     #[serde(skip)]
-    heads: Table,
+    heads: HashIndex,
 }
 
 /// Where parameters belong in an index or a table, as long as that does not change: the hash of their words, and the
 /// first slot that has the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
-    pub(crate) half: Half,
+    pub(crate) tag: HashTag,
     pub(crate) first: Result<u32, Place>,
 }
 
 impl Index {
     /// By the words of parameters at some places, with links at a place in the slot.
     pub(crate) fn new(places: Vec<usize>, link: usize) -> Index {
-        Index { places, link, heads: Table::default() }
+        Index { places, link, heads: HashIndex::default() }
     }
 
-    pub(crate) fn table(&self) -> &Table {
+    pub(crate) fn table(&self) -> &HashIndex {
         &self.heads
     }
 
-    pub(crate) fn table_mut(&mut self) -> &mut Table {
+    pub(crate) fn table_mut(&mut self) -> &mut HashIndex {
         &mut self.heads
     }
 
     /// Has the place fetched from memory where parameters would be looked for first.
     #[inline]
     pub(crate) fn fetch(&self, params: &[u64]) {
-        self.heads.fetch(self.half(params));
+        self.heads.fetch(self.tag(params));
     }
 
     pub(crate) fn link(&self) -> usize {
@@ -49,19 +49,19 @@ impl Index {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.heads = Table::default();
+        self.heads = HashIndex::default();
     }
 
     /// The first slot with these words at its places.
     #[inline]
     pub(crate) fn first(&self, key: &[u64], slab: Slab<'_>) -> Option<u32> {
-        let half = Half::of(key.iter().copied());
+        let tag = HashTag::of(key.iter().copied());
         match (self.places.as_slice(), key) {
             ([place], [word]) => {
                 let at = PARAMS + place;
-                self.heads.find(half, |slot| slab.word(slot, at) == *word)
+                self.heads.find(tag, |slot| slab.word(slot, at) == *word)
             }
-            (places, key) => self.heads.find(half, |slot| {
+            (places, key) => self.heads.find(tag, |slot| {
                 let params = slab.params(slot);
                 places.iter().zip(key).all(|(place, word)| params[*place] == *word)
             }),
@@ -70,15 +70,15 @@ impl Index {
 
     #[inline(always)]
     pub(crate) fn spot(&self, params: &[u64], slab: Slab<'_>) -> Spot {
-        let half = self.half(params);
+        let tag = self.tag(params);
         let first = match self.places.as_slice() {
-            [place] => self.heads.look(half, |slot| slab.word(slot, PARAMS + place) == params[*place]),
-            places => self.heads.look(half, |slot| {
+            [place] => self.heads.probe(tag, |slot| slab.word(slot, PARAMS + place) == params[*place]),
+            places => self.heads.probe(tag, |slot| {
                 let own = slab.params(slot);
                 places.iter().all(|place| own[*place] == params[*place])
             }),
         };
-        Spot { half, first }
+        Spot { tag, first }
     }
 
     /// A slot and those after it.
@@ -102,10 +102,10 @@ impl Index {
     #[inline(always)]
     pub(crate) fn insert(&mut self, slot: u32, spot: Spot, slab: &mut SlabMut<'_>) -> bool {
         let head = match spot.first {
-            Err(place) => return self.heads.insert(spot.half, place, slot),
+            Err(place) => return self.heads.insert(spot.tag, place, slot),
             Ok(head) => head,
         };
-        self.heads.replace(spot.half, head, slot);
+        self.heads.replace(spot.tag, head, slot);
         *slab.word_mut(slot, self.link) = (u64::from(head) + 1) << 32;
         *slab.word_mut(head, self.link) |= u64::from(slot) + 1;
         false
@@ -124,20 +124,20 @@ impl Index {
                 *link = (*link & u64::from(u32::MAX)) | (links >> 32 << 32);
             }
             None => {
-                let half = self.half(slab.shared().params(slot));
+                let tag = self.tag(slab.shared().params(slot));
                 match after {
-                    Some(after) => self.heads.replace(half, slot, after),
-                    None => self.heads.remove(half, slot),
+                    Some(after) => self.heads.replace(tag, slot, after),
+                    None => self.heads.remove(tag, slot),
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn half(&self, params: &[u64]) -> Half {
+    fn tag(&self, params: &[u64]) -> HashTag {
         match self.places.as_slice() {
-            [place] => Half::of(std::iter::once(params[*place])),
-            places => Half::of(places.iter().map(|place| params[*place])),
+            [place] => HashTag::of(std::iter::once(params[*place])),
+            places => HashTag::of(places.iter().map(|place| params[*place])),
         }
     }
 }

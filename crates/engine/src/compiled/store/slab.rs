@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::compiled::exec::prefetch::fetch;
 use crate::compiled::ir::plan::Route;
 use crate::compiled::store::deadline_queue::Due;
-use crate::compiled::store::hash_index::{Half, Table};
+use crate::compiled::store::hash_index::{HashIndex, HashTag};
 use crate::compiled::store::huge_vec::{Ground, Pages};
 use crate::compiled::store::lookup_cache::Recent;
 use crate::compiled::store::secondary_index::{Index, Spot};
@@ -44,7 +44,7 @@ pub(crate) struct InstanceSlab {
     #[serde(skip)]
     selective: Option<usize>,
     #[serde(skip)]
-    table: Table,
+    table: HashIndex,
     /// Whether slots or tables have moved in memory since somebody asked.
     #[serde(skip)]
     has_moved: bool,
@@ -129,7 +129,7 @@ impl InstanceSlab {
             header: SlabHeader { is_plain: u64::from(indexes.len() <= 1), ..SlabHeader::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
-            table: Table::default(),
+            table: HashIndex::default(),
             has_moved: true,
             recent: Recent::default(),
         }
@@ -152,7 +152,7 @@ impl InstanceSlab {
     }
 
     /// The table of all parameters, and those of the indexes after it.
-    pub(crate) fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
+    pub(crate) fn tables(&mut self) -> impl Iterator<Item = &mut HashIndex> {
         std::iter::once(&mut self.table).chain(self.indexes.iter_mut().map(Index::table_mut))
     }
 
@@ -201,8 +201,8 @@ impl InstanceSlab {
             };
             return (0..self.slots()).find(is_it);
         }
-        let half = Half::of(std::iter::once(word));
-        self.table.find(half, |slot| words[slot as usize * stride + PARAMS] == word)
+        let tag = HashTag::of(std::iter::once(word));
+        self.table.find(tag, |slot| words[slot as usize * stride + PARAMS] == word)
     }
 
     /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
@@ -225,13 +225,13 @@ impl InstanceSlab {
     /// Has what leads to the instances with a word fetched from memory.
     #[inline]
     pub(crate) fn fetch_entry(&self, route: Route, word: u64) {
-        self.table_of(route).fetch(Half::of(std::iter::once(word)));
+        self.table_of(route).fetch(HashTag::of(std::iter::once(word)));
     }
 
     /// Has the first of them fetched itself, once that is there.
     #[inline]
     pub(crate) fn fetch_slot(&self, route: Route, word: u64) {
-        self.fetch(self.table_of(route).guess(Half::of(std::iter::once(word))));
+        self.fetch(self.table_of(route).guess(HashTag::of(std::iter::once(word))));
     }
 
     /// Has a slot fetched.
@@ -250,12 +250,12 @@ impl InstanceSlab {
         }
         match self.selective {
             Some(index) => self.indexes[index].fetch(self.params(slot)),
-            None => self.table.fetch(Half::of(self.params(slot).iter().copied())),
+            None => self.table.fetch(HashTag::of(self.params(slot).iter().copied())),
         }
     }
 
     #[inline(always)]
-    fn table_of(&self, route: Route) -> &Table {
+    fn table_of(&self, route: Route) -> &HashIndex {
         match route {
             Route::Lookup => &self.table,
             Route::Index(index) => self.indexes[index].table(),
@@ -296,7 +296,7 @@ impl InstanceSlab {
 
     pub(crate) fn close(&mut self, slot: u32) {
         if self.selective.is_none() {
-            self.table.remove(Half::of(self.params(slot).iter().copied()), slot);
+            self.table.remove(HashTag::of(self.params(slot).iter().copied()), slot);
         }
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
@@ -313,8 +313,8 @@ impl InstanceSlab {
         match self.selective {
             Some(index) => self.indexes[index].spot(key, self.slab()),
             None => {
-                let half = Half::of(key.iter().copied());
-                Spot { half, first: self.table.look(half, |slot| same(self.params(slot), key)) }
+                let tag = HashTag::of(key.iter().copied());
+                Spot { tag, first: self.table.probe(tag, |slot| same(self.params(slot), key)) }
             }
         }
     }
@@ -354,7 +354,7 @@ impl InstanceSlab {
         }
         match spot.first {
             Err(place) if self.selective.is_none() => {
-                self.has_moved |= self.table.insert(spot.half, place, slot);
+                self.has_moved |= self.table.insert(spot.tag, place, slot);
             }
             _ if !is_selective => self.fall_back(),
             _ => {}
@@ -382,10 +382,10 @@ impl InstanceSlab {
         };
         let mut slots = 1 << 16;
         let each = 8 * self.stride + clocks * size_of::<Due>();
-        while each * slots + Table::bytes_for(slots) > bytes {
+        while each * slots + HashIndex::bytes_for(slots) > bytes {
             slots /= 2;
         }
-        table.settle(ground.piece(Table::bytes_for(slots)));
+        table.settle(ground.piece(HashIndex::bytes_for(slots)));
         self.words.settle(ground.piece(8 * self.stride * slots));
         self.has_moved = true;
         slots
@@ -407,7 +407,7 @@ impl InstanceSlab {
         for slot in 0..self.slots() {
             let spot = self.spot(self.params(slot));
             if let (true, Err(place)) = (self.is_live(slot), spot.first) {
-                self.table.insert(spot.half, place, slot);
+                self.table.insert(spot.tag, place, slot);
             }
         }
         self.has_moved = true;
@@ -415,7 +415,7 @@ impl InstanceSlab {
 
     /// Builds the tables anew once the slots have been read back.
     pub(crate) fn index(&mut self) {
-        self.table = Table::default();
+        self.table = HashIndex::default();
         self.selective = (!self.indexes.is_empty()).then_some(0);
         self.header.is_plain = u64::from(self.indexes.len() <= 1);
         self.has_moved = true;
