@@ -8,7 +8,7 @@ use crate::compiled::store::slab::{PARAMS, Slab, SlabMut};
 /// Slots with the same words are a chain, the last spawned first. Each has a word of links: the slot before it in the
 /// lower half, the one after it in the upper, both plus one.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Index {
+pub(crate) struct SecondaryIndex {
     places: Vec<usize>,
     link: usize,
     /// The first slot of each chain.
@@ -24,10 +24,10 @@ pub(crate) struct Spot {
     pub(crate) first: Result<u32, Place>,
 }
 
-impl Index {
+impl SecondaryIndex {
     /// By the words of parameters at some places, with links at a place in the slot.
-    pub(crate) fn new(places: Vec<usize>, link: usize) -> Index {
-        Index { places, link, heads: HashIndex::default() }
+    pub(crate) fn new(places: Vec<usize>, link: usize) -> SecondaryIndex {
+        SecondaryIndex { places, link, heads: HashIndex::default() }
     }
 
     pub(crate) fn table(&self) -> &HashIndex {

@@ -11,7 +11,7 @@ use crate::compiled::store::deadline_queue::Due;
 use crate::compiled::store::hash_index::{HashIndex, HashTag};
 use crate::compiled::store::huge_vec::{Ground, Pages};
 use crate::compiled::store::lookup_cache::Recent;
-use crate::compiled::store::secondary_index::{Index, Spot};
+use crate::compiled::store::secondary_index::{SecondaryIndex, Spot};
 use crate::compiled::store::words::{copy, same};
 
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
@@ -39,7 +39,7 @@ pub(crate) struct InstanceSlab {
     stride: usize,
     words: Pages<u64>,
     header: SlabHeader,
-    indexes: Vec<Index>,
+    indexes: Vec<SecondaryIndex>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
     #[serde(skip)]
     selective: Option<usize>,
@@ -121,7 +121,8 @@ const FEW: u32 = 4;
 impl InstanceSlab {
     /// For instances with `params` words of parameters, and `stride` words without links.
     pub(crate) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> InstanceSlab {
-        let index = |(number, places): (usize, &Vec<usize>)| Index::new(places.clone(), stride + number);
+        let index =
+            |(number, places): (usize, &Vec<usize>)| SecondaryIndex::new(places.clone(), stride + number);
         InstanceSlab {
             params,
             stride: stride + indexes.len(),
@@ -153,7 +154,7 @@ impl InstanceSlab {
 
     /// The table of all parameters, and those of the indexes after it.
     pub(crate) fn tables(&mut self) -> impl Iterator<Item = &mut HashIndex> {
-        std::iter::once(&mut self.table).chain(self.indexes.iter_mut().map(Index::table_mut))
+        std::iter::once(&mut self.table).chain(self.indexes.iter_mut().map(SecondaryIndex::table_mut))
     }
 
     /// Where in memory it says how many there are.
