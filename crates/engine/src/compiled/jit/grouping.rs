@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::expr::{Instance, Writer};
 use super::value_cache::Lost;
-use super::vm_context::{GROUPS, PLACES, RECENT_GROUPS};
+use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
 use super::{Context, runtime_calls};
 use crate::compiled::exec::update_rule::Feed;
 use crate::compiled::ir::layout::Leaf;
@@ -17,7 +17,7 @@ use crate::compiled::store::aggregate::extremum_tree::Order;
 use crate::compiled::store::aggregate::group::{
     FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, SOME, SOME_RANKS, Tally, USED, is_narrow,
 };
-use crate::compiled::store::lookup_cache::{FACTOR, RECENT};
+use crate::compiled::store::lookup_cache::{CACHE_ENTRIES, FACTOR};
 
 /// The bit that says that a number is negative.
 const SIGN: i64 = i64::MIN;
@@ -283,7 +283,7 @@ impl<'p> Writer<'p, '_> {
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.place_at(self.map.tally(number) + RECENT_GROUPS);
+        let recent = self.place_at(self.map.tally(number) + GROUP_CACHE);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
@@ -302,7 +302,7 @@ impl<'p> Writer<'p, '_> {
         self.builder.ins().jump(found, &[words.into()]);
     }
 
-    /// Where among recent numbers that of a key is: see [`Recent`](crate::compiled::store::lookup_cache::Recent).
+    /// Where among recent numbers that of a key is: see [`LookupCache`](crate::compiled::store::lookup_cache::LookupCache).
     pub(super) fn recent(&mut self, key: &[Value]) -> Value {
         let mut words = key.iter().copied();
         let mut sum = words.next().unwrap_or_else(|| self.number(0));
@@ -310,7 +310,7 @@ impl<'p> Writer<'p, '_> {
             let sum_of_others = self.builder.ins().imul_imm(sum, FACTOR.cast_signed());
             sum = self.builder.ins().iadd(sum_of_others, word);
         }
-        let at = self.builder.ins().band_imm(sum, RECENT as i64 - 1);
+        let at = self.builder.ins().band_imm(sum, CACHE_ENTRIES as i64 - 1);
         self.builder.ins().ishl_imm(at, 2)
     }
 

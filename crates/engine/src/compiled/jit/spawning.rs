@@ -11,7 +11,7 @@ use super::handler::Scribe;
 use super::lookup::{Outcome, Spawned};
 use super::runtime_calls;
 use super::value_cache::Lost;
-use super::vm_context::{HEADER, RECENT_SLOTS};
+use super::vm_context::{HEADER, SLOT_CACHE};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
@@ -241,7 +241,7 @@ impl Scribe<'_, '_> {
     /// spawn again. Where it is noted.
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.writer.builder.create_block();
-        let recent = self.writer.place_at(self.writer.map.family(family) + RECENT_SLOTS);
+        let recent = self.writer.place_at(self.writer.map.family(family) + SLOT_CACHE);
         let at = self.writer.recent(key);
         let at = self.writer.builder.ins().iadd(recent, at);
         let number = self.writer.load(I32, at, 0);

@@ -54,14 +54,14 @@ const LIST: usize = size_of::<[u32; NEAR]>();
 /// What it says of a family: where its slots are, ...
 pub(super) const SLOTS: usize = 0;
 /// ... the numbers of those that somebody tried to spawn again, ...
-pub(super) const RECENT_SLOTS: usize = 8;
+pub(super) const SLOT_CACHE: usize = 8;
 /// ... and how many there are.
 pub(super) const HEADER: usize = 16;
 
 /// Of a tally: where its groups are, ...
 pub(super) const GROUPS: usize = 0;
 /// ... the numbers of those that were found last, ...
-pub(super) const RECENT_GROUPS: usize = 8;
+pub(super) const GROUP_CACHE: usize = 8;
 /// ... and the places of instances.
 pub(super) const PLACES: usize = 16;
 
@@ -218,7 +218,7 @@ impl Evaluator {
         if std::mem::take(&mut places.slots_moved) {
             let addresses = |family: &mut FamilyState| {
                 let instances = &mut family.instances;
-                [instances.address(), instances.recent_address(), instances.header_address()]
+                [instances.address(), instances.lookup_cache_address(), instances.header_address()]
             };
             places.put(map.slots, state.families.iter_mut().flat_map(addresses));
             let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
@@ -226,7 +226,7 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.groups_moved) {
             let addresses =
-                |tally: &mut Tally| [tally.address(), tally.recent_address(), tally.places_address()];
+                |tally: &mut Tally| [tally.address(), tally.lookup_cache_address(), tally.places_address()];
             places.put(map.groups, state.tallies.iter_mut().flat_map(addresses));
         }
         if std::mem::take(&mut places.clocks_moved) {

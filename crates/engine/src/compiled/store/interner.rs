@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::lookup_cache::Recent;
+use crate::compiled::store::lookup_cache::LookupCache;
 
 /// The strings that are in use.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(crate) struct Strings {
     hasher: DefaultHashBuilder,
     /// Numbers that were given lately, by what is easily seen of their strings.
     #[serde(skip)]
-    recent: Recent,
+    recent: LookupCache,
     /// The same for short ones.
     #[serde(skip)]
     short: Shorts,

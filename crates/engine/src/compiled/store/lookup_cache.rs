@@ -1,7 +1,7 @@
 //! Numbers that somebody has looked for lately, so that most need not be looked for.
 
 /// How many there are room for.
-pub(crate) const RECENT: usize = 64;
+pub(crate) const CACHE_ENTRIES: usize = 64;
 
 /// Keys are small numbers, most often: of two, the last says where, and the first how far from there.
 pub(crate) const FACTOR: u64 = 29;
@@ -9,24 +9,24 @@ pub(crate) const FACTOR: u64 = 29;
 /// Each number has the place that its key says, if it has not been taken by another one since: whoever asks must
 /// check that it is the right one.
 #[derive(Clone)]
-pub(crate) struct Recent([u32; RECENT]);
+pub(crate) struct LookupCache([u32; CACHE_ENTRIES]);
 
-impl Default for Recent {
-    fn default() -> Recent {
-        Recent([0; RECENT])
+impl Default for LookupCache {
+    fn default() -> LookupCache {
+        LookupCache([0; CACHE_ENTRIES])
     }
 }
 
-impl Recent {
+impl LookupCache {
     /// By some number that is easily had of what is looked for.
     #[inline(always)]
     pub(crate) fn at(&self, place: usize) -> u32 {
-        self.0[place % RECENT]
+        self.0[place % CACHE_ENTRIES]
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, place: usize, number: u32) {
-        self.0[place % RECENT] = number;
+        self.0[place % CACHE_ENTRIES] = number;
     }
 
     /// By words.

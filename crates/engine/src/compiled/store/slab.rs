@@ -10,7 +10,7 @@ use crate::compiled::ir::plan::Route;
 use crate::compiled::store::deadline_queue::Due;
 use crate::compiled::store::hash_index::{HashIndex, HashTag};
 use crate::compiled::store::huge_vec::{Ground, Pages};
-use crate::compiled::store::lookup_cache::Recent;
+use crate::compiled::store::lookup_cache::LookupCache;
 use crate::compiled::store::secondary_index::{SecondaryIndex, Spot};
 use crate::compiled::store::words::{copy, same};
 
@@ -50,7 +50,7 @@ pub(crate) struct InstanceSlab {
     has_moved: bool,
     /// Slots, plus one, that somebody tried to spawn again, by their parameters.
     #[serde(skip)]
-    recent: Recent,
+    recent: LookupCache,
 }
 
 /// How many there are. Machine code counts, too.
@@ -132,7 +132,7 @@ impl InstanceSlab {
             selective: (!indexes.is_empty()).then_some(0),
             table: HashIndex::default(),
             has_moved: true,
-            recent: Recent::default(),
+            recent: LookupCache::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl InstanceSlab {
     }
 
     /// Where the numbers of recent slots are in memory.
-    pub(crate) fn recent_address(&mut self) -> usize {
+    pub(crate) fn lookup_cache_address(&mut self) -> usize {
         self.recent.address()
     }
 

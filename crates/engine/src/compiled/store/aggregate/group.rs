@@ -9,7 +9,7 @@ use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::aggregate::accumulator::Kept;
 use crate::compiled::store::aggregate::extremum_tree::{NOBODY, Order};
-use crate::compiled::store::lookup_cache::Recent;
+use crate::compiled::store::lookup_cache::LookupCache;
 use crate::compiled::store::words::{copy, hash, same};
 
 /// What a tally keeps for a group.
@@ -118,7 +118,7 @@ pub(crate) struct Tally {
     table: HashTable<u32>,
     /// Groups that somebody has looked for, by their keys.
     #[serde(skip)]
-    recent: Recent,
+    recent: LookupCache,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -157,7 +157,7 @@ impl Tally {
             free: Vec::new(),
             places: Vec::new(),
             table: HashTable::new(),
-            recent: Recent::default(),
+            recent: LookupCache::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl Tally {
     }
 
     /// Where the numbers of recent groups are in memory.
-    pub(crate) fn recent_address(&mut self) -> usize {
+    pub(crate) fn lookup_cache_address(&mut self) -> usize {
         self.recent.address()
     }
 
