@@ -5,7 +5,7 @@ use crate::compiled::exec::propagate::Changed;
 use crate::compiled::exec::update_rule::{Watch, left_watches, mark_all, watches};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::{Plan, StreamPlan};
-use crate::compiled::store::deadline_queue::{Due, LocalClock};
+use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::{State, StreamState};
 
 /// Who reads a counter.
@@ -88,7 +88,7 @@ impl State {
         let (mut first, mut has_moved) = (u64::MAX, false);
         for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
             let at = ticks.saturating_add(*after);
-            has_moved |= wake.add(Due { at, slot, generation });
+            has_moved |= wake.add(Deadline { at, slot, generation });
             first = first.min(at.saturating_mul(counter.period));
         }
         (first, has_moved)
@@ -116,7 +116,7 @@ impl Evaluator {
                 is_other = true;
                 self.state.streams[index].counts = true;
                 self.state.streams[index].wakes =
-                    stream.eval.wakes.iter().map(|_| LocalClock::default()).collect();
+                    stream.eval.wakes.iter().map(|_| DeadlineQueue::default()).collect();
             }
         }
         if is_other {

@@ -95,7 +95,7 @@ pub(crate) struct Evaluator {
     /// ... machine code for deadlines of instances and ticks one after another, ...
     pub(crate) clockwork: Option<Reaction>,
     /// ... and for each chime the instances that are due.
-    pub(crate) struck: Vec<Vec<u32>>,
+    pub(crate) expired: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
     pub(crate) local_closes: Vec<usize>,
     /// Streams that may tell their value from the clock, ...
@@ -155,7 +155,7 @@ pub(crate) enum Reach {
     /// Those that the paths of these clauses lead to.
     Paths(Vec<usize>),
     /// Those that a chime is due for.
-    Struck(usize),
+    Expired(usize),
 }
 
 fn places_of(flags: impl Iterator<Item = bool>) -> Vec<usize> {
@@ -185,7 +185,7 @@ impl Evaluator {
             hours: Vec::new(),
             this_hour: 0,
             clockwork: None,
-            struck: vec![Vec::new(); plan.chimes.len()],
+            expired: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
             readers: plan.streams.iter().map(|stream| Counting::of(&plan, stream)).collect(),
@@ -428,7 +428,7 @@ impl Evaluator {
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), Box<Failed>> {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, Reach::Struck(chime)) => self.evaluate_struck(*stream, *chime),
+            Step::Evaluate(stream, Reach::Expired(chime)) => self.evaluate_expired(*stream, *chime),
             Step::Evaluate(stream, Reach::Paths(clauses)) => self.evaluate_candidates(*stream, clauses),
             Step::Evaluate(stream, Reach::All) => self.evaluate(*stream),
             Step::Evaluate(stream, Reach::Changed) => self.evaluate_changed(*stream),

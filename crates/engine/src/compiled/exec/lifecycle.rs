@@ -6,7 +6,7 @@ use crate::compiled::exec::propagate::{Changed, notify};
 use crate::compiled::exec::update::{follow, set_current};
 use crate::compiled::exec::update_rule::mark_all;
 use crate::compiled::ir::plan::{ClosePlan, Pacing};
-use crate::compiled::store::deadline_queue::Due;
+use crate::compiled::store::deadline_queue::Deadline;
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{State, WHOLE};
 
@@ -126,13 +126,13 @@ impl Evaluator {
         let mut due = |period: u64| {
             let at = now.saturating_add(period);
             *quiet_until = at.min(*quiet_until);
-            Due { at, slot, generation }
+            Deadline { at, slot, generation }
         };
         for chime in &plan.chimes {
             self.places.clocks_moved |= chimes[*chime].add(due(self.plan.chimes[*chime].period));
         }
         if let Some(ClosePlan { pacing: Pacing::Local(period), .. }) = &plan.close {
-            families[index].close_clock.add(due(*period));
+            families[index].close_deadlines.add(due(*period));
         }
     }
 
@@ -215,13 +215,13 @@ impl Evaluator {
     /// So many instances of a family have ended.
     pub(crate) fn stop_clocks(&mut self, index: usize, ended: usize) {
         let (plan, family) = (&self.plan.families[index], &mut self.state.families[index]);
-        if !family.close_clock.is_empty() {
-            let mut clock = std::mem::take(&mut family.close_clock);
+        if !family.close_deadlines.is_empty() {
+            let mut clock = std::mem::take(&mut family.close_deadlines);
             clock.end(ended, |due| family.is_live(due, !plan.is_parameterised));
-            family.close_clock = clock;
+            family.close_deadlines = clock;
         }
         let family = &self.state.families[index];
-        let is_live = |due: &Due| family.is_live(due, !plan.is_parameterised);
+        let is_live = |due: &Deadline| family.is_live(due, !plan.is_parameterised);
         for chime in &plan.chimes {
             self.state.chimes[*chime].end(ended, is_live);
         }

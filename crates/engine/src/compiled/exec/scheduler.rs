@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step};
 use crate::compiled::ir::plan::{Chime, Pacing, Task};
 use crate::compiled::jit::Reaction;
-use crate::compiled::store::deadline_queue::{Due, LocalClock};
+use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::State;
 
 /// So many deadlines and ticks are done at once, before somebody looks up, ...
@@ -77,7 +77,7 @@ impl Evaluator {
     /// When the first clock of an instance strikes.
     #[inline]
     fn next_chime(&self) -> Option<u64> {
-        self.state.chimes.iter().map(LocalClock::next).min().filter(|next| *next < u64::MAX)
+        self.state.chimes.iter().map(DeadlineQueue::next).min().filter(|next| *next < u64::MAX)
     }
 
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
@@ -90,7 +90,7 @@ impl Evaluator {
         for index in &self.counters {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
             let family = &self.state.families[plan.family];
-            let is_live = |due: &Due| family.is_live(due, plan.cell.is_some());
+            let is_live = |due: &Deadline| family.is_live(due, plan.cell.is_some());
             for wake in &mut state.wakes {
                 let period = plan.eval.counter.map_or(0, |counter| counter.period);
                 let tick = wake.next_live(is_live).and_then(|tick| tick.checked_mul(period));
@@ -99,9 +99,9 @@ impl Evaluator {
         }
         for index in &self.local_closes {
             let (plan, state) = (&self.plan.families[*index], &mut self.state.families[*index]);
-            let mut clock = std::mem::take(&mut state.close_clock);
+            let mut clock = std::mem::take(&mut state.close_deadlines);
             let time = clock.next_live(|due| state.is_live(due, !plan.is_parameterised));
-            state.close_clock = clock;
+            state.close_deadlines = clock;
             time.into_iter().for_each(&mut sooner);
         }
         // What a tick would do is asked only if it comes first: there may be many deadlines before it.
@@ -140,8 +140,8 @@ impl Evaluator {
                 self.hour.push(Stroke::Clock(number));
             }
         }
-        self.find_struck(time);
-        self.strike()?;
+        self.find_expired(time);
+        self.expire()?;
         self.close_what_is_due(time)
     }
 
@@ -165,25 +165,25 @@ impl Evaluator {
 
     /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.
     #[inline]
-    fn find_struck(&mut self, time: u64) {
+    fn find_expired(&mut self, time: u64) {
         let State { chimes, families, .. } = &mut self.state;
-        for (number, (clock, struck)) in chimes.iter_mut().zip(&mut self.struck).enumerate() {
-            struck.clear();
+        for (number, (clock, expired)) in chimes.iter_mut().zip(&mut self.expired).enumerate() {
+            expired.clear();
             if clock.next() > time {
                 continue;
             }
             let Chime { family, period, .. } = self.plan.chimes[number];
             let is_whole = !self.plan.families[family].is_parameterised;
             let family = &families[family];
-            clock.strike(time, period, |due| family.is_live(due, is_whole), struck);
-            if !struck.is_empty() {
+            clock.expire(time, period, |due| family.is_live(due, is_whole), expired);
+            if !expired.is_empty() {
                 self.hour.push(Stroke::Chime(number));
             }
         }
     }
 
     /// Does what belongs to this hour.
-    fn strike(&mut self) -> Result<(), Box<Failed>> {
+    fn expire(&mut self) -> Result<(), Box<Failed>> {
         if self.hour.is_empty() {
             return Ok(());
         }
@@ -234,7 +234,7 @@ impl Evaluator {
                     let streams = self.plan.chimes[number].streams.iter();
                     steps.extend(streams.map(|stream| {
                         let layer = self.plan.streams[*stream].eval_layer;
-                        (layer, Some(*stream), Step::Evaluate(*stream, Reach::Struck(number)))
+                        (layer, Some(*stream), Step::Evaluate(*stream, Reach::Expired(number)))
                     }));
                 }
             }
@@ -307,10 +307,10 @@ impl Evaluator {
             };
             let is_whole = !plan.is_parameterised;
             let state = &mut self.state.families[index];
-            let mut clock = std::mem::take(&mut state.close_clock);
+            let mut clock = std::mem::take(&mut state.close_deadlines);
             let mut due = Vec::new();
-            clock.strike(time, period, |due| state.is_live(due, is_whole), &mut due);
-            state.close_clock = clock;
+            clock.expire(time, period, |due| state.is_live(due, is_whole), &mut due);
+            state.close_deadlines = clock;
             due.iter().try_for_each(|slot| self.close_one(index, *slot))?;
         }
         Ok(())

@@ -68,10 +68,10 @@ impl Evaluator {
     }
 
     /// Those whose clock says so.
-    pub(crate) fn evaluate_struck(&mut self, index: usize, chime: usize) -> Result<(), Box<Failed>> {
-        let slots = std::mem::take(&mut self.struck[chime]);
+    pub(crate) fn evaluate_expired(&mut self, index: usize, chime: usize) -> Result<(), Box<Failed>> {
+        let slots = std::mem::take(&mut self.expired[chime]);
         let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
-        self.struck[chime] = slots;
+        self.expired[chime] = slots;
         done
     }
 

@@ -12,7 +12,7 @@ use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Reach, Step};
 use crate::compiled::exec::update_rule::{Home, Lane};
 use crate::compiled::ir::plan::{Reader, Task};
-use crate::compiled::store::deadline_queue::{Due, Hands};
+use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
 use crate::compiled::store::slab::GENERATION;
 use crate::compiled::store::state::{Holders, State, StreamState};
 
@@ -20,7 +20,7 @@ use crate::compiled::store::state::{Holders, State, StreamState};
 struct Front {
     places: Value,
     last: Value,
-    hands: Value,
+    header: Value,
     first: Value,
     count: Value,
     /// In memory.
@@ -42,7 +42,7 @@ impl Evaluator {
         let is_simple =
             |lane: &Lane| !lane.repeats && !lane.has_more && matches!(lane.home, Home::Slot { .. });
         let is_step = |step: &Step| match step {
-            Step::Evaluate(stream, Reach::Struck(_)) => self.lanes[*stream].as_ref().is_some_and(is_simple),
+            Step::Evaluate(stream, Reach::Expired(_)) => self.lanes[*stream].as_ref().is_some_and(is_simple),
             _ => false,
         };
         steps.iter().all(is_step)
@@ -55,7 +55,7 @@ impl Scribe<'_, '_> {
     /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
     /// is for Rust to do.
     pub(super) fn clocks(&mut self, at_chimes: &[Step], at_ticks: &[Vec<Step>]) {
-        let [look, rest, due, strike, leave] = [(); 5].map(|()| self.writer.builder.create_block());
+        let [look, rest, due, expire, leave] = [(); 5].map(|()| self.writer.builder.create_block());
         self.writer.builder.ins().jump(look, &[]);
         self.writer.enter(look);
         let next = self.next();
@@ -69,8 +69,8 @@ impl Scribe<'_, '_> {
         self.writer.resume(due, &fork);
         let context = self.writer.context;
         let budget = self.writer.load(I64, context, offset_of!(Context, budget));
-        self.writer.builder.ins().brif(budget, strike, &[], leave, &[]);
-        self.writer.go_on(strike);
+        self.writer.builder.ins().brif(budget, expire, &[], leave, &[]);
+        self.writer.go_on(expire);
         let less = self.writer.builder.ins().iadd_imm(budget, -1);
         self.writer.store(less, context, offset_of!(Context, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
@@ -104,8 +104,8 @@ impl Scribe<'_, '_> {
         let mut chime = self.writer.number(u64::MAX);
         let mut chimes = Vec::new();
         for number in 0..self.evaluator.plan.chimes.len() {
-            let hands = self.writer.place_at(self.writer.map.clock(number) + 16);
-            let at = self.writer.load(I64, hands, offset_of!(Hands, next));
+            let header = self.writer.place_at(self.writer.map.clock(number) + 16);
+            let at = self.writer.load(I64, header, offset_of!(QueueHeader, next));
             chime = self.writer.builder.ins().umin(chime, at);
             chimes.push(at);
         }
@@ -239,7 +239,7 @@ impl Scribe<'_, '_> {
         }
         self.start_instant(next.at);
         for step in steps {
-            let Step::Evaluate(stream, Reach::Struck(chime)) = step else { continue };
+            let Step::Evaluate(stream, Reach::Expired(chime)) = step else { continue };
             let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
             let (is_due, slot) = due[*chime];
             let way = self.writer.part(is_due);
@@ -252,17 +252,17 @@ impl Scribe<'_, '_> {
 
     fn front(&mut self, chime: usize) -> Front {
         let map = self.writer.map;
-        let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
-        let [first, count] =
-            [offset_of!(Hands, first), offset_of!(Hands, count)].map(|at| self.writer.load(I64, hands, at));
+        let [places, last, header] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
+        let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
+            .map(|at| self.writer.load(I64, header, at));
         let due = self.due(places, last, first);
-        Front { places, last, hands, first, count, due }
+        Front { places, last, header, first, count, due }
     }
 
     /// Where in memory a place of a clock is, counted around.
     fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
         let place = self.writer.builder.ins().band(place, last);
-        let at = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+        let at = self.writer.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
         self.writer.builder.ins().iadd(places, at)
     }
 
@@ -277,16 +277,16 @@ impl Scribe<'_, '_> {
         let nobody = self.writer.number(0);
         self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
         self.writer.go_on(look);
-        let number = self.writer.load(I32, front.due, offset_of!(Due, slot));
+        let number = self.writer.load(I32, front.due, offset_of!(Deadline, slot));
         let number = self.writer.builder.ins().uextend(I64, number);
         let instance = self.writer.instance(family, number);
         let generation = self.writer.load(I64, instance.words, 8 * GENERATION);
-        let expected = self.writer.load(I64, front.due, offset_of!(Due, generation));
+        let expected = self.writer.load(I64, front.due, offset_of!(Deadline, generation));
         let is_there = self.writer.builder.ins().icmp(IntCC::Equal, generation, expected);
         // Where there is no second, its place has some other time, or that of the first.
         let second = self.writer.builder.ins().iadd_imm(front.first, 1);
         let second = self.due(front.places, front.last, second);
-        let at = self.writer.load(I64, second, offset_of!(Due, at));
+        let at = self.writer.load(I64, second, offset_of!(Deadline, at));
         let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next.at);
         let is_only = self.writer.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
         let is_only = self.writer.builder.ins().bor(is_only, is_later);
@@ -299,20 +299,20 @@ impl Scribe<'_, '_> {
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
         let way = self.writer.part(is_due);
-        let generation = self.writer.load(I64, front.due, offset_of!(Due, generation));
+        let generation = self.writer.load(I64, front.due, offset_of!(Deadline, generation));
         let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
         let end = self.writer.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
-        self.writer.store(at, due, offset_of!(Due, at));
-        self.writer.store(generation, due, offset_of!(Due, generation));
+        self.writer.store(at, due, offset_of!(Deadline, at));
+        self.writer.store(generation, due, offset_of!(Deadline, generation));
         let slot = self.writer.builder.ins().ireduce(I32, slot);
-        self.writer.store(slot, due, offset_of!(Due, slot));
+        self.writer.store(slot, due, offset_of!(Deadline, slot));
         let first = self.writer.builder.ins().iadd_imm(front.first, 1);
         let first = self.writer.builder.ins().band(first, front.last);
-        self.writer.store(first, front.hands, offset_of!(Hands, first));
+        self.writer.store(first, front.header, offset_of!(QueueHeader, first));
         let due = self.due(front.places, front.last, first);
-        let at = self.writer.load(I64, due, offset_of!(Due, at));
-        self.writer.store(at, front.hands, offset_of!(Hands, next));
+        let at = self.writer.load(I64, due, offset_of!(Deadline, at));
+        self.writer.store(at, front.header, offset_of!(QueueHeader, next));
         self.writer.meet(way);
     }
 }

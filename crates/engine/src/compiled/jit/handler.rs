@@ -205,7 +205,7 @@ impl Evaluator {
     /// Does what is due at this time.
     pub(crate) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
         let context = self.context();
-        self.find_struck_places();
+        self.bind_expired();
         // SAFETY: as for a row; lists of who is due do not change meanwhile.
         let failed = unsafe { entry(context) };
         self.outcome(failed)
@@ -341,7 +341,7 @@ impl<'e> Scribe<'e, '_> {
                     Some(path) => self.candidate(*stream, lane, path, step),
                     None => self.call_step(step),
                 },
-                (Some(lane), Reach::Struck(chime)) => self.struck(*stream, lane, *chime),
+                (Some(lane), Reach::Expired(chime)) => self.expired(*stream, lane, *chime),
                 (Some(lane), Reach::All) if self.looks_while(*stream, lane) => self.all_taken(*stream, lane),
                 (None, Reach::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
                 _ => self.call_step(step),
@@ -489,8 +489,8 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instances whose clock says so, one after another.
-    fn struck(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
-        let lists = self.writer.map.struck(chime);
+    fn expired(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
+        let lists = self.writer.map.expired(chime);
         let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
         self.each(slots, count, |scribe, slot| {
             let instance = scribe.writer.instance(lane.family, slot);

@@ -12,12 +12,12 @@ use super::value_cache::Lost;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::counters::Counter;
 use crate::compiled::exec::instant::Evaluator;
-use crate::compiled::store::deadline_queue::{Due, FEW, Hands};
+use crate::compiled::store::deadline_queue::{Deadline, FEW, QueueHeader};
 use crate::compiled::store::state::State;
 
 /// What is to be added to a clock.
 struct Timer {
-    /// Where the context says [where it is](crate::compiled::store::deadline_queue::LocalClock::layout).
+    /// Where the context says [where it is](crate::compiled::store::deadline_queue::DeadlineQueue::layout).
     clock: usize,
     due: Value,
     /// When that is.
@@ -82,8 +82,8 @@ impl Scribe<'_, '_> {
         let [have_room, otherwise, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(otherwise);
         let layout = |timer: &Timer| {
-            let [places, last, hands] = [0, 8, 16].map(|at| self.writer.place_at(timer.clock + at));
-            [places, last, hands, self.writer.load(I64, hands, offset_of!(Hands, count))]
+            let [places, last, header] = [0, 8, 16].map(|at| self.writer.place_at(timer.clock + at));
+            [places, last, header, self.writer.load(I64, header, offset_of!(QueueHeader, count))]
         };
         let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
         let mut has_room = self.writer.byte(1);
@@ -103,21 +103,21 @@ impl Scribe<'_, '_> {
         let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
         let quiet = offset_of!(Evaluator, quiet_until);
         let mut soonest = self.writer.load(I64, evaluator, quiet);
-        for (timer, [places, last, hands, count]) in timers.iter().zip(layouts) {
+        for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
             soonest = self.writer.builder.ins().umin(soonest, timer.time);
-            let first = self.writer.load(I64, hands, offset_of!(Hands, first));
+            let first = self.writer.load(I64, header, offset_of!(QueueHeader, first));
             let place = self.writer.builder.ins().iadd(first, count);
             let place = self.writer.builder.ins().band(place, last);
-            let place = self.writer.builder.ins().imul_imm(place, size_of::<Due>() as i64);
+            let place = self.writer.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
             let due = self.writer.builder.ins().iadd(places, place);
-            self.writer.store(timer.due, due, offset_of!(Due, at));
-            self.writer.store(generation, due, offset_of!(Due, generation));
+            self.writer.store(timer.due, due, offset_of!(Deadline, at));
+            self.writer.store(generation, due, offset_of!(Deadline, generation));
             let slot = self.writer.builder.ins().ireduce(I32, slot);
-            self.writer.store(slot, due, offset_of!(Due, slot));
-            self.increment(hands, offset_of!(Hands, count));
-            let next = self.writer.load(I64, hands, offset_of!(Hands, next));
+            self.writer.store(slot, due, offset_of!(Deadline, slot));
+            self.increment(header, offset_of!(QueueHeader, count));
+            let next = self.writer.load(I64, header, offset_of!(QueueHeader, next));
             let next = self.writer.builder.ins().umin(next, timer.due);
-            self.writer.store(next, hands, offset_of!(Hands, next));
+            self.writer.store(next, header, offset_of!(QueueHeader, next));
         }
         self.writer.store(soonest, evaluator, quiet);
         self.writer.builder.ins().jump(done, &[]);
@@ -125,16 +125,17 @@ impl Scribe<'_, '_> {
     }
 
     /// The clocks of so many instances that have ended stop, as
-    /// [`LocalClock::end`](crate::compiled::store::deadline_queue::LocalClock::end) has it; how they do is for Rust, once there are
+    /// [`DeadlineQueue::end`](crate::compiled::store::deadline_queue::DeadlineQueue::end) has it; how they do is for Rust, once there are
     /// some.
     pub(super) fn stop_clocks(&mut self, family: usize, ended: Value) {
         let clocks = self.clocks_of(family);
         let mut are_many = None;
         for clock in &clocks {
-            let hands = self.writer.place_at(clock + 16);
-            let lately = self.writer.load(I64, hands, offset_of!(Hands, lately));
-            let lately = self.writer.builder.ins().iadd(lately, ended);
-            let are = self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, lately, FEW as i64);
+            let header = self.writer.place_at(clock + 16);
+            let recently_stale = self.writer.load(I64, header, offset_of!(QueueHeader, recently_stale));
+            let recently_stale = self.writer.builder.ins().iadd(recently_stale, ended);
+            let are =
+                self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, recently_stale, FEW as i64);
             are_many = Some(match are_many {
                 Some(others) => self.writer.builder.ins().bor(are, others),
                 None => are,
@@ -151,11 +152,11 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(few, &fork);
         for clock in &clocks {
-            let hands = self.writer.place_at(clock + 16);
-            for at in [offset_of!(Hands, stale), offset_of!(Hands, lately)] {
-                let before = self.writer.load(I64, hands, at);
+            let header = self.writer.place_at(clock + 16);
+            for at in [offset_of!(QueueHeader, stale), offset_of!(QueueHeader, recently_stale)] {
+                let before = self.writer.load(I64, header, at);
                 let now = self.writer.builder.ins().iadd(before, ended);
-                self.writer.store(now, hands, at);
+                self.writer.store(now, header, at);
             }
         }
         self.writer.builder.ins().jump(done, &[]);

@@ -3,7 +3,7 @@
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::Tally;
-use crate::compiled::store::deadline_queue::LocalClock;
+use crate::compiled::store::deadline_queue::DeadlineQueue;
 use crate::compiled::store::hash_index::HashIndex;
 use crate::compiled::store::state::{FamilyState, NEAR, StreamState};
 
@@ -36,7 +36,7 @@ pub(super) struct Map {
     slots: usize,
     tables: usize,
     groups: usize,
-    struck: usize,
+    expired: usize,
     clocks: usize,
     lists: usize,
     end: usize,
@@ -47,7 +47,7 @@ const INPUT: usize = size_of::<usize>();
 const FAMILY: usize = size_of::<[usize; 3]>();
 const TABLE: usize = size_of::<[usize; 4]>();
 const TALLY: usize = size_of::<[usize; 3]>();
-const STRUCK: usize = size_of::<[usize; 2]>();
+const EXPIRED: usize = size_of::<[usize; 2]>();
 const CLOCK: usize = size_of::<[usize; 3]>();
 const LIST: usize = size_of::<[u32; NEAR]>();
 
@@ -72,12 +72,12 @@ impl Map {
         let slots = inputs + INPUT * plan.inputs.len();
         let tables = slots + FAMILY * plan.families.len();
         let groups = tables + TABLE * number_of_tables;
-        let struck = groups + TALLY * plan.tallies.len();
-        let clocks = struck + STRUCK * plan.chimes.len();
+        let expired = groups + TALLY * plan.tallies.len();
+        let clocks = expired + EXPIRED * plan.chimes.len();
         let wakes: usize = plan.streams.iter().map(|stream| stream.eval.wakes.len()).sum();
         let lists = clocks + CLOCK * (plan.chimes.len() + wakes);
         let end = lists + LIST * plan.families.len();
-        Map { inputs, slots, tables, groups, struck, clocks, lists, end }
+        Map { inputs, slots, tables, groups, expired, clocks, lists, end }
     }
 
     /// Where the words of an input are.
@@ -99,11 +99,11 @@ impl Map {
     }
 
     /// The slots of the instances that are due, and how many there are.
-    pub(super) fn struck(&self, chime: usize) -> usize {
-        self.struck + STRUCK * chime
+    pub(super) fn expired(&self, chime: usize) -> usize {
+        self.expired + EXPIRED * chime
     }
 
-    /// The [layout](LocalClock::layout) of a chime's clock.
+    /// The [layout](DeadlineQueue::layout) of a chime's clock.
     pub(super) fn clock(&self, chime: usize) -> usize {
         self.clocks + CLOCK * chime
     }
@@ -230,20 +230,20 @@ impl Evaluator {
             places.put(map.groups, state.tallies.iter_mut().flat_map(addresses));
         }
         if std::mem::take(&mut places.clocks_moved) {
-            places.put(map.clocks, state.chimes.iter_mut().flat_map(LocalClock::layout));
+            places.put(map.clocks, state.chimes.iter_mut().flat_map(DeadlineQueue::layout));
             for counter in counters.iter().filter(|counter| !plan.streams[**counter].eval.wakes.is_empty()) {
                 let wakes = state.streams[*counter].wakes.iter_mut();
-                places.put(map.wake(plan, *counter, 0), wakes.flat_map(LocalClock::layout));
+                places.put(map.wake(plan, *counter, 0), wakes.flat_map(DeadlineQueue::layout));
             }
         }
     }
 
     /// Notes who is due.
     #[inline]
-    pub(super) fn find_struck_places(&mut self) {
-        let Evaluator { places, struck, .. } = self;
-        for (chime, slots) in struck.iter().enumerate() {
-            let at = places.map.struck(chime) / size_of::<usize>();
+    pub(super) fn bind_expired(&mut self) {
+        let Evaluator { places, expired, .. } = self;
+        for (chime, slots) in expired.iter().enumerate() {
+            let at = places.map.expired(chime) / size_of::<usize>();
             places.words[at] = slots.as_ptr().expose_provenance();
             places.words[at + 1] = slots.len();
         }

@@ -8,28 +8,28 @@ use crate::compiled::store::huge_vec::{Ground, Pages, Zero};
 /// When an instance is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
-pub(crate) struct Due {
+pub(crate) struct Deadline {
     pub(crate) at: u64,
     pub(crate) generation: u64,
     pub(crate) slot: u32,
 }
 
 // SAFETY: three numbers.
-unsafe impl Zero for Due {}
+unsafe impl Zero for Deadline {}
 
 /// A ring of our own, because machine code adds to it.
 #[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Due>", into = "Vec<Due>")]
-pub(crate) struct LocalClock {
+#[serde(from = "Vec<Deadline>", into = "Vec<Deadline>")]
+pub(crate) struct DeadlineQueue {
     /// A power of two, or none at all.
-    places: Pages<Due>,
-    hands: Hands,
+    places: Pages<Deadline>,
+    header: QueueHeader,
 }
 
 /// Which place is the first, modulo their number, and how many are taken.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Hands {
+pub(crate) struct QueueHeader {
     pub(crate) first: usize,
     pub(crate) count: usize,
     /// When the first is due; never, if there is none.
@@ -37,24 +37,24 @@ pub(crate) struct Hands {
     /// How many belong to instances that have ended, at most, ...
     pub(crate) stale: usize,
     /// ... and how many of them have done so lately.
-    pub(crate) lately: usize,
+    pub(crate) recently_stale: usize,
 }
 
-impl Default for Hands {
-    fn default() -> Hands {
-        Hands { first: 0, count: 0, next: u64::MAX, stale: 0, lately: 0 }
+impl Default for QueueHeader {
+    fn default() -> QueueHeader {
+        QueueHeader { first: 0, count: 0, next: u64::MAX, stale: 0, recently_stale: 0 }
     }
 }
 
 /// So many may have ended before somebody looks.
 pub(crate) const FEW: usize = 64;
 
-impl LocalClock {
+impl DeadlineQueue {
     /// For machine code, until it grows: where its places are in memory, the number of the last, and where its hands
     /// are.
     pub(crate) fn layout(&mut self) -> [usize; 3] {
         let places = self.places.as_mut_ptr().expose_provenance();
-        [places, self.last(), (&raw mut self.hands).expose_provenance()]
+        [places, self.last(), (&raw mut self.header).expose_provenance()]
     }
 
     #[inline(always)]
@@ -64,73 +64,73 @@ impl LocalClock {
 
     /// Whether it has moved in memory.
     #[inline]
-    pub(crate) fn add(&mut self, due: Due) -> bool {
-        let is_full = self.hands.count == self.places.len();
+    pub(crate) fn add(&mut self, due: Deadline) -> bool {
+        let is_full = self.header.count == self.places.len();
         if is_full {
             self.grow();
         }
-        let place = (self.hands.first + self.hands.count) & self.last();
+        let place = (self.header.first + self.header.count) & self.last();
         self.places[place] = due;
-        self.hands.count += 1;
-        self.hands.next = self.hands.next.min(due.at);
+        self.header.count += 1;
+        self.header.next = self.header.next.min(due.at);
         is_full
     }
 
     /// Another one may be the first.
     #[inline]
     fn find_next(&mut self) {
-        self.hands.next = self.first().map_or(u64::MAX, |due| due.at);
+        self.header.next = self.first().map_or(u64::MAX, |due| due.at);
     }
 
     /// When the first is due; never, if there is none.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
-        self.hands.next
+        self.header.next
     }
 
     #[cold]
     fn grow(&mut self) {
         const FEW: usize = 16;
         const SMALL: usize = 1 << 10;
-        self.places.rotate_left(self.hands.first);
-        self.hands.first = 0;
+        self.places.rotate_left(self.header.first);
+        self.header.first = 0;
         let factor = if self.places.len() < SMALL { 4 } else { 2 };
         self.places.grow((factor * self.places.len()).max(FEW));
     }
 
     /// Lets the first of many have memory that has been touched, for so many of them.
     pub(crate) fn settle(&mut self, ground: &mut Ground, count: usize) {
-        self.places.settle(ground.piece(count * size_of::<Due>()));
+        self.places.settle(ground.piece(count * size_of::<Deadline>()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.hands.count == 0
+        self.header.count == 0
     }
 
     #[inline]
-    pub(crate) fn first(&self) -> Option<&Due> {
-        if self.is_empty() { None } else { Some(&self.places[self.hands.first & self.last()]) }
+    pub(crate) fn first(&self) -> Option<&Deadline> {
+        if self.is_empty() { None } else { Some(&self.places[self.header.first & self.last()]) }
     }
 
     /// The one that is due so many after the first.
     #[inline]
-    pub(crate) fn nth(&self, after: usize) -> Option<&Due> {
-        (after < self.hands.count).then(|| &self.places[(self.hands.first + after) & self.last()])
+    pub(crate) fn nth(&self, after: usize) -> Option<&Deadline> {
+        (after < self.header.count).then(|| &self.places[(self.header.first + after) & self.last()])
     }
 
     /// What is due at a time.
     #[inline]
-    pub(crate) fn take(&mut self, at: u64) -> Option<Due> {
+    pub(crate) fn take(&mut self, at: u64) -> Option<Deadline> {
         let due = *self.first().filter(|due| due.at <= at)?;
-        self.hands.first = (self.hands.first + 1) & self.last();
-        self.hands.count -= 1;
+        self.header.first = (self.header.first + 1) & self.last();
+        self.header.count -= 1;
         self.find_next();
         Some(due)
     }
 
     /// When the first instance that is still there is due.
     #[inline]
-    pub(crate) fn next_live(&mut self, is_live: impl Fn(&Due) -> bool) -> Option<u64> {
+    pub(crate) fn next_live(&mut self, is_live: impl Fn(&Deadline) -> bool) -> Option<u64> {
         loop {
             let due = self.first()?;
             if is_live(due) {
@@ -142,14 +142,14 @@ impl LocalClock {
 
     /// Lists the instances that are due at a time; they are due again a period later.
     #[inline]
-    pub(crate) fn strike(
+    pub(crate) fn expire(
         &mut self,
         time: u64,
         period: u64,
-        is_live: impl Fn(&Due) -> bool,
-        struck: &mut Vec<u32>,
+        is_live: impl Fn(&Deadline) -> bool,
+        expired: &mut Vec<u32>,
     ) {
-        let Hands { first, count, .. } = self.hands;
+        let QueueHeader { first, count, .. } = self.header;
         let (mut at, mut end, last) = (first, first + count, self.last());
         while at < first + count {
             let due = self.places[at & last];
@@ -159,69 +159,69 @@ impl LocalClock {
             at += 1;
             if is_live(&due) {
                 // There is room: a place has just been left.
-                self.places[end & last] = Due { at: due.at.saturating_add(period), ..due };
+                self.places[end & last] = Deadline { at: due.at.saturating_add(period), ..due };
                 end += 1;
-                struck.push(due.slot);
+                expired.push(due.slot);
             }
         }
-        (self.hands.first, self.hands.count) = (at & last, end - at);
+        (self.header.first, self.header.count) = (at & last, end - at);
         self.find_next();
     }
 
     /// So many instances have ended. Forgets those that have, once they are many: most often they were due a short time
     /// before and have come to the end of the line.
-    pub(crate) fn end(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
+    pub(crate) fn end(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
         const NEAR: usize = 2;
         if self.is_empty() {
             return;
         }
-        self.hands.stale += ended;
-        self.hands.lately += ended;
-        if self.hands.lately <= FEW {
+        self.header.stale += ended;
+        self.header.recently_stale += ended;
+        if self.header.recently_stale <= FEW {
             return;
         }
-        let near = (NEAR * self.hands.lately).min(self.hands.count);
+        let near = (NEAR * self.header.recently_stale).min(self.header.count);
         self.forget(near, &is_live);
-        self.hands.lately = 0;
+        self.header.recently_stale = 0;
         self.forget_if_many(&is_live);
     }
 
     /// The same where each is due once: most often those that have ended were, and are gone, or come next.
-    pub(crate) fn end_for_good(&mut self, ended: usize, is_live: impl Fn(&Due) -> bool) {
-        self.hands.stale += ended;
-        self.hands.lately = 0;
+    pub(crate) fn end_for_good(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
+        self.header.stale += ended;
+        self.header.recently_stale = 0;
         self.forget_if_many(&is_live);
     }
 
     /// Forgets all that have ended, if they are every second one.
-    fn forget_if_many(&mut self, is_live: &impl Fn(&Due) -> bool) {
-        if self.hands.stale > FEW && self.hands.stale > self.hands.count / 2 {
-            self.forget(self.hands.count, is_live);
-            self.hands.stale = 0;
+    fn forget_if_many(&mut self, is_live: &impl Fn(&Deadline) -> bool) {
+        if self.header.stale > FEW && self.header.stale > self.header.count / 2 {
+            self.forget(self.header.count, is_live);
+            self.header.stale = 0;
         }
     }
 
     /// Forgets those that have ended among so many at the end of the line.
-    fn forget(&mut self, near: usize, is_live: &impl Fn(&Due) -> bool) {
-        let (first, last) = (self.hands.first, self.last());
-        let far = self.hands.count - near;
+    fn forget(&mut self, near: usize, is_live: &impl Fn(&Deadline) -> bool) {
+        let (first, last) = (self.header.first, self.last());
+        let far = self.header.count - near;
         let mut kept = far;
-        for at in far..self.hands.count {
+        for at in far..self.header.count {
             let due = self.places[(first + at) & last];
             if is_live(&due) {
                 self.places[(first + kept) & last] = due;
                 kept += 1;
             }
         }
-        self.hands.stale = self.hands.stale.saturating_sub(self.hands.count - kept);
-        self.hands.count = kept;
+        self.header.stale = self.header.stale.saturating_sub(self.header.count - kept);
+        self.header.count = kept;
         self.find_next();
     }
 }
 
-impl From<Vec<Due>> for LocalClock {
-    fn from(all: Vec<Due>) -> LocalClock {
-        let mut clock = LocalClock::default();
+impl From<Vec<Deadline>> for DeadlineQueue {
+    fn from(all: Vec<Deadline>) -> DeadlineQueue {
+        let mut clock = DeadlineQueue::default();
         for due in all {
             clock.add(due);
         }
@@ -229,9 +229,9 @@ impl From<Vec<Due>> for LocalClock {
     }
 }
 
-impl From<LocalClock> for Vec<Due> {
-    fn from(clock: LocalClock) -> Vec<Due> {
-        (0..clock.hands.count).filter_map(|after| clock.nth(after).copied()).collect()
+impl From<DeadlineQueue> for Vec<Deadline> {
+    fn from(clock: DeadlineQueue) -> Vec<Deadline> {
+        (0..clock.header.count).filter_map(|after| clock.nth(after).copied()).collect()
     }
 }
 
@@ -263,15 +263,15 @@ mod tests {
         #[test]
         fn first_come_first_served(changes in prop::collection::vec(change(), 0..600)) {
             const PERIOD: u64 = 1000;
-            let (mut clock, mut known) = (LocalClock::default(), VecDeque::<Due>::new());
+            let (mut clock, mut known) = (DeadlineQueue::default(), VecDeque::<Deadline>::new());
             let mut now = 0;
             for (generation, change) in (1..).zip(changes) {
                 // What is due does not wait.
-                now = known.front().map_or(now + 1, |due: &Due| due.at.min(now + 1));
-                let is_live = |known: &VecDeque<Due>, due: &Due| known.contains(due);
+                now = known.front().map_or(now + 1, |due: &Deadline| due.at.min(now + 1));
+                let is_live = |known: &VecDeque<Deadline>, due: &Deadline| known.contains(due);
                 match change {
                     Change::Add => {
-                        let due = Due { at: now + PERIOD, generation, slot: generation as u32 % 7 };
+                        let due = Deadline { at: now + PERIOD, generation, slot: generation as u32 % 7 };
                         clock.add(due);
                         known.push_back(due);
                     }
@@ -279,15 +279,15 @@ mod tests {
                         let next = clock.next_live(|due| is_live(&known, due));
                         prop_assert_eq!(next, known.front().map(|due| due.at));
                         now = next.unwrap_or(now).max(now);
-                        let mut struck = Vec::new();
-                        clock.strike(now, PERIOD, |due| is_live(&known, due), &mut struck);
+                        let mut expired = Vec::new();
+                        clock.expire(now, PERIOD, |due| is_live(&known, due), &mut expired);
                         let mut expected = Vec::new();
                         while let Some(due) = known.front().copied().filter(|due| due.at <= now) {
                             known.pop_front();
-                            known.push_back(Due { at: due.at + PERIOD, ..due });
+                            known.push_back(Deadline { at: due.at + PERIOD, ..due });
                             expected.push(due.slot);
                         }
-                        prop_assert_eq!(struck, expected);
+                        prop_assert_eq!(expired, expected);
                     }
                     Change::End(which) if !known.is_empty() => {
                         known.remove(which as usize % known.len());
@@ -297,8 +297,8 @@ mod tests {
                 }
                 prop_assert_eq!(clock.next(), clock.first().map_or(u64::MAX, |due| due.at));
             }
-            let saved: Vec<Due> = clock.clone().into();
-            let live: Vec<Due> = saved.into_iter().filter(|due| known.contains(due)).collect();
+            let saved: Vec<Deadline> = clock.clone().into();
+            let live: Vec<Deadline> = saved.into_iter().filter(|due| known.contains(due)).collect();
             prop_assert_eq!(live, Vec::from(known));
         }
     }

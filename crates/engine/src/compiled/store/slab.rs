@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compiled::exec::prefetch::fetch;
 use crate::compiled::ir::plan::Route;
-use crate::compiled::store::deadline_queue::Due;
+use crate::compiled::store::deadline_queue::Deadline;
 use crate::compiled::store::hash_index::{HashIndex, HashTag};
 use crate::compiled::store::huge_vec::{Ground, Pages};
 use crate::compiled::store::lookup_cache::LookupCache;
@@ -382,7 +382,7 @@ impl InstanceSlab {
             None => &mut self.table,
         };
         let mut slots = 1 << 16;
-        let each = 8 * self.stride + clocks * size_of::<Due>();
+        let each = 8 * self.stride + clocks * size_of::<Deadline>();
         while each * slots + HashIndex::bytes_for(slots) > bytes {
             slots /= 2;
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::plan::{Cell, Plan};
 use crate::compiled::store::aggregate::group::Tally;
-use crate::compiled::store::deadline_queue::{Due, LocalClock};
+use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::frame::Frame;
 use crate::compiled::store::interner::Strings;
 use crate::compiled::store::slab::{InstanceSlab, Member, flag};
@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) tallies: Vec<Tally>,
     pub(crate) windows: Vec<Windows>,
     /// When instances are due, chime by chime.
-    pub(crate) chimes: Vec<LocalClock>,
+    pub(crate) chimes: Vec<DeadlineQueue>,
     /// Nanoseconds since the start of the clock.
     pub(crate) now: u64,
     /// Counts events and deadlines; the first is 1.
@@ -51,7 +51,7 @@ pub(crate) struct FamilyState {
     /// When instances were spawned, by slot, if anybody wants to know.
     pub(crate) since: Vec<[u64; 2]>,
     pub(crate) close: Dirty,
-    pub(crate) close_clock: LocalClock,
+    pub(crate) close_deadlines: DeadlineQueue,
     /// What happened at this instant.
     #[serde(skip)]
     pub(crate) spawned: Vec<u32>,
@@ -72,7 +72,7 @@ pub(crate) struct StreamState {
     pub(crate) ticked: u64,
     /// ... and for each number of ticks after which its readers must look again the instances that
     /// will have seen them, by the tick.
-    pub(crate) wakes: Vec<LocalClock>,
+    pub(crate) wakes: Vec<DeadlineQueue>,
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(crate) holds: bool,
     /// InstanceSlab with a new value at this instant.
@@ -225,7 +225,7 @@ impl State {
             spawns: 0,
             since: Vec::new(),
             close: Dirty::all(),
-            close_clock: LocalClock::default(),
+            close_deadlines: DeadlineQueue::default(),
             spawned: Vec::new(),
             closing: Vec::new(),
         });
@@ -250,7 +250,7 @@ impl State {
                 .map(|tally| Tally::new(tally.places.len(), &tally.measures, tally.readers(plan).len()))
                 .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
-            chimes: vec![LocalClock::default(); plan.chimes.len()],
+            chimes: vec![DeadlineQueue::default(); plan.chimes.len()],
             now: 0,
             instant: 0,
             present: 0,
@@ -328,7 +328,7 @@ impl Past {
 impl FamilyState {
     /// Whether the instance is still there that something was due for.
     #[inline]
-    pub(crate) fn is_live(&self, due: &Due, whole: bool) -> bool {
+    pub(crate) fn is_live(&self, due: &Deadline, whole: bool) -> bool {
         if whole {
             self.alive && self.spawns == due.generation
         } else {
