@@ -13,7 +13,7 @@ use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::{Reader, Task};
 use crate::compiled::store::slab::{GENERATION, PARAMS, flag};
-use crate::compiled::store::state::{Dirty, FamilyState, NEAR, StreamState};
+use crate::compiled::store::state::{DirtySet, FamilyState, INLINE_SLOTS, StreamState};
 
 /// Where it is noted which instances of a stream or family are marked, and how.
 struct Marks {
@@ -48,7 +48,7 @@ impl Scribe<'_, '_> {
         }
     }
 
-    /// Not 0 if somebody is marked: then [how many](Dirty), unless all are.
+    /// Not 0 if somebody is marked: then [how many](DirtySet), unless all are.
     pub(super) fn marked(&mut self, reader: Reader) -> Value {
         let Marks { from, dirty, .. } = self.marks(reader);
         self.writer.load(I64, from, dirty)
@@ -67,13 +67,14 @@ impl Scribe<'_, '_> {
         };
         let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let listed = [(); 3].map(|()| self.writer.builder.append_block_param(done, I64));
-        let are_few = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, NEAR as i64);
+        let are_few =
+            self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, INLINE_SLOTS as i64);
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(are_few, few, &[], many, &[]);
         self.writer.resume(few, &fork);
         let zero = self.writer.number(0);
         self.writer.store(zero, marks.from, marks.dirty);
-        let near = (marks.dirty + offset_of!(Dirty, near)) as i64;
+        let near = (marks.dirty + offset_of!(DirtySet, inline)) as i64;
         let near = self.writer.builder.ins().iadd_imm(marks.from, near);
         let room = match room {
             Some(room) => self.writer.builder.ins().iadd_imm(self.writer.context, room as i64),
@@ -171,12 +172,13 @@ impl Scribe<'_, '_> {
         let has_value = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, has_value, 0);
         let count = self.writer.load(I64, marks.from, marks.dirty);
         let before = self.writer.builder.ins().iadd_imm(count, -1);
-        let is_near = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, NEAR as i64);
+        let is_near =
+            self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
         let can = self.writer.builder.ins().band(has_value, is_near);
         let way = self.writer.part(can);
         let place = self.writer.builder.ins().ishl_imm(before, 2);
         let place = self.writer.builder.ins().iadd(marks.from, place);
-        let last = self.writer.load(I32, place, marks.dirty + offset_of!(Dirty, near));
+        let last = self.writer.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
         let last = self.writer.builder.ins().uextend(I64, last);
         let is_last = self.writer.builder.ins().icmp(IntCC::Equal, last, instance.slot);
         let count = self.writer.builder.ins().select(is_last, before, count);
@@ -230,7 +232,7 @@ impl Scribe<'_, '_> {
         let Marks { from, dirty, .. } = marks;
         // The word is written as a whole, as it will be read.
         let count = self.writer.load(I64, from, dirty);
-        let can = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, NEAR as i64);
+        let can = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
         self.writer.builder.ins().brif(can, first, &[], other, &[]);
         self.writer.resume(first, &fork);
         let more = self.writer.builder.ins().iadd_imm(count, 1);
@@ -238,7 +240,7 @@ impl Scribe<'_, '_> {
         let place = self.writer.builder.ins().ishl_imm(count, 2);
         let place = self.writer.builder.ins().iadd(from, place);
         let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
-        self.writer.store(slot, place, dirty + offset_of!(Dirty, near));
+        self.writer.store(slot, place, dirty + offset_of!(DirtySet, inline));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(other, &fork);
         let number = self.writer.number(number as u64);

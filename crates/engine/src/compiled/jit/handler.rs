@@ -25,7 +25,7 @@ use crate::compiled::exec::prefetch::BLOCK;
 use crate::compiled::exec::update_rule::{Home, Lane};
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Path, Reader};
-use crate::compiled::store::state::{Dirty, Holders, StreamState};
+use crate::compiled::store::state::{DirtySet, Holders, StreamState};
 use crate::timeline::Timeline;
 
 /// What is done at an event with certain inputs, as machine code.
@@ -382,7 +382,7 @@ impl<'e> Scribe<'e, '_> {
 
     /// A stream without instances, if something has changed that it reads.
     fn changed_cell(&mut self, stream: usize, lane: &'e Lane) {
-        let at = dirty(stream) + offset_of!(Dirty, all);
+        let at = dirty(stream) + offset_of!(DirtySet, all);
         let is_due = self.writer.load(I8, self.writer.streams, at);
         let way = self.writer.part(is_due);
         let no = self.writer.byte(0);

@@ -12,7 +12,7 @@ use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::{KEY, Tally};
 use crate::compiled::store::slab::{InstanceSlab, Member, flag};
-use crate::compiled::store::state::{Dirty, FamilyState, State};
+use crate::compiled::store::state::{DirtySet, FamilyState, State};
 
 /// There is no such slot.
 pub(super) const NONE: u64 = u64::MAX;
@@ -194,13 +194,13 @@ pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u
 /// Lists the instances of a stream that may have to be evaluated again; those that must are marked. How many they are.
 pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { list(context, stream as usize, Dirty::list) }
+    unsafe { list(context, stream as usize, DirtySet::list) }
 }
 
 /// Lists the instances of a stream that must be evaluated again, and marks them no more. How many they are.
 pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { list(context, stream as usize, Dirty::take) }
+    unsafe { list(context, stream as usize, DirtySet::take) }
 }
 
 /// # Safety
@@ -208,7 +208,7 @@ pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream:
 unsafe fn list(
     context: *mut Context,
     stream: usize,
-    how: fn(&mut Dirty, &mut InstanceSlab, Member, u64, &mut Vec<u32>),
+    how: fn(&mut DirtySet, &mut InstanceSlab, Member, u64, &mut Vec<u32>),
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };

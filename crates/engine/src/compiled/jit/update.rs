@@ -16,7 +16,7 @@ use crate::compiled::exec::update_rule::{Feed, Home, Lane, Watch};
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Reader, Route, Watcher, Who};
 use crate::compiled::store::slab::{PARAMS, flag};
-use crate::compiled::store::state::{Dirty, StreamState};
+use crate::compiled::store::state::{DirtySet, StreamState};
 
 impl<'e> Scribe<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
@@ -191,7 +191,7 @@ impl<'e> Scribe<'e, '_> {
         match (watch, instance) {
             (Watch::All(reader), _) => {
                 let yes = self.writer.byte(1);
-                self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(Dirty, all));
+                self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(DirtySet, all));
                 self.wake(Reader::Stream(*reader));
             }
             (Watch::Slot { stream: reader, .. }, Some(instance)) => {
@@ -327,7 +327,7 @@ impl<'e> Scribe<'e, '_> {
 
     fn mark_all_if(&mut self, is_other: Value, watch: &Watch) {
         let Watch::All(reader) = watch else { return };
-        let at = dirty(*reader) + offset_of!(Dirty, all);
+        let at = dirty(*reader) + offset_of!(DirtySet, all);
         let before = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.builder.ins().bor(before, is_other);
         self.writer.store(now, self.writer.streams, at);

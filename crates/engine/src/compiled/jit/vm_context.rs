@@ -5,7 +5,7 @@ use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::Tally;
 use crate::compiled::store::deadline_queue::DeadlineQueue;
 use crate::compiled::store::hash_index::HashIndex;
-use crate::compiled::store::state::{FamilyState, NEAR, StreamState};
+use crate::compiled::store::state::{FamilyState, INLINE_SLOTS, StreamState};
 
 /// What a reaction is given, with the addresses of things after it, as a [map](Map) says.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ const TABLE: usize = size_of::<[usize; 4]>();
 const TALLY: usize = size_of::<[usize; 3]>();
 const EXPIRED: usize = size_of::<[usize; 2]>();
 const CLOCK: usize = size_of::<[usize; 3]>();
-const LIST: usize = size_of::<[u32; NEAR]>();
+const LIST: usize = size_of::<[u32; INLINE_SLOTS]>();
 
 /// What it says of a family: where its slots are, ...
 pub(super) const SLOTS: usize = 0;

@@ -50,7 +50,7 @@ pub(crate) struct FamilyState {
     pub(crate) spawns: u64,
     /// When instances were spawned, by slot, if anybody wants to know.
     pub(crate) since: Vec<[u64; 2]>,
-    pub(crate) close: Dirty,
+    pub(crate) close: DirtySet,
     pub(crate) close_deadlines: DeadlineQueue,
     /// What happened at this instant.
     #[serde(skip)]
@@ -61,7 +61,7 @@ pub(crate) struct FamilyState {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StreamState {
-    pub(crate) evaluate: Dirty,
+    pub(crate) evaluate: DirtySet,
     /// InstanceSlab whose latest evaluation gave a value, in order of spawn; kept if they are told of
     /// each time.
     #[serde(skip)]
@@ -115,7 +115,7 @@ impl Holders {
 /// how many slots are listed unless all must be.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[repr(C, align(8))]
-pub(crate) struct Dirty {
+pub(crate) struct DirtySet {
     /// How many slots are listed, ...
     pub(crate) count: u32,
     pub(crate) all: bool,
@@ -123,18 +123,18 @@ pub(crate) struct Dirty {
     #[serde(skip)]
     rest: [u8; 3],
     /// ... the first of them here, where they are at hand, ...
-    pub(crate) near: [u32; NEAR],
+    pub(crate) inline: [u32; INLINE_SLOTS],
     /// ... and the others.
-    others: Vec<u32>,
+    overflow: Vec<u32>,
 }
 
 /// How many slots are listed at hand.
-pub(crate) const NEAR: usize = 32;
+pub(crate) const INLINE_SLOTS: usize = 32;
 
-impl Dirty {
+impl DirtySet {
     /// Everything.
-    fn all() -> Dirty {
-        Dirty { all: true, ..Dirty::default() }
+    fn all() -> DirtySet {
+        DirtySet { all: true, ..DirtySet::default() }
     }
 
     /// Lists the live slots that are marked, or all of them; none is marked any more.
@@ -167,8 +167,8 @@ impl Dirty {
         slots: &mut Vec<u32>,
     ) {
         slots.clear();
-        std::mem::swap(slots, &mut self.others);
-        let near = (std::mem::take(&mut self.count) as usize).min(NEAR);
+        std::mem::swap(slots, &mut self.overflow);
+        let near = (std::mem::take(&mut self.count) as usize).min(INLINE_SLOTS);
         if std::mem::take(&mut self.all) {
             slots.clear();
             slots.extend(instances.live_slots());
@@ -176,7 +176,7 @@ impl Dirty {
                 instances.set(*slot, member, flag, true);
             });
         } else {
-            slots.extend_from_slice(&self.near[..near]);
+            slots.extend_from_slice(&self.inline[..near]);
         }
     }
 
@@ -186,7 +186,7 @@ impl Dirty {
         let is_only = self.count == 1 && !self.all;
         is_only.then(|| {
             self.count = 0;
-            self.near[0]
+            self.inline[0]
         })
     }
 
@@ -197,14 +197,14 @@ impl Dirty {
         }
         // Slots that are used again are listed again: rather all than a list that grows for ever.
         if self.count > instances.slots() {
-            self.others.clear();
+            self.overflow.clear();
             self.count = 0;
             self.all = true;
             return;
         }
-        match self.near.get_mut(self.count as usize) {
+        match self.inline.get_mut(self.count as usize) {
             Some(place) => *place = slot,
-            None => self.others.push(slot),
+            None => self.overflow.push(slot),
         }
         self.count += 1;
     }
@@ -224,13 +224,13 @@ impl State {
             alive: family.spawn.is_none(),
             spawns: 0,
             since: Vec::new(),
-            close: Dirty::all(),
+            close: DirtySet::all(),
             close_deadlines: DeadlineQueue::default(),
             spawned: Vec::new(),
             closing: Vec::new(),
         });
         let streams = plan.streams.iter().map(|_| StreamState {
-            evaluate: Dirty::all(),
+            evaluate: DirtySet::all(),
             holders: Holders::default(),
             counts: false,
             ticked: 0,
