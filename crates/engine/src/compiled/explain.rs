@@ -2,7 +2,7 @@
 
 use crate::compiled::CompiledEngine;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
-use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::slab::InstanceSlab;
 
 /// How a stream is evaluated.
@@ -40,15 +40,16 @@ fn explain(plan: &Plan, index: usize, stream: &StreamPlan) -> Explanation {
     if let Some(close) = family.close.as_ref().filter(|_| is_first) {
         closing(stream, close, &mut steps, &mut warnings);
     }
-    for tally in stream.tallies.iter().map(|tally| &plan.tallies[*tally]) {
-        let measures: Vec<&str> = tally.measures.iter().map(|measure| measure_name(*measure)).collect();
-        let key = if tally.key_names.is_empty() {
+    for grouped in stream.grouped.iter().map(|grouped| &plan.grouped[*grouped]) {
+        let aggregates: Vec<&str> =
+            grouped.aggregates.iter().map(|aggregate| aggregate_name(*aggregate)).collect();
+        let key = if grouped.key_names.is_empty() {
             String::new()
         } else {
-            format!(" for each {}", tally.key_names.join(", "))
+            format!(" for each {}", grouped.key_names.join(", "))
         };
-        let filter = tally.filter_text.as_ref().map(|text| format!(" where {text}")).unwrap_or_default();
-        steps.push(format!("kept up to date over its instances{key}{filter}: {}", measures.join(", ")));
+        let filter = grouped.filter_text.as_ref().map(|text| format!(" where {text}")).unwrap_or_default();
+        steps.push(format!("kept up to date over its instances{key}{filter}: {}", aggregates.join(", ")));
     }
     for scan in plan.scans.iter().filter(|scan| scan.reader == index) {
         let target = &plan.streams[scan.target].name;
@@ -135,17 +136,17 @@ fn bytes(plan: &Plan, family: usize) -> usize {
     InstanceSlab::new(plan_of.param_width, plan_of.stride, &plan_of.indexes).slot_bytes()
 }
 
-fn measure_name(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Count => "count",
-        Measure::All => "forall",
-        Measure::Any => "exists",
-        Measure::Min(_) => "min",
-        Measure::Max(_) => "max",
-        Measure::Sum(_) => "sum",
-        Measure::Average(_) => "avg",
-        Measure::Variance => "var",
-        Measure::Deviation => "sd",
-        Measure::Covariance => "cov",
+fn aggregate_name(aggregate: Aggregate) -> &'static str {
+    match aggregate {
+        Aggregate::Count => "count",
+        Aggregate::All => "forall",
+        Aggregate::Any => "exists",
+        Aggregate::Min(_) => "min",
+        Aggregate::Max(_) => "max",
+        Aggregate::Sum(_) => "sum",
+        Aggregate::Average(_) => "avg",
+        Aggregate::Variance => "var",
+        Aggregate::Deviation => "sd",
+        Aggregate::Covariance => "cov",
     }
 }

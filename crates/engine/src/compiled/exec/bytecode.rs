@@ -3,10 +3,10 @@
 use crate::compiled::exec::rare_ops::{in_range, slow_step};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
-use crate::compiled::ir::plan::{Plan, ScanPlan, StreamPlan, TallyPlan};
+use crate::compiled::ir::plan::{GroupedPlan, Plan, ScanPlan, StreamPlan};
 use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
 use crate::compiled::store::aggregate::fold::Part;
-use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::frame::SIZE;
 use crate::compiled::store::state::{FamilyState, State};
 use crate::compiled::store::words::copy;
@@ -51,7 +51,7 @@ enum Stop {
 /// Runs operations; `next` is the one after the last that was run.
 #[inline(always)]
 fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result<Stop, Fault> {
-    let State { frame, families, tallies, current, present, .. } = state;
+    let State { frame, families, grouped: all_grouped, current, present, .. } = state;
     let frame: &mut [u64; SIZE] = frame;
     let mut at = *next;
     macro_rules! word {
@@ -191,10 +191,10 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
                 let instances = &families[plan.family].instances;
                 put(frame, *to, instances.past(*current, plan.member, *back as usize - 1));
             }
-            Op::Tally { tally, measure, key, to } => {
-                let (plan, tally) = (&plan.tallies[*tally as usize], &tallies[*tally as usize]);
-                let group = tally.find(&frame[*key as usize..][..plan.places.len()]);
-                if let Err(fault) = read_group(plan, tally, group, *measure as usize, frame, *to) {
+            Op::Aggregate { grouped, aggregate, key, to } => {
+                let (plan, grouped) = (&plan.grouped[*grouped as usize], &all_grouped[*grouped as usize]);
+                let group = grouped.find(&frame[*key as usize..][..plan.places.len()]);
+                if let Err(fault) = read_group(plan, grouped, group, *aggregate as usize, frame, *to) {
                     stop!(Err(fault));
                 }
             }
@@ -247,20 +247,20 @@ pub(crate) fn sync(
 /// What a tally says of a group, or of nobody.
 #[inline(always)]
 pub(crate) fn read_group(
-    plan: &TallyPlan,
-    tally: &Tally,
+    plan: &GroupedPlan,
+    grouped: &GroupedAggregate,
     group: Option<usize>,
-    measure: usize,
+    aggregate: usize,
     frame: &mut [u64; SIZE],
     to: FrameSlot,
 ) -> Result<(), Fault> {
-    let kind = plan.measures[measure];
-    if let Some(word) = group.and_then(|group| tally.word(group, measure, kind)) {
+    let kind = plan.aggregates[aggregate];
+    if let Some(word) = group.and_then(|group| grouped.word(group, aggregate, kind)) {
         frame[to as usize] = 1;
         frame[to as usize + 1] = word;
         return Ok(());
     }
-    put_scalar(frame, to, tally.value(group, measure, kind)?);
+    put_scalar(frame, to, grouped.value(group, aggregate, kind)?);
     Ok(())
 }
 

@@ -255,7 +255,7 @@ impl Evaluator {
         } else if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
             self.old.extend_from_slice(latest);
-            self.change_tallies(index, slot, true, false)?;
+            self.change_grouped(index, slot, true, false)?;
             self.notify_instance(index, slot);
         }
         self.end_windows(index, slot);

@@ -12,7 +12,7 @@ pub(crate) enum Changed<'a> {
     /// What is kept for a key.
     Key(&'a [u64]),
     /// What is kept for a group of a tally.
-    Group { tally: usize, group: usize },
+    Group { grouped: usize, group: usize },
     /// An instance of a stream in a family.
     Instance { family: usize, slot: u32 },
 }
@@ -101,7 +101,7 @@ fn word(state: &State, changed: Changed<'_>, place: usize) -> u64 {
     match changed {
         Changed::Whole => 0,
         Changed::Key(words) => words[place],
-        Changed::Group { tally, group } => state.tallies[tally].key(group)[place],
+        Changed::Group { grouped, group } => state.grouped[grouped].key(group)[place],
         Changed::Instance { family, slot } => state.families[family].instances.params(slot)[place],
     }
 }

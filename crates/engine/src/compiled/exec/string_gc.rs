@@ -2,7 +2,7 @@
 
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::aggregate::group::GroupedAggregate;
 
 impl Evaluator {
     /// Cleans up if there are many more strings than after the last time. Only between instants:
@@ -16,7 +16,7 @@ impl Evaluator {
 
     #[cold]
     fn forget_strings(&mut self) {
-        self.state.tallies.iter_mut().for_each(Tally::forget_empty);
+        self.state.grouped.iter_mut().for_each(GroupedAggregate::forget_empty);
         let (plan, state) = (&self.plan, &self.state);
         let mut used = vec![false; state.strings.numbers()];
         // Constants.
@@ -46,12 +46,12 @@ impl Evaluator {
                 instances.values(slot, stream.member).for_each(|value| keep(&stream.value_leaves, value));
             }
         }
-        for (tally, plan_of) in state.tallies.iter().zip(&plan.tallies) {
+        for (grouped, plan_of) in state.grouped.iter().zip(&plan.grouped) {
             let params = &plan.streams[plan_of.target].param_leaves;
             let place = |word: &usize| plan_of.places.iter().position(|place| place == word);
             let leaves: Vec<(usize, Leaf)> =
                 params.iter().filter_map(|(word, leaf)| Some((place(word)?, *leaf))).collect();
-            tally.keys().for_each(|key| keep(&leaves, key));
+            grouped.keys().for_each(|key| keep(&leaves, key));
         }
         for (windows, plan_of) in state.windows.iter().zip(&plan.windows) {
             let leaves = plan_of.target.map_or(&[][..], |target| &plan.streams[target].param_leaves);

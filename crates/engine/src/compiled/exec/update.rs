@@ -235,14 +235,14 @@ impl Evaluator {
         if !changed && plan.eval.remembers {
             return Ok(false);
         }
-        if !plan.tallies.is_empty() {
+        if !plan.grouped.is_empty() {
             set(&mut self.old, old.unwrap_or_default());
         }
         instances.push(slot, plan.member, result);
         instances.set_fresh(slot, plan.member, *instant);
         if changed {
-            if !plan.tallies.is_empty() {
-                self.change_tallies(index, slot, had, true)?;
+            if !plan.grouped.is_empty() {
+                self.change_grouped(index, slot, had, true)?;
             }
             self.notify_instance(index, slot);
         }
@@ -273,7 +273,7 @@ impl Evaluator {
 
     /// Tells the tallies over a stream that an instance has another value than `self.old`, if it
     /// had that, and that it has one now, if it has.
-    pub(crate) fn change_tallies(
+    pub(crate) fn change_grouped(
         &mut self,
         index: usize,
         slot: u32,
@@ -282,8 +282,8 @@ impl Evaluator {
     ) -> Result<(), Box<Failed>> {
         let stream = &self.plan.streams[index];
         self.places.groups_moved = true;
-        for number in &stream.tallies {
-            let plan = &self.plan.tallies[*number];
+        for number in &stream.grouped {
+            let plan = &self.plan.grouped[*number];
             if let Some(filter) = plan.filter {
                 let lambda = plan.lambda as usize;
                 let params = self.state.families[stream.family].instances.params(slot);
@@ -294,28 +294,28 @@ impl Evaluator {
                     continue;
                 }
             }
-            let State { families, tallies, .. } = &mut self.state;
+            let State { families, grouped, .. } = &mut self.state;
             let instances = &families[stream.family].instances;
             let params = instances.params(slot);
             let new = if has { instances.latest(slot, stream.member) } else { None };
-            let tally = &mut tallies[*number];
+            let grouped = &mut grouped[*number];
             let group = match plan.places.as_slice() {
-                [] => tally.group(&[], &plan.measures),
-                [place] => tally.group(&[params[*place]], &plan.measures),
+                [] => grouped.group(&[], &plan.aggregates),
+                [place] => grouped.group(&[params[*place]], &plan.aggregates),
                 places => {
                     self.key.clear();
                     self.key.extend(places.iter().map(|place| params[*place]));
-                    tally.group(&self.key, &plan.measures)
+                    grouped.group(&self.key, &plan.aggregates)
                 }
             };
             let old = had.then_some(self.old.as_slice());
-            let mut changed = tally.change(group, slot, old, new, &plan.measures);
+            let mut changed = grouped.change(group, slot, old, new, &plan.aggregates);
             if changed == 0 && has {
                 continue;
             }
-            set(&mut self.key, tally.key(group));
+            set(&mut self.key, grouped.key(group));
             if !has {
-                tally.tidy(group);
+                grouped.tidy(group);
             }
             while changed != 0 {
                 let watchers = &plan.watchers[changed.trailing_zeros() as usize];

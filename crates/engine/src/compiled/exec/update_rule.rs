@@ -31,7 +31,7 @@ pub(crate) struct Lane {
     pub(crate) looks_while: Option<FrameSlot>,
     /// Windows over it.
     pub(crate) windows: Vec<Newest>,
-    pub(crate) tallies: Vec<Feed>,
+    pub(crate) grouped: Vec<Feed>,
     pub(crate) watchers: Vec<Watch>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
     pub(crate) left: Vec<Watch>,
@@ -46,7 +46,7 @@ pub(crate) enum Home {
 
 /// A tally over the stream.
 pub(crate) struct Feed {
-    pub(crate) tally: usize,
+    pub(crate) grouped: usize,
     /// Where in a slot the words of its key are.
     pub(crate) places: Vec<usize>,
     /// For each measure.
@@ -78,7 +78,7 @@ impl Lane {
             && !stream.knows_fresh
             && !stream.lists_fresh
             && !stream.knows_its_spawn
-            && stream.tallies.iter().all(|tally| plan.tallies[*tally].filter.is_none());
+            && stream.grouped.iter().all(|grouped| plan.grouped[*grouped].filter.is_none());
         if !is_simple || stream.cell.as_ref().is_some_and(|cell| cell.depth > 1) {
             return None;
         }
@@ -89,12 +89,12 @@ impl Lane {
             None => Home::Slot { state: stream.member.state(), value: stream.member.value() },
         };
         let feed = |number: &usize| {
-            let tally = &plan.tallies[*number];
-            let readers = tally.readers(plan);
+            let grouped = &plan.grouped[*number];
+            let readers = grouped.readers(plan);
             Feed {
-                tally: *number,
-                places: tally.places.iter().map(|place| PARAMS + place).collect(),
-                watchers: tally.watchers.iter().map(|watchers| watches(plan, watchers, &readers)).collect(),
+                grouped: *number,
+                places: grouped.places.iter().map(|place| PARAMS + place).collect(),
+                watchers: grouped.watchers.iter().map(|watchers| watches(plan, watchers, &readers)).collect(),
             }
         };
         Some(Lane {
@@ -110,7 +110,7 @@ impl Lane {
             looks_at_itself: eval.remembers && eval.reads_itself && (!tells || repeats),
             looks_while: eval.guard.filter(|_| !eval.remembers && !tells),
             windows,
-            tallies: stream.tallies.iter().map(feed).collect(),
+            grouped: stream.grouped.iter().map(feed).collect(),
             watchers: watches(plan, &stream.watchers, &[]),
             left: left_watches(plan, stream),
         })
@@ -118,7 +118,7 @@ impl Lane {
 
     /// Whether a new value of an instance may let others of the same stream look again.
     pub(crate) fn marks_others_of(&self, stream: usize) -> bool {
-        let of_tallies = self.tallies.iter().flat_map(|feed| feed.watchers.iter().flatten());
+        let of_tallies = self.grouped.iter().flat_map(|feed| feed.watchers.iter().flatten());
         self.watchers.iter().chain(of_tallies).any(|watch| match watch {
             Watch::Slot { .. } => false,
             Watch::All(reader) | Watch::Instance { stream: reader, .. } => *reader == stream,
@@ -134,13 +134,13 @@ impl Lane {
             return false;
         }
         let old = Some(words[value]);
-        for feed in &self.tallies {
+        for feed in &self.grouped {
             let (group, changed) = feed.count(plan, state, self.family, slot, old, None);
             feed.tell(plan, state, group, changed);
-            state.tallies[feed.tally].tidy(group);
+            state.grouped[feed.grouped].tidy(group);
         }
         mark_all(plan, state, &self.left, Changed::Instance { family: self.family, slot });
-        !self.tallies.is_empty()
+        !self.grouped.is_empty()
     }
 }
 
@@ -213,7 +213,7 @@ impl Evaluator {
                     words[value] = new;
                     if old != Some(new) {
                         self.places.groups_moved = true;
-                        for feed in &lane.tallies {
+                        for feed in &lane.grouped {
                             feed.change(plan, state, lane.family, slot, old, new);
                         }
                         let instance = Changed::Instance { family: lane.family, slot };
@@ -253,7 +253,7 @@ impl Feed {
         while changed != 0 {
             let watchers = &self.watchers[changed.trailing_zeros() as usize];
             changed &= changed - 1;
-            mark_all(plan, state, watchers, Changed::Group { tally: self.tally, group });
+            mark_all(plan, state, watchers, Changed::Group { grouped: self.grouped, group });
         }
     }
 
@@ -270,8 +270,8 @@ impl Feed {
     ) -> (usize, u64) {
         let group = self.group(plan, state, family, slot);
         let [old, new] = [&old, &new].map(|word| word.as_ref().map(std::slice::from_ref));
-        let measures = &plan.tallies[self.tally].measures;
-        (group, state.tallies[self.tally].change(group, slot, old, new, measures))
+        let aggregates = &plan.grouped[self.grouped].aggregates;
+        (group, state.grouped[self.grouped].change(group, slot, old, new, aggregates))
     }
 
     /// The group of an instance.
@@ -280,7 +280,7 @@ impl Feed {
         let words = state.families[family].instances.words(slot);
         let word = |place: &usize| words[*place];
         with_words(&self.places, word, |key| {
-            state.tallies[self.tally].group(key, &plan.tallies[self.tally].measures)
+            state.grouped[self.grouped].group(key, &plan.grouped[self.grouped].aggregates)
         })
     }
 }

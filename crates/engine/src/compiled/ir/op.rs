@@ -241,9 +241,9 @@ pub(crate) enum Op {
         key: Option<FrameSlot>,
         to: FrameSlot,
     },
-    Tally {
-        tally: u32,
-        measure: u32,
+    Aggregate {
+        grouped: u32,
+        aggregate: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
@@ -366,21 +366,21 @@ impl Program {
     /// If all it does is to add what a tally says to the latest value of its own stream: which tally that is. While the
     /// tally says 0, the value stays as it is.
     pub(crate) fn grows_by(&self, stream: usize) -> Option<u32> {
-        let (tally, said, own, last, sum) = match self.ops.as_slice() {
+        let (grouped, said, own, last, sum) = match self.ops.as_slice() {
             [
                 Op::PastOfOwn { stream: of, back: 1, to: own },
                 last,
-                Op::Tally { tally, to, .. },
+                Op::Aggregate { grouped, to, .. },
                 sum,
                 Op::Yield,
             ]
             | [
-                Op::Tally { tally, to, .. },
+                Op::Aggregate { grouped, to, .. },
                 Op::PastOfOwn { stream: of, back: 1, to: own },
                 last,
                 sum,
                 Op::Yield,
-            ] if *of as usize == stream => (*tally, *to + 1, *own, last, sum),
+            ] if *of as usize == stream => (*grouped, *to + 1, *own, last, sum),
             _ => return None,
         };
         let (
@@ -392,7 +392,7 @@ impl Program {
         };
         let is_last = (*flag, *a) == (own, own + 1);
         let adds_both = [(*last, said), (said, *last)].contains(&(*one, *other));
-        (is_last && adds_both).then_some(tally)
+        (is_last && adds_both).then_some(grouped)
     }
 
     /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.

@@ -8,7 +8,7 @@ use crate::compiled::exec::counters::Counter;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{Activation, FrameSlot, Program, Slow};
 use crate::compiled::store::aggregate::fold::Fold;
-use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::interner::Strings;
 use crate::compiled::store::slab::Member;
 use crate::compiled::store::window::bucketed::WindowPlan;
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) input_windows: Vec<Vec<usize>>,
     pub(crate) streams: Vec<StreamPlan>,
     pub(crate) families: Vec<FamilyPlan>,
-    pub(crate) tallies: Vec<TallyPlan>,
+    pub(crate) grouped: Vec<GroupedPlan>,
     pub(crate) scans: Vec<ScanPlan>,
     pub(crate) windows: Vec<WindowPlan>,
     pub(crate) programs: Vec<Program>,
@@ -152,7 +152,7 @@ pub(crate) struct StreamPlan {
     pub(crate) eval_layer: usize,
     /// Who must be evaluated again when a value changes.
     pub(crate) watchers: Vec<Watcher>,
-    pub(crate) tallies: Vec<usize>,
+    pub(crate) grouped: Vec<usize>,
     /// Windows over its values.
     pub(crate) windows: Vec<usize>,
     /// Whether somebody asks if its latest value is of this instant.
@@ -283,7 +283,7 @@ pub(crate) enum Who {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct TallyPlan {
+pub(crate) struct GroupedPlan {
     pub(crate) target: usize,
     /// Words of the target's parameters that make the key.
     pub(crate) places: Vec<usize>,
@@ -291,7 +291,7 @@ pub(crate) struct TallyPlan {
     pub(crate) filter: Option<usize>,
     /// Where the filter looks for the parameters.
     pub(crate) lambda: FrameSlot,
-    pub(crate) measures: Vec<Measure>,
+    pub(crate) aggregates: Vec<Aggregate>,
     /// For each measure.
     pub(crate) watchers: Vec<Vec<Watcher>>,
     /// In words, for people.
@@ -301,7 +301,7 @@ pub(crate) struct TallyPlan {
     pub(crate) fixed: Vec<Expression>,
 }
 
-impl TallyPlan {
+impl GroupedPlan {
     /// Who reads a group and never goes away: families, and the words of a group's key that are their parameters.
     pub(crate) fn readers(&self, plan: &Plan) -> Vec<(usize, &[usize])> {
         let mut readers = Vec::new();

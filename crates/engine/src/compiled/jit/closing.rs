@@ -82,8 +82,8 @@ impl<'e> Scribe<'e, '_> {
     fn ends_simply(&self, family: usize) -> bool {
         let Scribe { evaluator, .. } = self;
         let is_simple = |member: &usize| {
-            let measures = |tally: usize| evaluator.plan.tallies[tally].measures.iter();
-            let is_word = |lane: &Lane| lane.tallies.iter().all(|feed| measures(feed.tally).all(is_flat));
+            let aggregates = |grouped: usize| evaluator.plan.grouped[grouped].aggregates.iter();
+            let is_word = |lane: &Lane| lane.grouped.iter().all(|feed| aggregates(feed.grouped).all(is_flat));
             let counts = evaluator.counting(*member).is_some();
             !evaluator.tells[*member] && (counts || evaluator.lanes[*member].as_ref().is_some_and(is_word))
         };
@@ -116,20 +116,20 @@ impl<'e> Scribe<'e, '_> {
     fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
         let Home::Slot { state, value } = lane.home else { return };
         self.end_windows(stream, instance);
-        if lane.tallies.is_empty() && lane.left.is_empty() {
+        if lane.grouped.is_empty() && lane.left.is_empty() {
             return;
         }
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let values = self.writer.builder.ins().ushr_imm(flags, 32);
         let way = self.writer.part(values);
         let old = self.writer.load(I64, instance.words, 8 * value);
-        for (number, feed) in lane.tallies.iter().enumerate() {
+        for (number, feed) in lane.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
             let (changed, members) = self.writer.leave(feed, which, instance, old);
             let group = changed.first().map(|changed| changed.group);
             self.mark_all_readers(feed, changed);
             if let Some(group) = group {
-                self.tidy(feed.tally, group, members);
+                self.tidy(feed.grouped, group, members);
             }
         }
         self.mark_watchers(stream, &lane.left, instance);
@@ -155,14 +155,14 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// A group may have no members left.
-    fn tidy(&mut self, tally: usize, group: Value, members: Value) {
+    fn tidy(&mut self, grouped: usize, group: Value, members: Value) {
         let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
         let used = self.writer.load(I64, group, 8 * USED);
         let listed = self.writer.builder.ins().band_imm(used, LISTED.cast_signed());
         let is_new = self.writer.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
         let is_empty = self.writer.builder.ins().band(is_empty, is_new);
         self.writer.when(is_empty, |writer| {
-            let number = writer.number(tally as u64);
+            let number = writer.number(grouped as u64);
             writer.call_with(runtime_calls::tidy as *const u8, &[number, group]);
         });
     }

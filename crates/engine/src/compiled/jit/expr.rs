@@ -20,7 +20,7 @@ use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::Plan;
-use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::slab::Member;
 use crate::compiled::store::state::{FamilyState, State, WHOLE};
 
@@ -35,7 +35,7 @@ pub(super) struct Writer<'p, 'f> {
     pub(super) builder: FunctionBuilder<'f>,
     pub(super) plan: &'p Plan,
     /// Tallies, as far as they say where things are.
-    pub(super) tallies: &'p [Tally],
+    pub(super) grouped: &'p [GroupedAggregate],
     /// Families, likewise.
     pub(super) families: &'p [FamilyState],
     /// For each stream whether its values are told from the clock.
@@ -130,7 +130,7 @@ impl<'p, 'f> Writer<'p, 'f> {
         Writer {
             builder,
             plan,
-            tallies: &state.tallies,
+            grouped: &state.grouped,
             families: &state.families,
             counts: state.streams.iter().map(|stream| stream.counts).collect(),
             spawned: vec![None; plan.families.len()],
@@ -374,21 +374,21 @@ impl<'p, 'f> Writer<'p, 'f> {
                 self.lose_words(to, self.plan.streams[stream as usize].width);
                 self.fail_with(run, at, fault);
             }
-            Op::Tally { tally, measure, key, to } => {
+            Op::Aggregate { grouped, aggregate, key, to } => {
                 let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
                 let [flag, word] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
                 let fork = self.fork();
-                let number = [tally as usize, measure as usize];
-                let is_word = is_at_hand(self.plan.tallies[number[0]].measures[number[1]]);
+                let number = [grouped as usize, aggregate as usize];
+                let is_word = is_at_hand(self.plan.grouped[number[0]].aggregates[number[1]]);
                 if is_word {
                     self.say(number, key, [done, otherwise]);
                 } else {
                     self.builder.ins().jump(otherwise, &[]);
                 }
                 self.resume(otherwise, &fork);
-                let arguments = [tally.into(), measure.into(), key.into(), to.into()];
-                self.rust_reads(key, self.plan.tallies[number[0]].places.len());
-                let fault = self.call(runtime_calls::read_tally as *const u8, &arguments);
+                let arguments = [grouped.into(), aggregate.into(), key.into(), to.into()];
+                self.rust_reads(key, self.plan.grouped[number[0]].places.len());
+                let fault = self.call(runtime_calls::read_grouped as *const u8, &arguments);
                 self.lose_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
                 let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));

@@ -13,9 +13,10 @@ use super::{Context, runtime_calls};
 use crate::compiled::exec::update_rule::Feed;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::FrameSlot;
-use crate::compiled::store::aggregate::extremum_tree::Order;
+use crate::compiled::store::aggregate::extremum_tree::RankOrder;
 use crate::compiled::store::aggregate::group::{
-    FEW_RANKS, Form, KEY, MANY, MEMBERS, Measure, RANKS, SOME, SOME_RANKS, Tally, USED, is_narrow,
+    Aggregate, FEW_RANKS, GroupedAggregate, KEY, MANY, MEMBERS, RANKS, SOME, SOME_RANKS, Storage, USED,
+    is_narrow,
 };
 use crate::compiled::store::lookup_cache::{CACHE_ENTRIES, FACTOR};
 
@@ -56,18 +57,19 @@ impl<'p> Writer<'p, '_> {
         instance: Instance,
         change: Change,
     ) -> Vec<Changed> {
-        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
-        let is_won = |measure: &Measure| matches!(measure.form(), Form::Winner(_));
-        if measures.iter().all(is_won) {
-            return self.win_or_count(feed, which, instance, change);
+        let (aggregates, grouped) =
+            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
+        let is_extremum = |aggregate: &Aggregate| matches!(aggregate.storage(), Storage::Extremum(_));
+        if aggregates.iter().all(is_extremum) {
+            return self.update_extrema_or_call(feed, which, instance, change);
         }
-        if !measures.iter().all(is_flat) {
+        if !aggregates.iter().all(is_flat) {
             let (bits, group) = self.call_count(which, instance, change);
-            let bits = self.each_bit(bits, measures.len());
+            let bits = self.each_bit(bits, aggregates.len());
             return bits.into_iter().map(|is_other| Changed::if_so(is_other, group)).collect();
         }
         let group = self.group(feed, which, instance);
-        self.count_in(tally, measures, group, change)
+        self.count_in(grouped, aggregates, group, change)
     }
 
     /// An instance with a value leaves its group, whose measures [are flat](is_flat); what has come of it for each of
@@ -79,30 +81,31 @@ impl<'p> Writer<'p, '_> {
         instance: Instance,
         old: Value,
     ) -> (Vec<Changed>, Value) {
-        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let (aggregates, grouped) =
+            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
         let group = self.group(feed, which, instance);
         let members = self.load(I64, group, 8 * MEMBERS);
         let members = self.builder.ins().iadd_imm(members, -1);
         self.store(members, group, 8 * MEMBERS);
-        let mut each = |(index, measure): (usize, &Measure)| {
-            let cell = 8 * tally.cell(index);
-            let left = match measure.form() {
-                Form::True => {
+        let mut each = |(index, aggregate): (usize, &Aggregate)| {
+            let cell = 8 * grouped.cell(index);
+            let left = match aggregate.storage() {
+                Storage::True => {
                     let count = self.load(I64, group, cell);
                     let count = self.builder.ins().isub(count, old);
                     self.store(count, group, cell);
                     None
                 }
-                Form::Whole { is_signed } => {
+                Storage::Whole { is_signed } => {
                     let zero = self.number(0);
                     let [low, high] = self.add(group, cell, zero, old, is_signed);
-                    matches!(measure, Measure::Sum(_)).then(|| self.builder.ins().bor(low, high))
+                    matches!(aggregate, Aggregate::Sum(_)).then(|| self.builder.ins().bor(low, high))
                 }
-                Form::Members => Some(members),
-                Form::Winner(_) | Form::Beside => None,
+                Storage::Members => Some(members),
+                Storage::Extremum(_) | Storage::Beside => None,
             };
             let is_nothing = left.map(|left| self.builder.ins().icmp_imm(IntCC::Equal, left, 0));
-            let is_guess = self.is_guess(measure);
+            let is_guess = self.is_guess(aggregate);
             let is_other = is_guess.then(|| {
                 let is_last = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
                 let is_less = self.builder.ins().icmp_imm(IntCC::NotEqual, old, 0);
@@ -110,13 +113,13 @@ impl<'p> Writer<'p, '_> {
             });
             Changed { is_other, is_nothing, group }
         };
-        (measures.iter().enumerate().map(&mut each).collect(), members)
+        (aggregates.iter().enumerate().map(&mut each).collect(), members)
     }
 
     /// Whether it is asked if a measure has changed where somebody leaves. Of sums at ticks and deadlines it is not: there
     /// are many members to one look at the sum, which has changed by then.
-    fn is_guess(&self, measure: &Measure) -> bool {
-        matches!(measure, Measure::Sum(_)) && self.present != 0
+    fn is_guess(&self, aggregate: &Aggregate) -> bool {
+        matches!(aggregate, Aggregate::Sum(_)) && self.present != 0
     }
 
     /// The words of the group that an instance belongs to, which is new if need be.
@@ -126,7 +129,7 @@ impl<'p> Writer<'p, '_> {
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let fork = self.fork();
-        self.find_group(feed.tally, &key, found, missing);
+        self.find_group(feed.grouped, &key, found, missing);
         self.resume(missing, &fork);
         let which = self.number(which);
         self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
@@ -160,28 +163,35 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// The same where all measures are winners: most often of a few, among which one changes.
-    fn win_or_count(&mut self, feed: &Feed, which: u64, instance: Instance, change: Change) -> Vec<Changed> {
+    fn update_extrema_or_call(
+        &mut self,
+        feed: &Feed,
+        which: u64,
+        instance: Instance,
+        change: Change,
+    ) -> Vec<Changed> {
         let fork = self.fork();
-        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
+        let (aggregates, grouped) =
+            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
         let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let words = self.builder.append_block_param(done, I64);
         let others: Vec<Value> =
-            measures.iter().map(|_| self.builder.append_block_param(done, I64)).collect();
+            aggregates.iter().map(|_| self.builder.append_block_param(done, I64)).collect();
         self.builder.ins().brif(change.had, known, &[], many, &[]);
         self.go_on(known);
         let key: Vec<Value> =
             feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
-        self.find_group(feed.tally, &key, found, many);
+        self.find_group(feed.grouped, &key, found, many);
         self.resume(found, &fork);
         // They have the same members: where one has many, all have.
-        let are_many = self.load(I64, group, 8 * (tally.cell(0) + MANY));
+        let are_many = self.load(I64, group, 8 * (grouped.cell(0) + MANY));
         self.builder.ins().brif(are_many, more, &[], few, &[]);
         let here = self.fork();
         for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
             self.resume(block, &here);
             let mut said = vec![BlockArg::from(group)];
-            said.extend(self.win_all(feed, ranks, [instance.slot, group], change.new));
+            said.extend(self.update_all_extrema(feed, ranks, [instance.slot, group], change.new));
             self.builder.ins().jump(done, &said);
         }
         self.resume(more, &here);
@@ -190,16 +200,23 @@ impl<'p> Writer<'p, '_> {
         self.resume(many, &fork);
         let (bits, in_group) = self.call_count(which, instance, change);
         let mut said = vec![BlockArg::from(in_group)];
-        said.extend(self.each_bit(bits, measures.len()).into_iter().map(BlockArg::from));
+        said.extend(self.each_bit(bits, aggregates.len()).into_iter().map(BlockArg::from));
         self.builder.ins().jump(done, &said);
         self.resume(done, &fork);
         others.into_iter().map(|is_other| Changed::if_so(is_other, words)).collect()
     }
 
     /// One of so many in a group has another value; for each measure whether it is another one.
-    fn win_all(&mut self, feed: &Feed, ranks: usize, [slot, group]: [Value; 2], new: Value) -> Vec<BlockArg> {
-        let (measures, tally) = (&self.plan.tallies[feed.tally].measures, &self.tallies[feed.tally]);
-        let places = self.place_at(self.map.tally(feed.tally) + PLACES);
+    fn update_all_extrema(
+        &mut self,
+        feed: &Feed,
+        ranks: usize,
+        [slot, group]: [Value; 2],
+        new: Value,
+    ) -> Vec<BlockArg> {
+        let (aggregates, grouped) =
+            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
+        let places = self.place_at(self.map.grouped(feed.grouped) + PLACES);
         let at = self.builder.ins().ishl_imm(slot, 2);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);
@@ -207,15 +224,16 @@ impl<'p> Writer<'p, '_> {
         let place = self.builder.ins().ishl_imm(place, 3);
         let place = self.builder.ins().iadd(group, place);
         // They are of one stream, and so of one type.
-        let leaf = measures.iter().find_map(|measure| match measure.form() {
-            Form::Winner(order) => Some(order.leaf),
+        let leaf = aggregates.iter().find_map(|aggregate| match aggregate.storage() {
+            Storage::Extremum(order) => Some(order.leaf),
             _ => None,
         });
         let rank = self.rank(leaf, new);
         let mut others = Vec::new();
-        for (index, measure) in measures.iter().enumerate() {
-            let Form::Winner(order) = measure.form() else { continue };
-            let is_other = self.win((order, ranks), [group, place], 8 * tally.cell(index), rank);
+        for (index, aggregate) in aggregates.iter().enumerate() {
+            let Storage::Extremum(order) = aggregate.storage() else { continue };
+            let is_other =
+                self.update_extremum((order, ranks), [group, place], 8 * grouped.cell(index), rank);
             others.push(BlockArg::from(self.builder.ins().uextend(I64, is_other)));
         }
         others
@@ -235,9 +253,9 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// One of so many has another rank, which is so far from `place`; whether there is another winner.
-    fn win(
+    fn update_extremum(
         &mut self,
-        (order, ranks): (Order, usize),
+        (order, ranks): (RankOrder, usize),
         [group, place]: [Value; 2],
         cell: usize,
         rank: Value,
@@ -247,22 +265,22 @@ impl<'p> Writer<'p, '_> {
         };
         let rank = flip(self, rank);
         self.store(rank, place, cell + 8 * RANKS);
-        let mut winner = self.load(I64, group, cell + 8 * RANKS);
+        let mut best = self.load(I64, group, cell + 8 * RANKS);
         for at in 1..ranks {
             let other = self.load(I64, group, cell + 8 * (RANKS + at));
-            winner = self.builder.ins().umax(winner, other);
+            best = self.builder.ins().umax(best, other);
         }
-        let winner = flip(self, winner);
+        let best = flip(self, best);
         let word = match order.leaf {
-            Leaf::Int => self.builder.ins().bxor_imm(winner, SIGN),
+            Leaf::Int => self.builder.ins().bxor_imm(best, SIGN),
             Leaf::Float => {
                 // The sign bit says that it was not negative.
-                let sign = self.builder.ins().sshr_imm(winner, 63);
+                let sign = self.builder.ins().sshr_imm(best, 63);
                 let negative = self.builder.ins().bnot(sign);
                 let mask = self.builder.ins().bor_imm(negative, SIGN);
-                self.builder.ins().bxor(winner, mask)
+                self.builder.ins().bxor(best, mask)
             }
-            _ => winner,
+            _ => best,
         };
         let before = self.load(I64, group, cell);
         self.store(word, group, cell);
@@ -272,7 +290,7 @@ impl<'p> Writer<'p, '_> {
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
     fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
-        let first = self.place_at(self.map.tally(number) + GROUPS);
+        let first = self.place_at(self.map.grouped(number) + GROUPS);
         if !is_narrow(key.len()) {
             self.builder.ins().brif(first, look, &[], missing, &[]);
             self.go_on(look);
@@ -283,12 +301,12 @@ impl<'p> Writer<'p, '_> {
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.place_at(self.map.tally(number) + GROUP_CACHE);
+        let recent = self.place_at(self.map.grouped(number) + GROUP_CACHE);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
         let group = self.builder.ins().uextend(I64, group);
-        let at = self.times(group, 8 * self.tallies[number].stride());
+        let at = self.times(group, 8 * self.grouped[number].stride());
         let words = self.builder.ins().iadd(first, at);
         let mut is_it = self.load(I64, words, 8 * USED);
         for (place, word) in key.iter().enumerate() {
@@ -316,8 +334,8 @@ impl<'p> Writer<'p, '_> {
 
     fn count_in(
         &mut self,
-        tally: &Tally,
-        measures: &[Measure],
+        grouped: &GroupedAggregate,
+        aggregates: &[Aggregate],
         group: Value,
         change: Change,
     ) -> Vec<Changed> {
@@ -330,27 +348,27 @@ impl<'p> Writer<'p, '_> {
         let more = self.builder.ins().iadd(members, more);
         self.store(more, group, 8 * MEMBERS);
         let is_first = self.builder.ins().icmp_imm(IntCC::Equal, members, 0);
-        let mut each = |(index, measure): (usize, &Measure)| {
-            let cell = 8 * tally.cell(index);
-            let is_other = match measure.form() {
-                Form::True => {
+        let mut each = |(index, aggregate): (usize, &Aggregate)| {
+            let cell = 8 * grouped.cell(index);
+            let is_other = match aggregate.storage() {
+                Storage::True => {
                     let count = self.load(I64, group, cell);
                     let count = self.builder.ins().iadd(count, change.new);
                     let count = self.builder.ins().isub(count, old);
                     self.store(count, group, cell);
                     None
                 }
-                Form::Whole { is_signed } => {
+                Storage::Whole { is_signed } => {
                     self.add(group, cell, change.new, old, is_signed);
-                    let by_number = if matches!(measure, Measure::Sum(_)) { is_first } else { is_new };
+                    let by_number = if matches!(aggregate, Aggregate::Sum(_)) { is_first } else { is_new };
                     let is_other = self.builder.ins().bor(is_other, by_number);
-                    (self.present != 0 || !matches!(measure, Measure::Sum(_))).then_some(is_other)
+                    (self.present != 0 || !matches!(aggregate, Aggregate::Sum(_))).then_some(is_other)
                 }
-                Form::Members | Form::Winner(_) | Form::Beside => Some(is_new),
+                Storage::Members | Storage::Extremum(_) | Storage::Beside => Some(is_new),
             };
             Changed { is_other, is_nothing: None, group }
         };
-        measures.iter().enumerate().map(&mut each).collect()
+        aggregates.iter().enumerate().map(&mut each).collect()
     }
 
     /// Adds a word to a sum of two, and takes another away; what is left.
@@ -377,18 +395,18 @@ impl<'p> Writer<'p, '_> {
     /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is
     /// to say, `otherwise` is gone to.
     pub(super) fn say(&mut self, [number, index]: [usize; 2], key: FrameSlot, [done, otherwise]: [Block; 2]) {
-        let (plan, tally) = (&self.plan.tallies[number], &self.tallies[number]);
-        let measure = plan.measures[index];
+        let (plan, grouped) = (&self.plan.grouped[number], &self.grouped[number]);
+        let aggregate = plan.aggregates[index];
         let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as FrameSlot)).collect();
         let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
         self.go_on(found);
         let members = self.load(I64, group, 8 * MEMBERS);
-        let cell = 8 * tally.cell(index);
-        let (flag, word) = match measure {
-            Measure::Count => (self.number(1), members),
-            Measure::Min(_) | Measure::Max(_) => {
+        let cell = 8 * grouped.cell(index);
+        let (flag, word) = match aggregate {
+            Aggregate::Count => (self.number(1), members),
+            Aggregate::Min(_) | Aggregate::Max(_) => {
                 let word = self.load(I64, group, cell);
                 let nothing = self.number(0);
                 let word = self.builder.ins().select(members, word, nothing);
@@ -411,14 +429,14 @@ impl<'p> Writer<'p, '_> {
 }
 
 /// Whether all that is kept for a measure are words to add to.
-pub(super) fn is_flat(measure: &Measure) -> bool {
-    !matches!(measure.form(), Form::Winner(_) | Form::Beside)
+pub(super) fn is_flat(aggregate: &Aggregate) -> bool {
+    !matches!(aggregate.storage(), Storage::Extremum(_) | Storage::Beside)
 }
 
 /// Whether what a measure says is most often a word at hand.
-pub(super) fn is_at_hand(measure: Measure) -> bool {
-    match measure {
-        Measure::Sum(_) => matches!(measure.form(), Form::Whole { .. }),
-        measure => matches!(measure.form(), Form::Members | Form::Winner(_)),
+pub(super) fn is_at_hand(aggregate: Aggregate) -> bool {
+    match aggregate {
+        Aggregate::Sum(_) => matches!(aggregate.storage(), Storage::Whole { .. }),
+        aggregate => matches!(aggregate.storage(), Storage::Members | Storage::Extremum(_)),
     }
 }

@@ -10,7 +10,7 @@ use crate::compiled::exec::propagate::{Changed, notify, with_words};
 use crate::compiled::exec::update_rule::{Feed, Watch, mark_all};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Plan;
-use crate::compiled::store::aggregate::group::{KEY, Tally};
+use crate::compiled::store::aggregate::group::{GroupedAggregate, KEY};
 use crate::compiled::store::slab::{InstanceSlab, Member, flag};
 use crate::compiled::store::state::{DirtySet, FamilyState, State};
 
@@ -90,7 +90,7 @@ pub(super) unsafe extern "sysv64" fn count(
     let old = (had != 0).then_some(old);
     // SAFETY: as the module says.
     unsafe {
-        tell_tally(context, which, |feed, plan, state, family| {
+        update_grouped(context, which, |feed, plan, state, family| {
             feed.count(plan, state, family, slot as u32, old, Some(new))
         })
     }
@@ -100,7 +100,7 @@ pub(super) unsafe extern "sysv64" fn count(
 pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe {
-        tell_tally(context, which, |feed, plan, state, family| {
+        update_grouped(context, which, |feed, plan, state, family| {
             (feed.group(plan, state, family, slot as u32), 0)
         })
     }
@@ -110,7 +110,7 @@ pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, sl
 ///
 /// # Safety
 /// As the module says.
-unsafe fn tell_tally(
+unsafe fn update_grouped(
     context: *mut Context,
     which: u64,
     tell: impl FnOnce(&Feed, &Plan, &mut State, usize) -> (usize, u64),
@@ -120,14 +120,14 @@ unsafe fn tell_tally(
     let Evaluator { plan, state, lanes, places, .. } = evaluator;
     let (stream, number) = split(which);
     let Some(lane) = &lanes[stream] else { return 0 };
-    let feed = &lane.tallies[number];
-    let of = |tally: &mut Tally| [tally.address(), tally.places_address()];
-    let before = of(&mut state.tallies[feed.tally]);
+    let feed = &lane.grouped[number];
+    let of = |grouped: &mut GroupedAggregate| [grouped.address(), grouped.places_address()];
+    let before = of(&mut state.grouped[feed.grouped]);
     let (group, number) = tell(feed, plan, state, lane.family);
-    let tally = &mut state.tallies[feed.tally];
-    tally.remember(group);
-    let found = tally.words_mut(group).as_mut_ptr();
-    places.groups_moved |= of(tally) != before;
+    let grouped = &mut state.grouped[feed.grouped];
+    grouped.remember(group);
+    let found = grouped.words_mut(group).as_mut_ptr();
+    places.groups_moved |= of(grouped) != before;
     evaluator.find_places();
     // SAFETY: as the module says.
     unsafe { (*context).found = found };
@@ -143,15 +143,15 @@ fn split(which: u64) -> (usize, usize) {
 pub(super) unsafe extern "sysv64" fn find_reader(
     context: *mut Context,
     watch: *const Watch,
-    tally: u64,
+    grouped: u64,
     group: usize,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
     let (Evaluator { state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
     let Watch::Instance { family, places, kept: Some(kept), .. } = watch else { return 0 };
-    let (instances, tally) = (&state.families[*family].instances, &mut state.tallies[tally as usize]);
-    let group = tally.number(group);
-    let words = tally.words_mut(group);
+    let (instances, grouped) = (&state.families[*family].instances, &mut state.grouped[grouped as usize]);
+    let group = grouped.number(group);
+    let words = grouped.words_mut(group);
     let found = with_words(places, |place| words[KEY + *place], |key| instances.find(key));
     let slot = found.map_or(0, |slot| u64::from(slot) + 1);
     let at = words.len() - kept;
@@ -163,14 +163,14 @@ pub(super) unsafe extern "sysv64" fn find_reader(
 pub(super) unsafe extern "sysv64" fn tell_group_watcher(
     context: *mut Context,
     watch: *const Watch,
-    tally: u64,
+    grouped: u64,
     group: usize,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
     let (Evaluator { plan, state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
-    let tally = tally as usize;
-    let group = state.tallies[tally].number(group);
-    mark_all(plan, state, std::slice::from_ref(watch), Changed::Group { tally, group });
+    let grouped = grouped as usize;
+    let group = state.grouped[grouped].number(group);
+    mark_all(plan, state, std::slice::from_ref(watch), Changed::Group { grouped, group });
     0
 }
 
@@ -268,10 +268,10 @@ pub(super) unsafe extern "sysv64" fn stop_clocks(context: *mut Context, family: 
 }
 
 /// A group of a tally has no members left.
-pub(super) unsafe extern "sysv64" fn tidy(context: *mut Context, tally: u64, group: usize) -> u64 {
+pub(super) unsafe extern "sysv64" fn tidy(context: *mut Context, grouped: u64, group: usize) -> u64 {
     // SAFETY: as the module says.
-    let tally = &mut unsafe { evaluator(context) }.state.tallies[tally as usize];
-    tally.tidy(tally.number(group));
+    let grouped = &mut unsafe { evaluator(context) }.state.grouped[grouped as usize];
+    grouped.tidy(grouped.number(group));
     0
 }
 
@@ -366,19 +366,19 @@ pub(super) unsafe extern "sysv64" fn tell_again(context: *mut Context, stream: u
 }
 
 /// What a tally says, into the frame.
-pub(super) unsafe extern "sysv64" fn read_tally(
+pub(super) unsafe extern "sysv64" fn read_grouped(
     context: *mut Context,
-    tally: u64,
-    measure: u64,
+    grouped: u64,
+    aggregate: u64,
     key: u64,
     to: u64,
 ) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let (plan, tally) = (&plan.tallies[tally as usize], &mut state.tallies[tally as usize]);
-    let group = tally.find(&state.frame[key as usize..][..plan.places.len()]);
-    group.into_iter().for_each(|group| tally.remember(group));
-    fault(read_group(plan, tally, group, measure as usize, &mut state.frame, to as u16))
+    let (plan, grouped) = (&plan.grouped[grouped as usize], &mut state.grouped[grouped as usize]);
+    let group = grouped.find(&state.frame[key as usize..][..plan.places.len()]);
+    group.into_iter().for_each(|group| grouped.remember(group));
+    fault(read_group(plan, grouped, group, aggregate as usize, &mut state.frame, to as u16))
 }
 
 /// The value of an instance, into the frame.

@@ -104,7 +104,7 @@ impl<'e> Scribe<'e, '_> {
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.writer.go_on(changed);
-        for (number, feed) in lane.tallies.iter().enumerate() {
+        for (number, feed) in lane.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
             let changed = self.writer.count(feed, which, instance, Change { had, old, new });
             self.mark_all_readers(feed, changed);
@@ -288,12 +288,12 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         for (changed, watchers) in questions.into_iter().filter(|(_, watchers)| !watchers.is_empty()) {
-            self.mark_readers(feed.tally, changed, watchers);
+            self.mark_readers(feed.grouped, changed, watchers);
         }
     }
 
     /// Who reads a measure of a group must look again, if it has changed.
-    fn mark_readers(&mut self, tally: usize, changed: Changed, watchers: &'e [Watch]) {
+    fn mark_readers(&mut self, grouped: usize, changed: Changed, watchers: &'e [Watch]) {
         let Changed { is_other, is_nothing, group } = changed;
         if let Some(is_other) = is_other
             && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
@@ -312,11 +312,11 @@ impl<'e> Scribe<'e, '_> {
         self.writer.go_on(mark);
         for watch in watchers {
             match watch {
-                Watch::All(_) => self.mark(tally, watch, None),
-                Watch::Instance { kept: Some(_), .. } => self.mark_reader(tally, group, watch, is_nothing),
+                Watch::All(_) => self.mark(grouped, watch, None),
+                Watch::Instance { kept: Some(_), .. } => self.mark_reader(grouped, group, watch, is_nothing),
                 watch => {
                     let watch = self.writer.number(&raw const *watch as u64);
-                    let arguments = [watch, self.writer.number(tally as u64), group];
+                    let arguments = [watch, self.writer.number(grouped as u64), group];
                     self.writer.call_with(runtime_calls::tell_group_watcher as *const u8, &arguments);
                 }
             }
@@ -336,19 +336,19 @@ impl<'e> Scribe<'e, '_> {
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
     /// [adds](crate::compiled::ir::op::Program::grows_by) what the group says, and that is nothing, it need not.
-    fn mark_reader(&mut self, tally: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
+    fn mark_reader(&mut self, grouped: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
         let Watch::Instance { stream, family, kept: Some(kept), .. } = watch else { return };
-        let tally_number = tally;
+        let tally_number = grouped;
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
         let next = self.writer.builder.append_block_param(known, I64);
         let fork = self.writer.fork();
-        let place = self.evaluator.state.tallies[tally].stride() - kept;
+        let place = self.evaluator.state.grouped[grouped].stride() - kept;
         let slot = self.writer.load(I64, group, 8 * place);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
         self.writer.resume(look, &fork);
-        let [watch, tally] = [&raw const *watch as u64, tally as u64].map(|it| self.writer.number(it));
-        let slot = self.writer.call_with(runtime_calls::find_reader as *const u8, &[watch, tally, group]);
+        let [watch, grouped] = [&raw const *watch as u64, grouped as u64].map(|it| self.writer.number(it));
+        let slot = self.writer.call_with(runtime_calls::find_reader as *const u8, &[watch, grouped, group]);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.resume(known, &fork);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
@@ -368,10 +368,10 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
-    fn only_grows_by(&self, stream: usize, tally: usize) -> bool {
+    fn only_grows_by(&self, stream: usize, grouped: usize) -> bool {
         let is_told = self.evaluator.lanes[stream].as_ref().is_none_or(|lane| !lane.looks_at_itself);
         let plan = &self.evaluator.plan;
         let program = &plan.programs[plan.streams[stream].eval.program];
-        !is_told && program.grows_by(stream) == Some(tally as u32)
+        !is_told && program.grows_by(stream) == Some(grouped as u32)
     }
 }

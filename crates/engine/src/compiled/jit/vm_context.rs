@@ -2,7 +2,7 @@
 
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::Plan;
-use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::deadline_queue::DeadlineQueue;
 use crate::compiled::store::hash_index::HashIndex;
 use crate::compiled::store::state::{FamilyState, INLINE_SLOTS, StreamState};
@@ -46,7 +46,7 @@ pub(super) struct Map {
 const INPUT: usize = size_of::<usize>();
 const FAMILY: usize = size_of::<[usize; 3]>();
 const TABLE: usize = size_of::<[usize; 4]>();
-const TALLY: usize = size_of::<[usize; 3]>();
+const GROUPED: usize = size_of::<[usize; 3]>();
 const EXPIRED: usize = size_of::<[usize; 2]>();
 const CLOCK: usize = size_of::<[usize; 3]>();
 const LIST: usize = size_of::<[u32; INLINE_SLOTS]>();
@@ -72,7 +72,7 @@ impl Map {
         let slots = inputs + INPUT * plan.inputs.len();
         let tables = slots + FAMILY * plan.families.len();
         let groups = tables + TABLE * number_of_tables;
-        let expired = groups + TALLY * plan.tallies.len();
+        let expired = groups + GROUPED * plan.grouped.len();
         let clocks = expired + EXPIRED * plan.chimes.len();
         let wakes: usize = plan.streams.iter().map(|stream| stream.eval.wakes.len()).sum();
         let lists = clocks + CLOCK * (plan.chimes.len() + wakes);
@@ -94,8 +94,8 @@ impl Map {
         self.tables + TABLE * table
     }
 
-    pub(super) fn tally(&self, tally: usize) -> usize {
-        self.groups + TALLY * tally
+    pub(super) fn grouped(&self, grouped: usize) -> usize {
+        self.groups + GROUPED * grouped
     }
 
     /// The slots of the instances that are due, and how many there are.
@@ -225,9 +225,10 @@ impl Evaluator {
             places.put(map.tables, tables.flat_map(HashIndex::layout));
         }
         if std::mem::take(&mut places.groups_moved) {
-            let addresses =
-                |tally: &mut Tally| [tally.address(), tally.lookup_cache_address(), tally.places_address()];
-            places.put(map.groups, state.tallies.iter_mut().flat_map(addresses));
+            let addresses = |grouped: &mut GroupedAggregate| {
+                [grouped.address(), grouped.lookup_cache_address(), grouped.places_address()]
+            };
+            places.put(map.groups, state.grouped.iter_mut().flat_map(addresses));
         }
         if std::mem::take(&mut places.clocks_moved) {
             places.put(map.clocks, state.chimes.iter_mut().flat_map(DeadlineQueue::layout));

@@ -10,9 +10,9 @@ use super::expression::{Operand, Place, leaf};
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::{Leaf, inner, leaves, narrow, placed, width};
 use crate::compiled::ir::op::{Op, Slow};
-use crate::compiled::ir::plan::{ScanPlan, TallyPlan};
+use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::store::aggregate::fold::Fold;
-use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::window::bucketed::{Kind, WindowPlan};
 use crate::compiled::store::window::last_decisive::Newest;
 
@@ -98,17 +98,17 @@ impl Builder<'_> {
             InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
         );
         let target = &self.plan.streams[aggregation.target.out_ix()];
-        let measure = measure(aggregation.aggr, &target.ty, inner(&aggregation.ty));
+        let aggregate = aggregate(aggregation.aggr, &target.ty, inner(&aggregation.ty));
         let inner_ty = inner(&expression.ty);
-        let to = match measure {
-            Some(measure) if !only_fresh && !filter.is_open => {
-                let (tally, index) = self.tally(aggregation, &filter, measure)?;
-                self.tallies.insert(window.idx(), (tally, index));
+        let to = match aggregate {
+            Some(aggregate) if !only_fresh && !filter.is_open => {
+                let (grouped, index) = self.grouped(aggregation, &filter, aggregate)?;
+                self.grouped.insert(window.idx(), (grouped, index));
                 let keys: Vec<Expression> = filter.key.iter().map(|(_, key)| key.clone()).collect();
                 let key = self.key(&keys)?;
                 let to = self.take(1 + width(inner_ty));
                 self.mark(expression);
-                self.emit(Op::Tally { tally: tally as u32, measure: index as u32, key, to });
+                self.emit(Op::Aggregate { grouped: grouped as u32, aggregate: index as u32, key, to });
                 if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
                     let absent = self.jump_unless(to);
                     self.mark(expression);
@@ -150,11 +150,11 @@ impl Builder<'_> {
     }
 
     /// A tally with a measure, shared with whoever asks for the same.
-    fn tally(
+    fn grouped(
         &mut self,
         aggregation: &InstanceAggregation,
         filter: &Filter,
-        measure: Measure,
+        aggregate: Aggregate,
     ) -> Result<(usize, usize), Refused> {
         let target = aggregation.target.out_ix();
         let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
@@ -162,13 +162,13 @@ impl Builder<'_> {
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
         // Not by the text, in which other parameters may have the same names.
         let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
-        let known = self.plan.tallies.iter().position(|tally| {
+        let known = self.plan.grouped.iter().position(|grouped| {
             // A bit says for each measure whether it has changed.
-            let has_room = tally.measures.len() < 64;
-            tally.target == target && tally.places == places && tally.fixed == fixed && has_room
+            let has_room = grouped.aggregates.len() < 64;
+            grouped.target == target && grouped.places == places && grouped.fixed == fixed && has_room
         });
-        let tally = match known {
-            Some(tally) => tally,
+        let grouped = match known {
+            Some(grouped) => grouped,
             None => {
                 let lambda = self.take(self.plan.streams[target].param_width);
                 let program = match filter.fixed.as_slice() {
@@ -185,28 +185,28 @@ impl Builder<'_> {
                 };
                 let names = &self.plan.streams[target].param_names;
                 let key_names = filter.key.iter().map(|(param, _)| names[*param].clone()).collect();
-                self.plan.tallies.push(TallyPlan {
+                self.plan.grouped.push(GroupedPlan {
                     target,
                     places,
                     filter: program,
                     lambda,
-                    measures: Vec::new(),
+                    aggregates: Vec::new(),
                     watchers: Vec::new(),
                     key_names,
                     filter_text,
                     fixed,
                 });
-                self.plan.streams[target].tallies.push(self.plan.tallies.len() - 1);
-                self.plan.tallies.len() - 1
+                self.plan.streams[target].grouped.push(self.plan.grouped.len() - 1);
+                self.plan.grouped.len() - 1
             }
         };
-        let plan = &mut self.plan.tallies[tally];
-        let index = plan.measures.iter().position(|known| *known == measure).unwrap_or_else(|| {
-            plan.measures.push(measure);
+        let plan = &mut self.plan.grouped[grouped];
+        let index = plan.aggregates.iter().position(|known| *known == aggregate).unwrap_or_else(|| {
+            plan.aggregates.push(aggregate);
             plan.watchers.push(Vec::new());
-            plan.measures.len() - 1
+            plan.aggregates.len() - 1
         });
-        Ok((tally, index))
+        Ok((grouped, index))
     }
 
     fn scan(
@@ -248,7 +248,7 @@ impl Builder<'_> {
 }
 
 /// What a tally keeps for an aggregation; `None` if it can only be computed from all values.
-fn measure(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Measure> {
+fn aggregate(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Aggregate> {
     let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
     let one = match leaves.as_slice() {
         [leaf] => Some(*leaf),
@@ -257,19 +257,19 @@ fn measure(operation: InstanceOperation, target: &Type, result: &Type) -> Option
     let is_ordered = |leaf: &Leaf| matches!(leaf, Leaf::UInt | Leaf::Int | Leaf::Float);
     let is_summed = |leaf: &Leaf| is_ordered(leaf) || *leaf == Leaf::Decimal;
     match operation {
-        InstanceOperation::Count => Some(Measure::Count),
-        InstanceOperation::Conjunction => Some(Measure::All),
-        InstanceOperation::Disjunction => Some(Measure::Any),
-        InstanceOperation::Min => one.filter(is_ordered).map(Measure::Min),
-        InstanceOperation::Max => one.filter(is_ordered).map(Measure::Max),
+        InstanceOperation::Count => Some(Aggregate::Count),
+        InstanceOperation::Conjunction => Some(Aggregate::All),
+        InstanceOperation::Disjunction => Some(Aggregate::Any),
+        InstanceOperation::Min => one.filter(is_ordered).map(Aggregate::Min),
+        InstanceOperation::Max => one.filter(is_ordered).map(Aggregate::Max),
         InstanceOperation::Sum => {
-            one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Measure::Sum)
+            one.filter(is_summed).filter(|leaf2| leaf(result) == Some(*leaf2)).map(Aggregate::Sum)
         }
-        InstanceOperation::Average => one.filter(is_summed).map(Measure::Average),
-        InstanceOperation::Variance => (one == Some(Leaf::Float)).then_some(Measure::Variance),
-        InstanceOperation::StandardDeviation => (one == Some(Leaf::Float)).then_some(Measure::Deviation),
+        InstanceOperation::Average => one.filter(is_summed).map(Aggregate::Average),
+        InstanceOperation::Variance => (one == Some(Leaf::Float)).then_some(Aggregate::Variance),
+        InstanceOperation::StandardDeviation => (one == Some(Leaf::Float)).then_some(Aggregate::Deviation),
         InstanceOperation::Covariance => {
-            (leaves == [Leaf::Float, Leaf::Float]).then_some(Measure::Covariance)
+            (leaves == [Leaf::Float, Leaf::Float]).then_some(Aggregate::Covariance)
         }
         InstanceOperation::Product | InstanceOperation::NthPercentile(_) => None,
     }

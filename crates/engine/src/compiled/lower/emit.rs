@@ -89,7 +89,7 @@ impl Builder<'_> {
             | Op::Or { to, .. }
             | Op::OwnSync { to, .. } => to,
             // The flag goes right before the value.
-            Op::Tally { to, .. } if self.spare == Some(into.wrapping_sub(1)) && *to + 1 == from => {
+            Op::Aggregate { to, .. } if self.spare == Some(into.wrapping_sub(1)) && *to + 1 == from => {
                 *to = into - 1;
                 return true;
             }

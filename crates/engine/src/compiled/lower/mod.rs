@@ -58,7 +58,7 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         ops: Vec::new(),
         origins: Vec::new(),
         constants: HashMap::new(),
-        tallies: HashMap::new(),
+        grouped: HashMap::new(),
         windows: Vec::new(),
         needed: Vec::new(),
         stream: 0,
@@ -123,7 +123,7 @@ struct Builder<'a> {
     origins: Vec<(Label, String)>,
     constants: HashMap<Vec<u64>, FrameSlot>,
     /// For each aggregation over instances the tally and the measure that it reads.
-    tallies: HashMap<usize, (usize, usize)>,
+    grouped: HashMap<usize, (usize, usize)>,
     /// For each window of the specification, sliding ones first, the one that keeps its values.
     windows: Vec<usize>,
     /// InstanceSlab without which what is being compiled is not reached: their family and their parameters.
@@ -219,7 +219,7 @@ impl Builder<'_> {
             },
             eval_layer: output.eval_layer().inner(),
             watchers: Vec::new(),
-            tallies: Vec::new(),
+            grouped: Vec::new(),
             windows: Vec::new(),
             knows_fresh: knows_fresh(output),
             lists_fresh: false,

@@ -347,7 +347,7 @@ impl Builder<'_> {
             }
             Read::Aggregation(aggregation, key) => {
                 let window = &self.mir.instance_aggregations[*aggregation];
-                let Some((tally, measure)) = self.tallies.get(aggregation).copied() else {
+                let Some((grouped, aggregate)) = self.grouped.get(aggregation).copied() else {
                     let target = window.target.out_ix();
                     push_new(&mut self.plan.streams[target].watchers, watcher(Who::All));
                     return;
@@ -360,7 +360,7 @@ impl Builder<'_> {
                     }
                     None => Who::All,
                 };
-                push_new(&mut self.plan.tallies[tally].watchers[measure], watcher(who));
+                push_new(&mut self.plan.grouped[grouped].watchers[aggregate], watcher(who));
                 return;
             }
         };

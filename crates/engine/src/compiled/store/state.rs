@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::plan::{Cell, Plan};
-use crate::compiled::store::aggregate::group::Tally;
+use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::frame::Frame;
 use crate::compiled::store::interner::Strings;
@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) past: Vec<Past>,
     pub(crate) families: Vec<FamilyState>,
     pub(crate) streams: Vec<StreamState>,
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) grouped: Vec<GroupedAggregate>,
     pub(crate) windows: Vec<Windows>,
     /// When instances are due, chime by chime.
     pub(crate) chimes: Vec<DeadlineQueue>,
@@ -244,10 +244,16 @@ impl State {
             past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
             families: families.collect(),
             streams: streams.collect(),
-            tallies: plan
-                .tallies
+            grouped: plan
+                .grouped
                 .iter()
-                .map(|tally| Tally::new(tally.places.len(), &tally.measures, tally.readers(plan).len()))
+                .map(|grouped| {
+                    GroupedAggregate::new(
+                        grouped.places.len(),
+                        &grouped.aggregates,
+                        grouped.readers(plan).len(),
+                    )
+                })
                 .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
             chimes: vec![DeadlineQueue::default(); plan.chimes.len()],
@@ -263,7 +269,7 @@ impl State {
     pub(crate) fn index(&mut self) {
         self.strings.index();
         self.families.iter_mut().for_each(|family| family.instances.index());
-        self.tallies.iter_mut().for_each(Tally::index);
+        self.grouped.iter_mut().for_each(GroupedAggregate::index);
     }
 
     /// Gives a stream without instances, or an input, a new value.

@@ -6,37 +6,45 @@ use serde::{Deserialize, Serialize};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{as_words, decimal};
 use crate::compiled::store::aggregate::exact_sum::ExactSum;
-use crate::compiled::store::aggregate::extremum_tree::{Extreme, Order};
-use crate::compiled::store::aggregate::group::Measure;
+use crate::compiled::store::aggregate::extremum_tree::{ExtremumTree, RankOrder};
+use crate::compiled::store::aggregate::group::Aggregate;
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) enum Kept {
+pub(crate) enum Accumulator {
     /// Words say it all.
     Nothing,
     Float(Box<ExactSum>),
     /// The sum, and whether it has become too large on the way.
     Decimal(#[serde(with = "as_words")] Decimal, bool),
-    Extreme(Extreme),
+    ExtremumTree(ExtremumTree),
     /// Sums of x and x².
     Spread(Box<[ExactSum; 2]>),
     /// Sums of x, y and xy.
     Pairs(Box<[ExactSum; 3]>),
 }
 
-impl Kept {
-    pub(crate) fn new(measure: Measure) -> Kept {
-        match measure {
-            Measure::Min(leaf) => Kept::Extreme(Extreme::new(Order { largest: false, leaf })),
-            Measure::Max(leaf) => Kept::Extreme(Extreme::new(Order { largest: true, leaf })),
-            Measure::Sum(Leaf::Float) | Measure::Average(Leaf::Float) => Kept::Float(Box::default()),
-            Measure::Sum(Leaf::Decimal) | Measure::Average(Leaf::Decimal) => {
-                Kept::Decimal(Decimal::ZERO, false)
+impl Accumulator {
+    pub(crate) fn new(aggregate: Aggregate) -> Accumulator {
+        match aggregate {
+            Aggregate::Min(leaf) => {
+                Accumulator::ExtremumTree(ExtremumTree::new(RankOrder { largest: false, leaf }))
             }
-            Measure::Variance | Measure::Deviation => Kept::Spread(Box::default()),
-            Measure::Covariance => Kept::Pairs(Box::default()),
-            Measure::Count | Measure::All | Measure::Any | Measure::Sum(_) | Measure::Average(_) => {
-                Kept::Nothing
+            Aggregate::Max(leaf) => {
+                Accumulator::ExtremumTree(ExtremumTree::new(RankOrder { largest: true, leaf }))
             }
+            Aggregate::Sum(Leaf::Float) | Aggregate::Average(Leaf::Float) => {
+                Accumulator::Float(Box::default())
+            }
+            Aggregate::Sum(Leaf::Decimal) | Aggregate::Average(Leaf::Decimal) => {
+                Accumulator::Decimal(Decimal::ZERO, false)
+            }
+            Aggregate::Variance | Aggregate::Deviation => Accumulator::Spread(Box::default()),
+            Aggregate::Covariance => Accumulator::Pairs(Box::default()),
+            Aggregate::Count
+            | Aggregate::All
+            | Aggregate::Any
+            | Aggregate::Sum(_)
+            | Aggregate::Average(_) => Accumulator::Nothing,
         }
     }
 
@@ -44,12 +52,12 @@ impl Kept {
     pub(crate) fn change(&mut self, old: Option<&[u64]>, new: Option<&[u64]>) {
         let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
-            Kept::Nothing | Kept::Extreme(_) => {}
-            Kept::Float(sum) => {
+            Accumulator::Nothing | Accumulator::ExtremumTree(_) => {}
+            Accumulator::Float(sum) => {
                 old.into_iter().for_each(|words| sum.remove(float(words, 0)));
                 new.into_iter().for_each(|words| sum.add(float(words, 0)));
             }
-            Kept::Decimal(sum, is_lost) => {
+            Accumulator::Decimal(sum, is_lost) => {
                 let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
                 let total =
                     kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
@@ -57,7 +65,7 @@ impl Kept {
                 *is_lost |= total.is_none();
                 *sum = total.unwrap_or(*sum);
             }
-            Kept::Spread(sums) => {
+            Accumulator::Spread(sums) => {
                 let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
                     let x = float(words, 0);
                     change(&mut sums[0], x);
@@ -66,7 +74,7 @@ impl Kept {
                 old.into_iter().for_each(|words| each(words, ExactSum::remove));
                 new.into_iter().for_each(|words| each(words, ExactSum::add));
             }
-            Kept::Pairs(sums) => {
+            Accumulator::Pairs(sums) => {
                 let mut each = |words: &[u64], change: fn(&mut ExactSum, f64)| {
                     let (x, y) = (float(words, 0), float(words, 1));
                     change(&mut sums[0], x);
@@ -82,8 +90,8 @@ impl Kept {
     /// The mean of (x - mean of x)·(y - mean of y).
     pub(crate) fn moment(&self, count: f64) -> Option<f64> {
         match self {
-            Kept::Spread(sums) => Some(moment(count, &sums[0], &sums[0], &sums[1]).max(0.0)),
-            Kept::Pairs(sums) => Some(moment(count, &sums[0], &sums[1], &sums[2])),
+            Accumulator::Spread(sums) => Some(moment(count, &sums[0], &sums[0], &sums[1]).max(0.0)),
+            Accumulator::Pairs(sums) => Some(moment(count, &sums[0], &sums[1], &sums[2])),
             _ => None,
         }
     }

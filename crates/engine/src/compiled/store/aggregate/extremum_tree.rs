@@ -7,15 +7,15 @@ use crate::compiled::ir::layout::Leaf;
 /// The smallest or the largest of values at places, as a tree of winners: a change costs the
 /// logarithm of the number of places.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Extreme {
-    order: Order,
+pub(crate) struct ExtremumTree {
+    order: RankOrder,
     /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
     tree: Vec<u64>,
 }
 
-impl Extreme {
-    pub(crate) fn new(order: Order) -> Extreme {
-        Extreme { order, tree: Vec::new() }
+impl ExtremumTree {
+    pub(crate) fn new(order: RankOrder) -> ExtremumTree {
+        ExtremumTree { order, tree: Vec::new() }
     }
 
     /// Whether there is another winner now.
@@ -25,14 +25,14 @@ impl Extreme {
         if self.tree.len() / 2 <= place {
             self.grow(place + 1);
         }
-        let mut winner = value.map_or(NOBODY, |value| self.order.rank(value));
+        let mut best = value.map_or(NO_RANK, |value| self.order.rank(value));
         let tree = self.tree.as_mut_slice();
         let mut at = tree.len() / 2 + place;
-        tree[at] = winner;
+        tree[at] = best;
         while at > 1 {
-            winner = winner.max(tree[at ^ 1]);
+            best = best.max(tree[at ^ 1]);
             at /= 2;
-            if std::mem::replace(&mut tree[at], winner) == winner {
+            if std::mem::replace(&mut tree[at], best) == best {
                 return false;
             }
         }
@@ -41,7 +41,7 @@ impl Extreme {
 
     fn grow(&mut self, places: usize) {
         let places = places.next_power_of_two().max(2);
-        let mut tree = vec![NOBODY; 2 * places];
+        let mut tree = vec![NO_RANK; 2 * places];
         let old = self.tree.len() / 2;
         tree[places..places + old].copy_from_slice(&self.tree[old..]);
         for at in (1..places).rev() {
@@ -53,22 +53,22 @@ impl Extreme {
     /// The word of the winner, if there is one.
     #[inline]
     pub(crate) fn word(&self) -> Option<u64> {
-        self.tree.get(1).map(|winner| self.order.word(*winner))
+        self.tree.get(1).map(|best| self.order.word(*best))
     }
 }
 
 /// Who wins.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct RankOrder {
     /// The largest, or the smallest.
     pub(crate) largest: bool,
     pub(crate) leaf: Leaf,
 }
 
 /// The rank that never wins.
-pub(crate) const NOBODY: u64 = 0;
+pub(crate) const NO_RANK: u64 = 0;
 
-impl Order {
+impl RankOrder {
     /// The higher, the closer to winning.
     #[inline(always)]
     pub(crate) fn rank(self, value: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Aggregates over the instances of a stream, kept up to date as instances change, one group for
+//! Aggregates over the instances of a stream, accumulators up to date as instances change, one group for
 //! each combination of parameters that readers ask for.
 
 use hashbrown::HashTable;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{Scalar, number};
-use crate::compiled::store::aggregate::accumulator::Kept;
-use crate::compiled::store::aggregate::extremum_tree::{NOBODY, Order};
+use crate::compiled::store::aggregate::accumulator::Accumulator;
+use crate::compiled::store::aggregate::extremum_tree::{NO_RANK, RankOrder};
 use crate::compiled::store::lookup_cache::LookupCache;
 use crate::compiled::store::words::{copy, hash, same};
 
 /// What a tally keeps for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
+pub(crate) enum Aggregate {
     Count,
     /// Whether all are true.
     All,
@@ -29,45 +29,45 @@ pub(crate) enum Measure {
     Covariance,
 }
 
-/// How a measure is kept in the words of a group.
+/// How a measure is accumulators in the words of a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum Storage {
     /// It is the number of members.
     Members,
     /// How many are true: a word.
     True,
     /// The sum of whole numbers: two words, the low one first.
     Whole { is_signed: bool },
-    /// The word of the smallest or largest, if there are members; whether there are many, whose ranks are kept
+    /// The word of the smallest or largest, if there are members; whether there are many, whose ranks are accumulators
     /// beside words; and the ranks of [some](SOME_RANKS).
-    Winner(Order),
+    Extremum(RankOrder),
     /// Not in words.
     Beside,
 }
 
-impl Measure {
-    pub(crate) fn form(self) -> Form {
+impl Aggregate {
+    pub(crate) fn storage(self) -> Storage {
         match self {
-            Measure::Count => Form::Members,
-            Measure::All | Measure::Any => Form::True,
-            Measure::Min(leaf) => Form::Winner(Order { largest: false, leaf }),
-            Measure::Max(leaf) => Form::Winner(Order { largest: true, leaf }),
-            Measure::Sum(leaf) | Measure::Average(leaf) => match leaf {
-                Leaf::Float | Leaf::Decimal => Form::Beside,
-                leaf => Form::Whole { is_signed: leaf == Leaf::Int },
+            Aggregate::Count => Storage::Members,
+            Aggregate::All | Aggregate::Any => Storage::True,
+            Aggregate::Min(leaf) => Storage::Extremum(RankOrder { largest: false, leaf }),
+            Aggregate::Max(leaf) => Storage::Extremum(RankOrder { largest: true, leaf }),
+            Aggregate::Sum(leaf) | Aggregate::Average(leaf) => match leaf {
+                Leaf::Float | Leaf::Decimal => Storage::Beside,
+                leaf => Storage::Whole { is_signed: leaf == Leaf::Int },
             },
-            Measure::Variance | Measure::Deviation | Measure::Covariance => Form::Beside,
+            Aggregate::Variance | Aggregate::Deviation | Aggregate::Covariance => Storage::Beside,
         }
     }
 }
 
-impl Form {
+impl Storage {
     fn words(self) -> usize {
         match self {
-            Form::Members | Form::Beside => 0,
-            Form::True => 1,
-            Form::Whole { .. } => 2,
-            Form::Winner(_) => RANKS + SOME_RANKS,
+            Storage::Members | Storage::Beside => 0,
+            Storage::True => 1,
+            Storage::Whole { .. } => 2,
+            Storage::Extremum(_) => RANKS + SOME_RANKS,
         }
     }
 }
@@ -98,7 +98,7 @@ const TOO_MANY: u64 = 2;
 
 /// The groups of a tally.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Tally {
+pub(crate) struct GroupedAggregate {
     key_width: usize,
     /// How many words a group has.
     stride: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Tally {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Beside {
-    kept: Vec<Kept>,
+    accumulators: Vec<Accumulator>,
     free_places: Vec<u32>,
     next_place: u32,
 }
@@ -135,25 +135,28 @@ pub(crate) fn is_narrow(key_width: usize) -> bool {
     key_width > 0 && KEY + key_width <= NO_GROUP.len()
 }
 
-impl Tally {
+impl GroupedAggregate {
     /// For so many kinds of readers.
-    pub(crate) fn new(key_width: usize, measures: &[Measure], readers: usize) -> Tally {
+    pub(crate) fn new(key_width: usize, aggregates: &[Aggregate], readers: usize) -> GroupedAggregate {
         let mut stride = KEY + key_width;
-        let cell = |measure: &Measure| {
+        let cell = |aggregate: &Aggregate| {
             let at = stride;
-            stride += measure.form().words();
+            stride += aggregate.storage().words();
             at
         };
-        let cells = measures.iter().map(cell).collect();
-        let form = |measure: &Measure| measure.form();
-        Tally {
+        let cells = aggregates.iter().map(cell).collect();
+        let storage = |aggregate: &Aggregate| aggregate.storage();
+        GroupedAggregate {
             key_width,
             cells,
             stride: stride + readers,
             words: Vec::new(),
             beside: Vec::new(),
-            has_beside: measures.iter().map(form).any(|form| matches!(form, Form::Winner(_) | Form::Beside)),
-            has_places: measures.iter().map(form).any(|form| matches!(form, Form::Winner(_))),
+            has_beside: aggregates
+                .iter()
+                .map(storage)
+                .any(|storage| matches!(storage, Storage::Extremum(_) | Storage::Beside)),
+            has_places: aggregates.iter().map(storage).any(|storage| matches!(storage, Storage::Extremum(_))),
             free: Vec::new(),
             places: Vec::new(),
             table: HashTable::new(),
@@ -167,8 +170,8 @@ impl Tally {
     }
 
     /// Where in a group the words of a measure are.
-    pub(crate) fn cell(&self, measure: usize) -> usize {
-        self.cells[measure]
+    pub(crate) fn cell(&self, aggregate: usize) -> usize {
+        self.cells[aggregate]
     }
 
     /// Where the first group is in memory, until there is a new one. If there is none, a group that is free and not to be
@@ -229,14 +232,14 @@ impl Tally {
 
     /// The group of a key, new if need be.
     #[inline]
-    pub(crate) fn group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
+    pub(crate) fn group(&mut self, key: &[u64], aggregates: &[Aggregate]) -> usize {
         match self.find(key) {
             Some(group) => group,
-            None => self.new_group(key, measures),
+            None => self.new_group(key, aggregates),
         }
     }
 
-    fn new_group(&mut self, key: &[u64], measures: &[Measure]) -> usize {
+    fn new_group(&mut self, key: &[u64], aggregates: &[Aggregate]) -> usize {
         let group = match self.take_free() {
             Some(group) => group,
             None => {
@@ -253,8 +256,8 @@ impl Tally {
         words[USED] = 1;
         copy(key, &mut words[KEY..KEY + self.key_width]);
         if self.has_beside {
-            let kept = measures.iter().map(|measure| Kept::new(*measure)).collect();
-            self.beside[group] = Beside { kept, ..Beside::default() };
+            let accumulators = aggregates.iter().map(|aggregate| Accumulator::new(*aggregate)).collect();
+            self.beside[group] = Beside { accumulators, ..Beside::default() };
         }
         self.enter(group);
         group
@@ -350,42 +353,42 @@ impl Tally {
         slot: u32,
         old: Option<&[u64]>,
         new: Option<&[u64]>,
-        measures: &[Measure],
+        aggregates: &[Aggregate],
     ) -> u64 {
         let place = if self.has_places { self.place(group, slot, old, new) } else { 0 };
-        let Tally { words, stride, cells, beside, has_beside, .. } = self;
+        let GroupedAggregate { words, stride, cells, beside, has_beside, .. } = self;
         let words = &mut words[group * *stride..][..*stride];
-        let kept = if *has_beside { beside[group].kept.as_mut_slice() } else { &mut [] };
+        let accumulators = if *has_beside { beside[group].accumulators.as_mut_slice() } else { &mut [] };
         let before = words[MEMBERS];
         let members = before + u64::from(new.is_some()) - u64::from(old.is_some());
         words[MEMBERS] = members;
         let one = |value: Option<&[u64]>| value.map_or(0, |value| value[0]);
         let mut changed = 0;
-        for (index, (measure, cell)) in measures.iter().zip(cells.iter()).enumerate() {
-            let is_other = match measure.form() {
-                Form::Members => false,
-                Form::True => {
+        for (index, (aggregate, cell)) in aggregates.iter().zip(cells.iter()).enumerate() {
+            let is_other = match aggregate.storage() {
+                Storage::Members => false,
+                Storage::True => {
                     words[*cell] = words[*cell] + one(new) - one(old);
                     true
                 }
-                Form::Whole { is_signed } => {
+                Storage::Whole { is_signed } => {
                     let sum = whole_at(words, *cell) + wide(one(new), is_signed) - wide(one(old), is_signed);
                     (words[*cell], words[*cell + 1]) = (sum as u64, (sum >> 64) as u64);
                     one(new) != one(old)
                 }
-                Form::Winner(order) => {
+                Storage::Extremum(order) => {
                     let cell = &mut words[*cell..*cell + RANKS + SOME_RANKS];
-                    win(cell, order, &mut kept[index], place, new.map(|value| value[0]))
+                    update_extremum(cell, order, &mut accumulators[index], place, new.map(|value| value[0]))
                 }
-                Form::Beside => {
-                    kept[index].change(old, new);
+                Storage::Beside => {
+                    accumulators[index].change(old, new);
                     true
                 }
             };
             // A sum, an extreme or a truth value stays as it is where a member comes that does not
             // matter, unless it is the first or the last.
-            let by_number = match measure {
-                Measure::Sum(_) | Measure::Min(_) | Measure::Max(_) => before.min(members) == 0,
+            let by_number = match aggregate {
+                Aggregate::Sum(_) | Aggregate::Min(_) | Aggregate::Max(_) => before.min(members) == 0,
                 _ => true,
             };
             if is_other || (by_number && before != members) {
@@ -398,7 +401,7 @@ impl Tally {
     /// The place of an instance in the trees of its group, where it keeps it, gets one or gives it back.
     #[inline]
     fn place(&mut self, group: usize, slot: u32, old: Option<&[u64]>, new: Option<&[u64]>) -> u32 {
-        let Tally { places, beside, .. } = self;
+        let GroupedAggregate { places, beside, .. } = self;
         let group = &mut beside[group];
         if places.len() <= slot as usize {
             places.resize(slot as usize + 1, 0);
@@ -418,14 +421,14 @@ impl Tally {
 
     /// What a measure says, if that is a word that is at hand.
     #[inline(always)]
-    pub(crate) fn word(&self, group: usize, index: usize, measure: Measure) -> Option<u64> {
+    pub(crate) fn word(&self, group: usize, index: usize, aggregate: Aggregate) -> Option<u64> {
         let words = &self.words[group * self.stride..][..self.stride];
         let cell = self.cells[index];
-        match measure {
+        match aggregate {
             _ if words[MEMBERS] == 0 => None,
-            Measure::Count => Some(words[MEMBERS]),
-            Measure::Min(_) | Measure::Max(_) => Some(words[cell]),
-            Measure::Sum(leaf) if leaf != Leaf::Float && leaf != Leaf::Decimal => {
+            Aggregate::Count => Some(words[MEMBERS]),
+            Aggregate::Min(_) | Aggregate::Max(_) => Some(words[cell]),
+            Aggregate::Sum(leaf) if leaf != Leaf::Float && leaf != Leaf::Decimal => {
                 (words[cell + 1] == 0 && words[cell] >> 63 == 0).then_some(words[cell])
             }
             _ => None,
@@ -437,33 +440,34 @@ impl Tally {
         &self,
         group: Option<usize>,
         index: usize,
-        measure: Measure,
+        aggregate: Aggregate,
     ) -> Result<Option<Scalar>, Fault> {
         let group = group.filter(|group| self.members(*group) > 0);
-        let Some(group) = group else { return Ok(empty(measure)) };
+        let Some(group) = group else { return Ok(empty(aggregate)) };
         let (words, cell) = (&self.words[group * self.stride..][..self.stride], self.cells[index]);
         let members = words[MEMBERS];
         let count = members as f64;
-        let kept = self.beside.get(group).map_or(&Kept::Nothing, |beside| &beside.kept[index]);
-        let value = match (measure, kept) {
-            (Measure::Count, _) => Scalar::UInt(members),
-            (Measure::All, _) => Scalar::Bool(words[cell] == members),
-            (Measure::Any, _) => Scalar::Bool(words[cell] > 0),
-            (Measure::Min(leaf) | Measure::Max(leaf), _) => Scalar::read(&[words[cell]], leaf),
-            (Measure::Sum(leaf), Kept::Nothing) => whole(whole_at(words, cell), leaf)?,
-            (Measure::Average(leaf), Kept::Nothing) => {
+        let accumulators =
+            self.beside.get(group).map_or(&Accumulator::Nothing, |beside| &beside.accumulators[index]);
+        let value = match (aggregate, accumulators) {
+            (Aggregate::Count, _) => Scalar::UInt(members),
+            (Aggregate::All, _) => Scalar::Bool(words[cell] == members),
+            (Aggregate::Any, _) => Scalar::Bool(words[cell] > 0),
+            (Aggregate::Min(leaf) | Aggregate::Max(leaf), _) => Scalar::read(&[words[cell]], leaf),
+            (Aggregate::Sum(leaf), Accumulator::Nothing) => whole(whole_at(words, cell), leaf)?,
+            (Aggregate::Average(leaf), Accumulator::Nothing) => {
                 whole(whole_at(words, cell) / i128::from(members), leaf)?
             }
-            (Measure::Average(_), Kept::Float(sum)) => number(sum.value() / count)?,
-            (_, Kept::Float(sum)) => number(sum.value())?,
-            (_, Kept::Decimal(_, true)) => return Err(Fault::DecimalOverflow),
-            (Measure::Average(_), Kept::Decimal(sum, _)) => {
+            (Aggregate::Average(_), Accumulator::Float(sum)) => number(sum.value() / count)?,
+            (_, Accumulator::Float(sum)) => number(sum.value())?,
+            (_, Accumulator::Decimal(_, true)) => return Err(Fault::DecimalOverflow),
+            (Aggregate::Average(_), Accumulator::Decimal(sum, _)) => {
                 Scalar::Decimal(*sum).div(Scalar::Decimal(members.into()))?
             }
-            (_, Kept::Decimal(sum, _)) => Scalar::Decimal(*sum),
-            (measure, kept) => {
-                let moment = kept.moment(count).unwrap_or_default();
-                number(if measure == Measure::Deviation { moment.sqrt() } else { moment })?
+            (_, Accumulator::Decimal(sum, _)) => Scalar::Decimal(*sum),
+            (aggregate, accumulators) => {
+                let moment = accumulators.moment(count).unwrap_or_default();
+                number(if aggregate == Aggregate::Deviation { moment.sqrt() } else { moment })?
             }
         };
         Ok(Some(value))
@@ -472,16 +476,22 @@ impl Tally {
 
 /// Somebody has another value, or none: whether there is another winner.
 #[inline]
-fn win(cell: &mut [u64], order: Order, many: &mut Kept, place: u32, value: Option<u64>) -> bool {
+fn update_extremum(
+    cell: &mut [u64],
+    order: RankOrder,
+    many: &mut Accumulator,
+    place: u32,
+    value: Option<u64>,
+) -> bool {
     let before = cell[0];
     if cell[MANY] < TOO_MANY && (place as usize) < SOME_RANKS {
         cell[MANY] |= if (place as usize) < FEW_RANKS { FEW } else { SOME };
-        cell[RANKS + place as usize] = value.map_or(NOBODY, |value| order.rank(value));
-        let winner = cell[RANKS..].iter().copied().fold(NOBODY, u64::max);
-        cell[0] = order.word(winner);
-    } else if let Kept::Extreme(tree) = many {
+        cell[RANKS + place as usize] = value.map_or(NO_RANK, |value| order.rank(value));
+        let best = cell[RANKS..].iter().copied().fold(NO_RANK, u64::max);
+        cell[0] = order.word(best);
+    } else if let Accumulator::ExtremumTree(tree) = many {
         if std::mem::replace(&mut cell[MANY], TOO_MANY) != TOO_MANY {
-            for (place, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NOBODY) {
+            for (place, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NO_RANK) {
                 tree.set(place, Some(order.word(*rank)));
             }
         }
@@ -491,14 +501,14 @@ fn win(cell: &mut [u64], order: Order, many: &mut Kept, place: u32, value: Optio
     cell[0] != before
 }
 
-fn empty(measure: Measure) -> Option<Scalar> {
-    match measure {
-        Measure::Count => Some(Scalar::UInt(0)),
-        Measure::All => Some(Scalar::Bool(true)),
-        Measure::Any => Some(Scalar::Bool(false)),
-        Measure::Sum(leaf) => Some(Scalar::zero(leaf)),
-        Measure::Variance | Measure::Deviation => Some(Scalar::Float(0.0)),
-        Measure::Min(_) | Measure::Max(_) | Measure::Average(_) | Measure::Covariance => None,
+fn empty(aggregate: Aggregate) -> Option<Scalar> {
+    match aggregate {
+        Aggregate::Count => Some(Scalar::UInt(0)),
+        Aggregate::All => Some(Scalar::Bool(true)),
+        Aggregate::Any => Some(Scalar::Bool(false)),
+        Aggregate::Sum(leaf) => Some(Scalar::zero(leaf)),
+        Aggregate::Variance | Aggregate::Deviation => Some(Scalar::Float(0.0)),
+        Aggregate::Min(_) | Aggregate::Max(_) | Aggregate::Average(_) | Aggregate::Covariance => None,
     }
 }
 
@@ -528,60 +538,60 @@ mod tests {
     /// A group that empties keeps its place, and gives it away only if it is still empty.
     #[test]
     fn empty_groups_are_anybodys() {
-        let measures = [Measure::Count, Measure::Sum(Leaf::UInt)];
-        let mut tally = Tally::new(1, &measures, 0);
-        let change = |tally: &mut Tally, key: u64, old: Option<&[u64]>, new: Option<&[u64]>| {
-            let group = tally.group(&[key], &measures);
-            tally.change(group, 0, old, new, &measures);
-            tally.tidy(group);
+        let aggregates = [Aggregate::Count, Aggregate::Sum(Leaf::UInt)];
+        let mut grouped = GroupedAggregate::new(1, &aggregates, 0);
+        let change = |grouped: &mut GroupedAggregate, key: u64, old: Option<&[u64]>, new: Option<&[u64]>| {
+            let group = grouped.group(&[key], &aggregates);
+            grouped.change(group, 0, old, new, &aggregates);
+            grouped.tidy(group);
             group
         };
-        let sum = |tally: &Tally, key: u64| {
-            let said = tally.value(tally.find(&[key]), 1, measures[1]).unwrap();
+        let sum = |grouped: &GroupedAggregate, key: u64| {
+            let said = grouped.value(grouped.find(&[key]), 1, aggregates[1]).unwrap();
             said.map(|sum| sum.to_f64())
         };
-        let first = change(&mut tally, 7, None, Some(&[5]));
-        change(&mut tally, 7, Some(&[5]), None);
-        assert_eq!((tally.find(&[7]), sum(&tally, 7)), (Some(first), Some(0.0)));
+        let first = change(&mut grouped, 7, None, Some(&[5]));
+        change(&mut grouped, 7, Some(&[5]), None);
+        assert_eq!((grouped.find(&[7]), sum(&grouped, 7)), (Some(first), Some(0.0)));
         // Somebody comes back: another key must go elsewhere.
-        change(&mut tally, 7, None, Some(&[3]));
-        let second = change(&mut tally, 8, None, Some(&[2]));
+        change(&mut grouped, 7, None, Some(&[3]));
+        let second = change(&mut grouped, 8, None, Some(&[2]));
         assert_ne!(first, second);
-        assert_eq!((sum(&tally, 7), sum(&tally, 8)), (Some(3.0), Some(2.0)));
+        assert_eq!((sum(&grouped, 7), sum(&grouped, 8)), (Some(3.0), Some(2.0)));
         // Nobody does: it gets the place, and nothing of what was there.
-        change(&mut tally, 7, Some(&[3]), None);
-        assert_eq!(change(&mut tally, 9, None, Some(&[1])), first);
-        assert_eq!((tally.find(&[7]), sum(&tally, 9)), (None, Some(1.0)));
-        change(&mut tally, 9, Some(&[1]), None);
-        tally.forget_empty();
-        assert_eq!(tally.keys().collect::<Vec<_>>(), [&[8]]);
-        assert_eq!(change(&mut tally, 10, None, Some(&[4])), first);
+        change(&mut grouped, 7, Some(&[3]), None);
+        assert_eq!(change(&mut grouped, 9, None, Some(&[1])), first);
+        assert_eq!((grouped.find(&[7]), sum(&grouped, 9)), (None, Some(1.0)));
+        change(&mut grouped, 9, Some(&[1]), None);
+        grouped.forget_empty();
+        assert_eq!(grouped.keys().collect::<Vec<_>>(), [&[8]]);
+        assert_eq!(change(&mut grouped, 10, None, Some(&[4])), first);
     }
 
     /// Changes instances at random and holds every measure against a computation from scratch.
     #[test]
     fn measures_are_those_of_the_values_there_are() {
-        let measures = [
-            Measure::Count,
-            Measure::Min(Leaf::Float),
-            Measure::Max(Leaf::Float),
-            Measure::Sum(Leaf::Float),
-            Measure::Average(Leaf::Float),
-            Measure::Variance,
+        let aggregates = [
+            Aggregate::Count,
+            Aggregate::Min(Leaf::Float),
+            Aggregate::Max(Leaf::Float),
+            Aggregate::Sum(Leaf::Float),
+            Aggregate::Average(Leaf::Float),
+            Aggregate::Variance,
         ];
-        let mut tally = Tally::new(1, &measures, 0);
+        let mut grouped = GroupedAggregate::new(1, &aggregates, 0);
         let mut values: Vec<Option<f64>> = vec![None; 40];
         let mut random = 1_u64;
         for step in 0..4000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let slot = (random >> 33) as usize % values.len();
             let new = (!(random >> 20).is_multiple_of(4)).then_some((random >> 40) as f64 / 1e5 - 50.0);
-            let group = tally.group(&[slot as u64 % 3], &measures);
+            let group = grouped.group(&[slot as u64 % 3], &aggregates);
             let words = |value: Option<f64>| value.map(|value| [value.to_bits()]);
             let old = std::mem::replace(&mut values[slot], new);
             let (old, new) = (words(old), words(new));
             let (old, new) = (old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]));
-            tally.change(group, slot as u32, old, new, &measures);
+            grouped.change(group, slot as u32, old, new, &aggregates);
             if step % 7 != 0 {
                 continue;
             }
@@ -591,7 +601,7 @@ mod tests {
                 .filter(|(at, _)| at % 3 == slot % 3)
                 .filter_map(|(_, value)| *value)
                 .collect();
-            let read = |index: usize| match tally.value(Some(group), index, measures[index]).unwrap() {
+            let read = |index: usize| match grouped.value(Some(group), index, aggregates[index]).unwrap() {
                 Some(scalar) => scalar.to_f64(),
                 None => f64::NAN,
             };
