@@ -344,10 +344,10 @@ pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
                 }
             };
             let (since, strings) = (state.reader_since(), &state.strings);
-            let value = match (&windows.newest, windows.target, slot) {
-                (Some(newest), Some(target), Some(slot)) => {
+            let value = match (&windows.last_decisive, windows.target, slot) {
+                (Some(last_decisive), Some(target), Some(slot)) => {
                     let instances = &state.families[plan.streams[target].family].instances;
-                    Some(newest.says(instances.words(slot), state.now))
+                    Some(last_decisive.says(instances.words(slot), state.now))
                 }
                 _ => state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?,
             };

@@ -269,10 +269,16 @@ impl Evaluator {
         for window in &plan.windows {
             let (instances, of) = (&families[plan.family].instances, &self.plan.windows[*window]);
             let params = instances.params(slot);
-            match &of.newest {
+            match &of.last_decisive {
                 None => windows[*window].close(of, slot, params, *now),
-                Some(newest) => {
-                    windows[*window].close_newest(of, newest, instances.words(slot)[newest.at], params, *now);
+                Some(last_decisive) => {
+                    windows[*window].close_last_decisive(
+                        of,
+                        last_decisive,
+                        instances.words(slot)[last_decisive.at],
+                        params,
+                        *now,
+                    );
                 }
             }
         }

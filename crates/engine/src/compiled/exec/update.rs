@@ -258,9 +258,9 @@ impl Evaluator {
         for number in &plan.windows {
             let window = &self.plan.windows[*number];
             let State { windows, strings, frame, families, .. } = &mut self.state;
-            if let Some(newest) = &window.newest {
+            if let Some(last_decisive) = &window.last_decisive {
                 let words = families[plan.family].instances.words_mut(slot);
-                newest.accept(words, frame[plan.eval.result as usize], now.time);
+                last_decisive.accept(words, frame[plan.eval.result as usize], now.time);
                 continue;
             }
             windows[*number]

@@ -8,7 +8,7 @@ use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Plan, Reader, StreamPlan, Watcher, Who};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::State;
-use crate::compiled::store::window::last_decisive::Newest;
+use crate::compiled::store::window::last_decisive::LastDecisive;
 
 /// What the evaluation of a stream needs, side by side.
 pub(crate) struct Lane {
@@ -30,7 +30,7 @@ pub(crate) struct Lane {
     /// ... or that it must look again while its first conditions hold, which this word says.
     pub(crate) looks_while: Option<FrameSlot>,
     /// Windows over it.
-    pub(crate) windows: Vec<Newest>,
+    pub(crate) windows: Vec<LastDecisive>,
     pub(crate) grouped: Vec<Feed>,
     pub(crate) watchers: Vec<Watch>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
@@ -82,8 +82,8 @@ impl Lane {
         if !is_simple || stream.cell.as_ref().is_some_and(|cell| cell.depth > 1) {
             return None;
         }
-        let windows = stream.windows.iter().map(|window| plan.windows[*window].newest);
-        let windows = windows.collect::<Option<Vec<Newest>>>()?;
+        let windows = stream.windows.iter().map(|window| plan.windows[*window].last_decisive);
+        let windows = windows.collect::<Option<Vec<LastDecisive>>>()?;
         let home = match &stream.cell {
             Some(cell) => Home::Cell { present: cell.present, fresh: cell.fresh, value: cell.value },
             None => Home::Slot { state: stream.member.state(), value: stream.member.value() },

@@ -141,7 +141,8 @@ impl<'e> Scribe<'e, '_> {
         let plan = &self.evaluator.plan;
         let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
         let outlasting = windows.filter(|window| window.outlasts);
-        let mut words = outlasting.filter_map(|window| window.newest).map(|newest| 8 * newest.at);
+        let mut words =
+            outlasting.filter_map(|window| window.last_decisive).map(|last_decisive| 8 * last_decisive.at);
         let Some(first) = words.next() else { return };
         let mut any = self.writer.load(I64, instance.words, first);
         for at in words {

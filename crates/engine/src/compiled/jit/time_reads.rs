@@ -13,7 +13,7 @@ use crate::compiled::exec::counters::Counter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::store::state::{State, StreamState};
-use crate::compiled::store::window::last_decisive::Newest;
+use crate::compiled::store::window::last_decisive::LastDecisive;
 
 /// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
 /// by a number that is no power of two.
@@ -76,7 +76,7 @@ impl Writer<'_, '_> {
     }
 
     /// An instance has a value that a window over it may have to know of.
-    pub(super) fn enter_window(&mut self, window: &Newest, instance: Instance, value: Value) {
+    pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: Instance, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
         self.when(decides, |writer| {
@@ -95,21 +95,21 @@ impl Writer<'_, '_> {
         to: FrameSlot,
     ) -> bool {
         let plan = &self.plan.windows[window];
-        let (Some(newest), Some(target)) = (plan.newest, plan.target) else { return false };
+        let (Some(last_decisive), Some(target)) = (plan.last_decisive, plan.target) else { return false };
         let family = self.plan.streams[target].family;
         if !self.plan.families[family].indexes.is_empty() {
             return false;
         }
         let read = |writer: &mut Self, instance: Instance| {
-            let word = writer.load(I64, instance.words, 8 * newest.at);
-            let bucket = writer.bucket(newest.size);
+            let word = writer.load(I64, instance.words, 8 * last_decisive.at);
+            let bucket = writer.bucket(last_decisive.size);
             let after = writer.builder.ins().isub(bucket, word);
             let age = writer.builder.ins().iadd_imm(after, 1);
-            let count = writer.number(newest.count);
+            let count = writer.number(last_decisive.count);
             let is_recent = writer.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
             let has_come = writer.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
             let is_inside = writer.builder.ins().band(is_recent, has_come);
-            let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!newest.decides));
+            let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
             vec![writer.builder.ins().uextend(I64, says)]
         };
         // It may have ended.

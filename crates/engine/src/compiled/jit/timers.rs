@@ -181,7 +181,7 @@ impl Evaluator {
     fn begins_in_full(&self, family: usize, counters: &[(usize, Counter)]) -> bool {
         let lasts = |window: &usize| {
             let window = &self.plan.windows[*window];
-            window.newest.is_none() || window.outlasts
+            window.last_decisive.is_none() || window.outlasts
         };
         let has_more = |member: &usize| self.plan.streams[*member].windows.iter().any(lasts);
         let is_far = |(stream, counter): &(usize, Counter)| {

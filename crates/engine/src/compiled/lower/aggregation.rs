@@ -14,7 +14,7 @@ use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::window::bucketed::{Kind, WindowPlan};
-use crate::compiled::store::window::last_decisive::Newest;
+use crate::compiled::store::window::last_decisive::LastDecisive;
 
 impl Builder<'_> {
     /// Every window of the specification, sliding ones first.
@@ -56,7 +56,7 @@ impl Builder<'_> {
         let (text, watchers) = (String::new(), Vec::new());
         let outlasts = false;
         let mut plan =
-            WindowPlan { fold, kind, waits, outlasts, target, reader, text, watchers, newest: None };
+            WindowPlan { fold, kind, waits, outlasts, target, reader, text, watchers, last_decisive: None };
         // Two who ask for the same of each instance share what is kept.
         let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
@@ -64,8 +64,8 @@ impl Builder<'_> {
         if shared.is_none() {
             if let Some(target) = target {
                 let family = &mut self.plan.families[self.plan.streams[target].family];
-                plan.newest = Newest::of(&plan, family.stride);
-                family.stride += usize::from(plan.newest.is_some());
+                plan.last_decisive = LastDecisive::of(&plan, family.stride);
+                family.stride += usize::from(plan.last_decisive.is_some());
             }
             self.plan.windows.push(plan);
             match window.target() {

@@ -14,7 +14,7 @@ use crate::compiled::ir::plan::Watcher;
 use crate::compiled::ir::scalar::Scalar;
 use crate::compiled::store::aggregate::fold::{Fold, Part};
 use crate::compiled::store::interner::Strings;
-use crate::compiled::store::window::last_decisive::Newest;
+use crate::compiled::store::window::last_decisive::LastDecisive;
 
 /// What is known of a window when a specification is compiled.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct WindowPlan {
     /// Who must be evaluated again when it gets a value.
     pub(crate) watchers: Vec<Watcher>,
     /// If one word is enough, which is not kept here.
-    pub(crate) newest: Option<Newest>,
+    pub(crate) last_decisive: Option<LastDecisive>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,12 +146,12 @@ impl Windows {
 
     /// Whether the window of a target without instances says the same from now on until it gets a value.
     pub(crate) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
-        let newest = self.windows.first().and_then(|contents| contents.parts.back());
+        let last_decisive = self.windows.first().and_then(|contents| contents.parts.back());
         match plan.kind {
             Kind::Values { .. } => true,
             Kind::Buckets { size, count } => {
-                let is_empty =
-                    newest.is_none_or(|newest| newest.at.saturating_add(count) <= bucket(now, size));
+                let is_empty = last_decisive
+                    .is_none_or(|last_decisive| last_decisive.at.saturating_add(count) <= bucket(now, size));
                 is_empty && (!plan.waits || now >= plan.duration())
             }
             Kind::Log { .. } => false,
@@ -223,10 +223,10 @@ impl Windows {
     }
 
     /// The same for a window of which one word is enough.
-    pub(crate) fn close_newest(
+    pub(crate) fn close_last_decisive(
         &mut self,
         plan: &WindowPlan,
-        newest: &Newest,
+        last_decisive: &LastDecisive,
         word: u64,
         key: &[u64],
         now: u64,
@@ -234,7 +234,7 @@ impl Windows {
         if !plan.outlasts || word == 0 {
             return;
         }
-        let part = plan.fold.part(&[newest.decides.into()], now);
+        let part = plan.fold.part(&[last_decisive.decides.into()], now);
         let parts = VecDeque::from([Entry { at: word - 1, instant: 0, part }]);
         self.keep(plan, Contents { parts, received: 0 }, key, now);
     }

@@ -7,7 +7,7 @@ use crate::compiled::store::window::bucketed::{Kind, WindowPlan, bucket};
 
 /// What is kept of such a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Newest {
+pub(crate) struct LastDecisive {
     /// Where in a slot the bucket of the newest value that decides is, plus one; 0 if there was none.
     pub(crate) at: usize,
     /// That value.
@@ -17,9 +17,9 @@ pub(crate) struct Newest {
     pub(crate) count: u64,
 }
 
-impl Newest {
+impl LastDecisive {
     /// If one word is enough for a window over instances: it is at that place of a slot.
-    pub(crate) fn of(plan: &WindowPlan, at: usize) -> Option<Newest> {
+    pub(crate) fn of(plan: &WindowPlan, at: usize) -> Option<LastDecisive> {
         let decides = match plan.fold.operation {
             Operation::Any => true,
             Operation::All => false,
@@ -27,7 +27,7 @@ impl Newest {
         };
         match (plan.kind, plan.target) {
             (Kind::Buckets { size, count }, Some(_)) if !plan.waits => {
-                Some(Newest { at, decides, size, count })
+                Some(LastDecisive { at, decides, size, count })
             }
             _ => None,
         }
