@@ -106,7 +106,7 @@ impl CompiledEngine {
         self.evaluator.tell(wanted, repeated).map_err(|failed| self.reason(&failed))?;
         let lifecycle = |index: usize| subscription.wants(Kind::Spawn, index);
         self.evaluator.tells_lifecycle = (0..self.names.len()).map(lifecycle).collect();
-        self.evaluator.start_counting();
+        self.evaluator.enable_counters();
         // Who is told may make ticks worth evaluating that were not.
         self.evaluator.quiet_until = 0;
         if self.precompiles {

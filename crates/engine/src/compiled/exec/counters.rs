@@ -9,7 +9,7 @@ use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::{State, StreamState};
 
 /// Who reads a counter.
-pub(crate) struct Counting {
+pub(crate) struct CounterDependents {
     /// Who must look again when a tick matters to it, ...
     pub(crate) watchers: Vec<Watch>,
     /// ... and when an instance ends: whoever is in the same slot ends with it.
@@ -18,7 +18,7 @@ pub(crate) struct Counting {
 
 /// A stream that counts the ticks since the spawn of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counter {
+pub(crate) struct TickCounter {
     pub(crate) period: u64,
     /// The value at the first tick.
     pub(crate) first: i128,
@@ -26,7 +26,7 @@ pub(crate) struct Counter {
     pub(crate) is_signed: bool,
 }
 
-impl Counter {
+impl TickCounter {
     /// The value at a tick after the spawn, from 1 on.
     pub(crate) fn at(&self, tick: i128) -> i128 {
         self.first + (tick - 1) * self.step
@@ -49,9 +49,9 @@ impl Counter {
     }
 }
 
-impl Counting {
-    pub(crate) fn of(plan: &Plan, stream: &StreamPlan) -> Counting {
-        Counting { watchers: watches(plan, &stream.watchers, &[]), left: left_watches(plan, stream) }
+impl CounterDependents {
+    pub(crate) fn of(plan: &Plan, stream: &StreamPlan) -> CounterDependents {
+        CounterDependents { watchers: watches(plan, &stream.watchers, &[]), left: left_watches(plan, stream) }
     }
 }
 
@@ -78,7 +78,7 @@ impl State {
 impl State {
     /// Notes when an instance of a counter was spawned, and when its readers must look again. When that is for the first
     /// time, and whether a clock has moved in memory.
-    pub(crate) fn begin_count(&mut self, plan: &StreamPlan, index: usize, slot: u32) -> (u64, bool) {
+    pub(crate) fn start_counter(&mut self, plan: &StreamPlan, index: usize, slot: u32) -> (u64, bool) {
         let Some(counter) = &plan.eval.counter else { return (u64::MAX, false) };
         let State { families, streams, now, instant, .. } = self;
         let (state, instances) = (&mut streams[index], &mut families[plan.family].instances);
@@ -86,7 +86,7 @@ impl State {
         instances.set_spawn_tick(slot, plan.member, ticks);
         let generation = instances.generation(slot);
         let (mut first, mut has_moved) = (u64::MAX, false);
-        for (wake, after) in state.wakes.iter_mut().zip(&plan.eval.wakes) {
+        for (wake, after) in state.thresholds.iter_mut().zip(&plan.eval.thresholds) {
             let at = ticks.saturating_add(*after);
             has_moved |= wake.add(Deadline { at, slot, generation });
             first = first.min(at.saturating_mul(counter.period));
@@ -98,14 +98,14 @@ impl State {
 impl StreamState {
     /// The ticks of a clock up to now. The one of this instant counts once the stream's turn has come.
     fn ticks(&self, period: u64, now: u64, instant: u64) -> u64 {
-        if self.ticked == instant { now / period } else { now.saturating_sub(1) / period }
+        if self.last_tick_instant == instant { now / period } else { now.saturating_sub(1) / period }
     }
 }
 
 impl Evaluator {
     /// Lets counters tell their values from the clock where nobody is told of each. Only before the
     /// first instance.
-    pub(crate) fn start_counting(&mut self) {
+    pub(crate) fn enable_counters(&mut self) {
         let mut is_other = false;
         for (index, stream) in self.plan.streams.iter().enumerate() {
             if stream.eval.counter.is_some()
@@ -115,8 +115,8 @@ impl Evaluator {
             {
                 is_other = true;
                 self.state.streams[index].counts = true;
-                self.state.streams[index].wakes =
-                    stream.eval.wakes.iter().map(|_| DeadlineQueue::default()).collect();
+                self.state.streams[index].thresholds =
+                    stream.eval.thresholds.iter().map(|_| DeadlineQueue::default()).collect();
             }
         }
         if is_other {
@@ -126,13 +126,13 @@ impl Evaluator {
     }
 
     /// Who reads a counter, as long as its values are told from the clock.
-    pub(crate) fn counting(&self, index: usize) -> Option<&Counting> {
+    pub(crate) fn counting(&self, index: usize) -> Option<&CounterDependents> {
         self.state.streams[index].counts.then_some(&self.readers[index])
     }
 
     /// A tick of a counter: those who must look again do so.
     pub(crate) fn tick(&mut self, index: usize) {
-        self.list_woken(index);
+        self.list_crossed(index);
         let Evaluator { plan, state, readers, listed, .. } = self;
         let family = plan.streams[index].family;
         for slot in listed.iter().copied() {
@@ -141,14 +141,14 @@ impl Evaluator {
     }
 
     /// A tick of a counter: lists the instances whose readers must look again.
-    pub(crate) fn list_woken(&mut self, index: usize) {
+    pub(crate) fn list_crossed(&mut self, index: usize) {
         let plan = &self.plan.streams[index];
         self.listed.clear();
         let Some(counter) = plan.eval.counter else { return };
         let State { streams, families, now, instant, .. } = &mut self.state;
-        streams[index].ticked = *instant;
+        streams[index].last_tick_instant = *instant;
         let instances = &families[plan.family].instances;
-        for wake in &mut streams[index].wakes {
+        for wake in &mut streams[index].thresholds {
             while let Some(due) = wake.take(*now / counter.period) {
                 if instances.generation(due.slot) == due.generation {
                     self.listed.push(due.slot);
@@ -159,7 +159,7 @@ impl Evaluator {
 }
 
 /// From now on a counter's values are kept, because somebody is told of each.
-pub(crate) fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result<(), Box<Failed>> {
+pub(crate) fn materialise_counter(plan: &Plan, state: &mut State, index: usize) -> Result<(), Box<Failed>> {
     let stream = &plan.streams[index];
     let slots: Vec<u32> = state.families[stream.family].instances.live_slots().collect();
     for slot in slots {
@@ -170,7 +170,7 @@ pub(crate) fn keep_count(plan: &Plan, state: &mut State, index: usize) -> Result
     }
     let state = &mut state.streams[index];
     state.counts = false;
-    state.wakes.clear();
+    state.thresholds.clear();
     state.evaluate.all = true;
     Ok(())
 }

@@ -4,7 +4,7 @@ use fairstream_core::Cancelled;
 use hashbrown::HashMap;
 
 use crate::compiled::exec::bytecode::Failure;
-use crate::compiled::exec::counters::{Counting, keep_count};
+use crate::compiled::exec::counters::{CounterDependents, materialise_counter};
 use crate::compiled::exec::input_batch::Arrived;
 use crate::compiled::exec::prefetch::{Ahead, ahead};
 use crate::compiled::exec::propagate::{Changed, notify};
@@ -101,7 +101,7 @@ pub(crate) struct Evaluator {
     /// Streams that may tell their value from the clock, ...
     pub(crate) counters: Vec<usize>,
     /// ... and who reads each stream, if it is one of them.
-    pub(crate) readers: Vec<Counting>,
+    pub(crate) readers: Vec<CounterDependents>,
     /// Nothing is due before this time since the start of the clock, unless an event [wakes](Self::wake) a clock.
     pub(crate) quiet_until: u64,
     /// The inputs and streams whose value is of this instant.
@@ -188,7 +188,7 @@ impl Evaluator {
             expired: vec![Vec::new(); plan.chimes.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
-            readers: plan.streams.iter().map(|stream| Counting::of(&plan, stream)).collect(),
+            readers: plan.streams.iter().map(|stream| CounterDependents::of(&plan, stream)).collect(),
             quiet_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
@@ -235,7 +235,7 @@ impl Evaluator {
             self.is_plain[index] = is_plain(stream, tells, repeats);
             self.lanes[index] = Lane::of(&self.plan, stream, tells, repeats);
             if tells && self.state.streams[index].counts {
-                keep_count(&self.plan, &mut self.state, index)?;
+                materialise_counter(&self.plan, &mut self.state, index)?;
             }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];

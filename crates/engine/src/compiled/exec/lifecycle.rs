@@ -81,7 +81,7 @@ impl Evaluator {
         let Evaluator { plan, state, quiet_until, places, .. } = self;
         for member in &plan.families[index].members {
             if state.streams[*member].counts {
-                let (first, has_moved) = state.begin_count(&plan.streams[*member], *member, slot);
+                let (first, has_moved) = state.start_counter(&plan.streams[*member], *member, slot);
                 *quiet_until = first.min(*quiet_until);
                 places.clocks_moved |= has_moved;
             }
@@ -230,7 +230,7 @@ impl Evaluator {
         }
         for member in &plan.members {
             let state = &mut self.state.streams[*member];
-            state.wakes.iter_mut().for_each(|wake| wake.end_for_good(ended, is_live));
+            state.thresholds.iter_mut().for_each(|wake| wake.end_for_good(ended, is_live));
         }
     }
 

@@ -44,14 +44,14 @@ impl Evaluator {
         let State { families: states, streams, chimes, .. } = &mut self.state;
         for family in families {
             let FamilyPlan { members, chimes: own, .. } = &self.plan.families[family];
-            let wakes: usize = members.iter().map(|member| streams[*member].wakes.len()).sum();
+            let thresholds: usize = members.iter().map(|member| streams[*member].thresholds.len()).sum();
             let instances = &mut states[family].instances;
-            let slots = instances.settle(&mut ground, share, own.len() + wakes);
+            let slots = instances.settle(&mut ground, share, own.len() + thresholds);
             own.iter().for_each(|chime| chimes[*chime].settle(&mut ground, slots));
-            let wakes = |member: &usize| {
-                streams[*member].wakes.iter_mut().for_each(|wake| wake.settle(&mut ground, slots))
+            let thresholds = |member: &usize| {
+                streams[*member].thresholds.iter_mut().for_each(|wake| wake.settle(&mut ground, slots))
             };
-            members.iter().for_each(wakes);
+            members.iter().for_each(thresholds);
         }
         self.places.slots_moved = true;
         self.places.clocks_moved = true;

@@ -91,7 +91,7 @@ impl Evaluator {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
             let family = &self.state.families[plan.family];
             let is_live = |due: &Deadline| family.is_live(due, plan.cell.is_some());
-            for wake in &mut state.wakes {
+            for wake in &mut state.thresholds {
                 let period = plan.eval.counter.map_or(0, |counter| counter.period);
                 let tick = wake.next_live(is_live).and_then(|tick| tick.checked_mul(period));
                 tick.into_iter().for_each(&mut sooner);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rtlola_frontend::mir::{Expression, Type};
 
-use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{Activation, FrameSlot, Program, Slow};
 use crate::compiled::store::aggregate::fold::Fold;
@@ -209,9 +209,9 @@ pub(crate) struct EvalPlan {
     /// Yields if they hold; there is none if that cannot be asked at any time.
     pub(crate) first_look: Option<usize>,
     /// If all it does is count the ticks of its clock ...
-    pub(crate) counter: Option<Counter>,
+    pub(crate) counter: Option<TickCounter>,
     /// ... after how many of them its readers must look again.
-    pub(crate) wakes: Vec<u64>,
+    pub(crate) thresholds: Vec<u64>,
     /// Windows that it reads: while there are values in them, they change by themselves.
     pub(crate) windows: Vec<usize>,
 }

@@ -234,7 +234,7 @@ unsafe fn show_listed(context: *mut Context, evaluator: &mut Evaluator) -> u64 {
 pub(super) unsafe extern "sysv64" fn tick(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    evaluator.list_woken(stream as usize);
+    evaluator.list_crossed(stream as usize);
     // SAFETY: as the module says.
     unsafe { show_listed(context, evaluator) }
 }

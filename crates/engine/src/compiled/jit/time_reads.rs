@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::Context;
 use super::dirty::of;
 use super::expr::{Instance, Run, Writer};
-use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::store::state::{State, StreamState};
@@ -166,9 +166,10 @@ impl Writer<'_, '_> {
     pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
         let now = self.of_state(offset_of!(State, now));
         let instant = self.of_state(offset_of!(State, instant));
-        let ticked = self.load(I64, self.streams, of(stream) + offset_of!(StreamState, ticked));
+        let last_tick_instant =
+            self.load(I64, self.streams, of(stream) + offset_of!(StreamState, last_tick_instant));
         // The tick of this instant counts once its turn has come.
-        let is_later = self.builder.ins().icmp(IntCC::NotEqual, ticked, instant);
+        let is_later = self.builder.ins().icmp(IntCC::NotEqual, last_tick_instant, instant);
         let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
         let less = self.builder.ins().band(is_later, is_past);
         let less = self.builder.ins().uextend(I64, less);
@@ -177,7 +178,7 @@ impl Writer<'_, '_> {
     }
 
     /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
-    fn counted(&mut self, stream: usize, counter: &Counter, instance: Instance) -> [Value; 2] {
+    fn counted(&mut self, stream: usize, counter: &TickCounter, instance: Instance) -> [Value; 2] {
         let ticks = self.ticks(stream, counter.period);
         let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
         let since = self.builder.ins().isub(ticks, spawned);

@@ -10,7 +10,7 @@ use super::expr::Instance;
 use super::handler::Scribe;
 use super::value_cache::Lost;
 use super::{Context, runtime_calls};
-use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::store::deadline_queue::{Deadline, FEW, QueueHeader};
 use crate::compiled::store::state::State;
@@ -48,7 +48,7 @@ impl Scribe<'_, '_> {
     pub(super) fn begin(&mut self, family: usize, instance: Instance, generation: Value) {
         let (evaluator, plan) = (self.evaluator, &self.evaluator.plan);
         let members = plan.families[family].members.iter();
-        let counters: Vec<(usize, Counter)> = members
+        let counters: Vec<(usize, TickCounter)> = members
             .filter(|member| evaluator.counting(**member).is_some())
             .filter_map(|member| Some((*member, plan.streams[*member].eval.counter?)))
             .collect();
@@ -64,7 +64,7 @@ impl Scribe<'_, '_> {
         for (stream, counter) in counters {
             let ticks = self.writer.ticks(stream, counter.period);
             self.writer.store(ticks, instance.words, 8 * plan.streams[stream].member.value());
-            for (number, after) in plan.streams[stream].eval.wakes.iter().enumerate() {
+            for (number, after) in plan.streams[stream].eval.thresholds.iter().enumerate() {
                 let due = self.writer.builder.ins().iadd_imm(ticks, after.cast_signed());
                 let period = self.writer.number(counter.period);
                 let time = self.writer.builder.ins().imul(due, period);
@@ -168,25 +168,25 @@ impl Scribe<'_, '_> {
         let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.writer.map);
         let members = plan.families[family].members.iter();
         let counters = members.filter(|member| evaluator.counting(**member).is_some());
-        let wakes = counters.flat_map(|stream| {
-            let numbers = 0..plan.streams[*stream].eval.wakes.len();
+        let thresholds = counters.flat_map(|stream| {
+            let numbers = 0..plan.streams[*stream].eval.thresholds.len();
             numbers.map(|number| map.wake(plan, *stream, number))
         });
-        plan.families[family].chimes.iter().map(|chime| map.clock(*chime)).chain(wakes).collect()
+        plan.families[family].chimes.iter().map(|chime| map.clock(*chime)).chain(thresholds).collect()
     }
 }
 
 impl Evaluator {
     /// Whether what begins with an instance, beside these counters, is for Rust, or a counter may not fit into a word.
-    fn begins_in_full(&self, family: usize, counters: &[(usize, Counter)]) -> bool {
+    fn begins_in_full(&self, family: usize, counters: &[(usize, TickCounter)]) -> bool {
         let lasts = |window: &usize| {
             let window = &self.plan.windows[*window];
             window.last_decisive.is_none() || window.outlasts
         };
         let has_more = |member: &usize| self.plan.streams[*member].windows.iter().any(lasts);
-        let is_far = |(stream, counter): &(usize, Counter)| {
+        let is_far = |(stream, counter): &(usize, TickCounter)| {
             let far = |after: &u64| i64::try_from(u128::from(*after) * u128::from(counter.period)).is_err();
-            self.plan.streams[*stream].eval.wakes.iter().any(far)
+            self.plan.streams[*stream].eval.thresholds.iter().any(far)
         };
         self.plan.families[family].members.iter().any(has_more) || counters.iter().any(is_far)
     }

@@ -74,8 +74,8 @@ impl Map {
         let groups = tables + TABLE * number_of_tables;
         let expired = groups + GROUPED * plan.grouped.len();
         let clocks = expired + EXPIRED * plan.chimes.len();
-        let wakes: usize = plan.streams.iter().map(|stream| stream.eval.wakes.len()).sum();
-        let lists = clocks + CLOCK * (plan.chimes.len() + wakes);
+        let thresholds: usize = plan.streams.iter().map(|stream| stream.eval.thresholds.len()).sum();
+        let lists = clocks + CLOCK * (plan.chimes.len() + thresholds);
         let end = lists + LIST * plan.families.len();
         Map { inputs, slots, tables, groups, expired, clocks, lists, end }
     }
@@ -110,7 +110,7 @@ impl Map {
 
     /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
     pub(super) fn wake(&self, plan: &Plan, stream: usize, number: usize) -> usize {
-        let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.wakes.len()).sum();
+        let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.thresholds.len()).sum();
         self.clock(plan.chimes.len() + before + number)
     }
 
@@ -232,9 +232,11 @@ impl Evaluator {
         }
         if std::mem::take(&mut places.clocks_moved) {
             places.put(map.clocks, state.chimes.iter_mut().flat_map(DeadlineQueue::layout));
-            for counter in counters.iter().filter(|counter| !plan.streams[**counter].eval.wakes.is_empty()) {
-                let wakes = state.streams[*counter].wakes.iter_mut();
-                places.put(map.wake(plan, *counter, 0), wakes.flat_map(DeadlineQueue::layout));
+            for counter in
+                counters.iter().filter(|counter| !plan.streams[**counter].eval.thresholds.is_empty())
+            {
+                let thresholds = state.streams[*counter].thresholds.iter_mut();
+                places.put(map.wake(plan, *counter, 0), thresholds.flat_map(DeadlineQueue::layout));
             }
         }
     }

@@ -11,12 +11,12 @@ use rtlola_frontend::mir::{
 
 use super::access::walk;
 use super::schedule::pacing;
-use crate::compiled::exec::counters::Counter;
+use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::ir::layout::narrow;
 use crate::compiled::ir::plan::Pacing;
 
 /// What a stream counts, if it does nothing else.
-pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
+pub(super) fn counter(output: &OutputStream) -> Option<TickCounter> {
     let [clause] = output.eval.clauses.as_slice() else { return None };
     let Pacing::Global(period) = pacing(&clause.pacing) else { return None };
     let is_read_plainly = output.accessed_by.iter().all(|(reader, accesses)| {
@@ -41,7 +41,7 @@ pub(super) fn counter(output: &OutputStream) -> Option<Counter> {
         _ => (last_of_itself(output, right)?, constant(left)?),
     };
     let is_signed = matches!(output.ty, Type::Int(_));
-    let counter = Counter { period, first: before + step, step, is_signed };
+    let counter = TickCounter { period, first: before + step, step, is_signed };
     // A count that cannot be told would have to be an error at its tick.
     let last = i128::from(i64::MAX) / i128::from(period.max(1)) + 1;
     (step != 0 && counter.word_at(1).is_ok() && counter.word_at(last).is_ok()).then_some(counter)
@@ -69,20 +69,20 @@ fn constant(expression: &Expression) -> Option<i128> {
 
 /// The numbers of ticks since its spawn at which what an expression reads of a counter may become
 /// another, if it does nothing with it but compare it with constants.
-pub(super) fn wakes(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+pub(super) fn thresholds(expression: &Expression, stream: usize, counter: &TickCounter) -> Option<Vec<u64>> {
     let mut accesses = 0;
     let mut compared = 0;
-    let mut wakes = Vec::new();
+    let mut thresholds = Vec::new();
     walk(expression, &mut |part| {
         if is_access(part, stream) {
             accesses += 1;
         }
         if let Some(found) = comparison(part, stream, counter) {
             compared += 1;
-            wakes.extend(found);
+            thresholds.extend(found);
         }
     });
-    (accesses == compared).then_some(wakes)
+    (accesses == compared).then_some(thresholds)
 }
 
 fn is_access(expression: &Expression, stream: usize) -> bool {
@@ -128,7 +128,7 @@ pub(super) fn needed_instance(condition: &Expression) -> Option<(usize, &[Expres
     }
 }
 
-fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Option<Vec<u64>> {
+fn comparison(expression: &Expression, stream: usize, counter: &TickCounter) -> Option<Vec<u64>> {
     let ([left, right], holds) = compared(expression)?;
     // What stands for a counter that has no value yet.
     let absent = |side: &Expression| match &side.kind {
@@ -141,18 +141,18 @@ fn comparison(expression: &Expression, stream: usize, counter: &Counter) -> Opti
         _ => (absent(right)?, constant(left)?, true),
     };
     let truth = |value: i128| if flipped { holds(limit, value) } else { holds(value, limit) };
-    let mut wakes = Vec::new();
+    let mut thresholds = Vec::new();
     // The ticks around which the counter passes the limit.
     let passes = (limit - counter.first) / counter.step + 1;
     for tick in [passes - 1, passes, passes + 1, passes + 2].into_iter().filter(|tick| *tick > 1) {
         if truth(counter.at(tick)) != truth(counter.at(tick - 1)) {
-            wakes.extend(u64::try_from(tick).ok());
+            thresholds.extend(u64::try_from(tick).ok());
         }
     }
     if absent.is_none_or(|absent| truth(absent) != truth(counter.at(1))) {
-        wakes.push(1);
+        thresholds.push(1);
     }
-    Some(wakes)
+    Some(thresholds)
 }
 
 #[cfg(test)]

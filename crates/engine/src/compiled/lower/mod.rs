@@ -214,7 +214,7 @@ impl Builder<'_> {
                 guard: None,
                 first_look: None,
                 counter: counter::counter(output),
-                wakes: Vec::new(),
+                thresholds: Vec::new(),
                 windows: Vec::new(),
             },
             eval_layer: output.eval_layer().inner(),

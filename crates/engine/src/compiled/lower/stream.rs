@@ -6,7 +6,7 @@ use rtlola_frontend::mir::{
 };
 
 use super::access::{Read, conjuncts, pins, reads};
-use super::counter::{needed_instance, wakes};
+use super::counter::{needed_instance, thresholds};
 use super::expression::{Operand, Place};
 use super::schedule::pacing;
 use super::{Builder, Refused};
@@ -93,7 +93,7 @@ impl Builder<'_> {
             guard: guard.map(|(slot, _)| slot),
             first_look,
             counter: None,
-            wakes: Vec::new(),
+            thresholds: Vec::new(),
             windows: Vec::new(),
         })
     }
@@ -245,9 +245,9 @@ impl Builder<'_> {
                 .counter
                 .filter(|_| target != stream || self.place == Place::Close)
             {
-                let wakes = wakes(expression, target, &counter).unwrap_or_default();
-                let known = &mut self.plan.streams[target].eval.wakes;
-                known.extend(wakes);
+                let thresholds = thresholds(expression, target, &counter).unwrap_or_default();
+                let known = &mut self.plan.streams[target].eval.thresholds;
+                known.extend(thresholds);
                 known.sort_unstable();
                 known.dedup();
             }
@@ -290,7 +290,7 @@ impl Builder<'_> {
                 if let Read::Instance(target, _) | Read::Any(target) = read
                     && let Some(counter) = &self.plan.streams[*target].eval.counter
                 {
-                    wakes(expression, *target, counter)?;
+                    thresholds(expression, *target, counter)?;
                 }
             }
             all.extend(found);

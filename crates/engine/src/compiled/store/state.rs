@@ -69,10 +69,10 @@ pub(crate) struct StreamState {
     /// Whether it is a counter whose values are told from the clock, ...
     pub(crate) counts: bool,
     /// ... the instant of its latest tick, ...
-    pub(crate) ticked: u64,
+    pub(crate) last_tick_instant: u64,
     /// ... and for each number of ticks after which its readers must look again the instances that
     /// will have seen them, by the tick.
-    pub(crate) wakes: Vec<DeadlineQueue>,
+    pub(crate) thresholds: Vec<DeadlineQueue>,
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(crate) holds: bool,
     /// InstanceSlab with a new value at this instant.
@@ -233,8 +233,8 @@ impl State {
             evaluate: DirtySet::all(),
             holders: Holders::default(),
             counts: false,
-            ticked: 0,
-            wakes: Vec::new(),
+            last_tick_instant: 0,
+            thresholds: Vec::new(),
             holds: false,
             valued: Vec::new(),
         });
