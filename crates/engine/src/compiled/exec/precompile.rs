@@ -5,7 +5,7 @@ use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::Activation;
 use crate::compiled::ir::plan::{FamilyPlan, Pacing, Plan};
 use crate::compiled::jit::Reaction;
-use crate::compiled::store::huge_vec::Ground;
+use crate::compiled::store::huge_vec::PrefaultedRegion;
 use crate::compiled::store::state::State;
 
 /// For so many kinds of events machine code is written before there are any, and so many pages are touched.
@@ -17,7 +17,7 @@ impl Evaluator {
         if self.often > 0 {
             self.prepare_reactions();
         }
-        self.settle();
+        self.move_into();
     }
 
     fn prepare_reactions(&mut self) {
@@ -31,7 +31,7 @@ impl Evaluator {
     }
 
     /// Lets people have memory that has been touched, as far as it goes, for themselves and for their clocks.
-    fn settle(&mut self) {
+    fn move_into(&mut self) {
         let families = 0..self.plan.families.len();
         let is_large =
             |family: &usize| self.plan.families[*family].is_parameterised && !self.plan.is_met_again(*family);
@@ -39,17 +39,17 @@ impl Evaluator {
         if families.is_empty() {
             return;
         }
-        let Some(mut ground) = Ground::new((families.len() + 1).min(SOME)) else { return };
-        let share = ground.left() / families.len();
+        let Some(mut region) = PrefaultedRegion::new((families.len() + 1).min(SOME)) else { return };
+        let share = region.left() / families.len();
         let State { families: states, streams, chimes, .. } = &mut self.state;
         for family in families {
             let FamilyPlan { members, chimes: own, .. } = &self.plan.families[family];
             let thresholds: usize = members.iter().map(|member| streams[*member].thresholds.len()).sum();
             let instances = &mut states[family].instances;
-            let slots = instances.settle(&mut ground, share, own.len() + thresholds);
-            own.iter().for_each(|chime| chimes[*chime].settle(&mut ground, slots));
+            let slots = instances.move_into(&mut region, share, own.len() + thresholds);
+            own.iter().for_each(|chime| chimes[*chime].move_into(&mut region, slots));
             let thresholds = |member: &usize| {
-                streams[*member].thresholds.iter_mut().for_each(|wake| wake.settle(&mut ground, slots))
+                streams[*member].thresholds.iter_mut().for_each(|wake| wake.move_into(&mut region, slots))
             };
             members.iter().for_each(thresholds);
         }

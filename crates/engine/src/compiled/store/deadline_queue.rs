@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::huge_vec::{Ground, Pages, Zero};
+use crate::compiled::store::huge_vec::{HugeVec, PrefaultedRegion, ZeroInit};
 
 /// When an instance is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,14 +15,14 @@ pub(crate) struct Deadline {
 }
 
 // SAFETY: three numbers.
-unsafe impl Zero for Deadline {}
+unsafe impl ZeroInit for Deadline {}
 
 /// A ring of our own, because machine code adds to it.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Deadline>", into = "Vec<Deadline>")]
 pub(crate) struct DeadlineQueue {
     /// A power of two, or none at all.
-    places: Pages<Deadline>,
+    places: HugeVec<Deadline>,
     header: QueueHeader,
 }
 
@@ -99,8 +99,8 @@ impl DeadlineQueue {
     }
 
     /// Lets the first of many have memory that has been touched, for so many of them.
-    pub(crate) fn settle(&mut self, ground: &mut Ground, count: usize) {
-        self.places.settle(ground.piece(count * size_of::<Deadline>()));
+    pub(crate) fn move_into(&mut self, region: &mut PrefaultedRegion, count: usize) {
+        self.places.move_into(region.extent(count * size_of::<Deadline>()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

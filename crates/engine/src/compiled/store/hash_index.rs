@@ -4,7 +4,7 @@
 //! first free place from the one on that its hash says, and growing needs nothing but the table itself.
 
 use crate::compiled::exec::prefetch::fetch;
-use crate::compiled::store::huge_vec::{Pages, Piece};
+use crate::compiled::store::huge_vec::{Extent, HugeVec};
 use crate::compiled::store::words::hash_of;
 
 /// HashTag the hash of words.
@@ -26,7 +26,7 @@ pub(crate) struct Place(usize);
 #[derive(Clone)]
 pub(crate) struct HashIndex {
     /// A power of two. 0 is a free place; others have the half hash above, and below it the number plus one.
-    entries: Pages<u64>,
+    entries: HugeVec<u64>,
     /// How many of the 32 bits of a half hash are not part of its place.
     shift: u32,
     occupancy: Occupancy,
@@ -51,7 +51,7 @@ const SMALLEST: usize = 8;
 
 impl Default for HashIndex {
     fn default() -> HashIndex {
-        let (entries, shift) = (Pages::zeros(SMALLEST), 32 - SMALLEST.trailing_zeros());
+        let (entries, shift) = (HugeVec::zeros(SMALLEST), 32 - SMALLEST.trailing_zeros());
         HashIndex { entries, shift, occupancy: Occupancy::new(0, SMALLEST) }
     }
 }
@@ -176,8 +176,8 @@ impl HashIndex {
     }
 
     /// Moves to a piece of ground.
-    pub(crate) fn settle(&mut self, piece: Piece) {
-        self.entries.settle(piece);
+    pub(crate) fn move_into(&mut self, extent: Extent) {
+        self.entries.move_into(extent);
     }
 
     /// Another number takes the place of one that is there.

@@ -22,13 +22,13 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// All zeros must be a value of the type, and it must own nothing.
-pub(crate) unsafe trait Zero: Copy {}
+pub(crate) unsafe trait ZeroInit: Copy {}
 
 // SAFETY: zero is a number.
-unsafe impl Zero for u64 {}
+unsafe impl ZeroInit for u64 {}
 
 /// A slice that grows, by zeros.
-pub(crate) struct Pages<T: Zero> {
+pub(crate) struct HugeVec<T: ZeroInit> {
     first: NonNull<T>,
     length: usize,
     /// For how many there is room where it is. Behind those that there are, it is all zeros.
@@ -43,27 +43,27 @@ enum Owner<T> {
     /// A piece of memory of one's own, ...
     System(Arc<Map>),
     /// ... or that others have pieces of, too.
-    Ground(Arc<Map>),
+    PrefaultedRegion(Arc<Map>),
 }
 
 // SAFETY: whoever owns the memory may be sent, and nobody else writes to it.
-unsafe impl<T: Zero + Send> Send for Pages<T> {}
+unsafe impl<T: ZeroInit + Send> Send for HugeVec<T> {}
 // SAFETY: it is changed only by who has it alone.
-unsafe impl<T: Zero + Sync> Sync for Pages<T> {}
+unsafe impl<T: ZeroInit + Sync> Sync for HugeVec<T> {}
 
 /// From so many bytes on it has memory of its own.
 const LARGE: usize = 1 << 20;
 
-impl<T: Zero> Default for Pages<T> {
-    fn default() -> Pages<T> {
-        Pages { first: NonNull::dangling(), length: 0, room: 0, owner: Owner::Allocator(Vec::new()) }
+impl<T: ZeroInit> Default for HugeVec<T> {
+    fn default() -> HugeVec<T> {
+        HugeVec { first: NonNull::dangling(), length: 0, room: 0, owner: Owner::Allocator(Vec::new()) }
     }
 }
 
-impl<T: Zero> Pages<T> {
+impl<T: ZeroInit> HugeVec<T> {
     /// So many zeros.
-    pub(crate) fn zeros(length: usize) -> Pages<T> {
-        let mut pages = Pages::default();
+    pub(crate) fn zeros(length: usize) -> HugeVec<T> {
+        let mut pages = HugeVec::default();
         pages.grow(length);
         pages
     }
@@ -85,35 +85,40 @@ impl<T: Zero> Pages<T> {
     }
 
     /// Moves to a piece of ground, if that has more room.
-    pub(crate) fn settle(&mut self, piece: Piece) {
-        let room = piece.bytes / size_of::<T>();
+    pub(crate) fn move_into(&mut self, extent: Extent) {
+        let room = extent.bytes / size_of::<T>();
         if room > self.room {
-            let moved = Pages { first: piece.first.cast(), length: 0, room, owner: Owner::Ground(piece.map) };
+            let moved = HugeVec {
+                first: extent.first.cast(),
+                length: 0,
+                room,
+                owner: Owner::PrefaultedRegion(extent.map),
+            };
             *self = self.copied_to(moved);
         }
     }
 
     /// The same where there is room for so many.
-    fn moved(&self, length: usize) -> Pages<T> {
+    fn moved(&self, length: usize) -> HugeVec<T> {
         let bytes = length.saturating_mul(size_of::<T>());
         let map = (bytes >= LARGE).then(|| Map::with_room_for(bytes)).flatten();
         let to = match map {
             Some(map) => {
                 let room = map.bytes / size_of::<T>();
-                Pages { first: map.first.cast(), length: 0, room, owner: Owner::System(Arc::new(map)) }
+                HugeVec { first: map.first.cast(), length: 0, room, owner: Owner::System(Arc::new(map)) }
             }
             None => {
                 // SAFETY: all zeros are a value.
                 let zero: T = unsafe { std::mem::zeroed() };
                 let mut all = vec![zero; length.max(2 * self.length)];
                 let first = NonNull::new(all.as_mut_ptr()).unwrap_or(NonNull::dangling());
-                Pages { first, length: 0, room: all.len(), owner: Owner::Allocator(all) }
+                HugeVec { first, length: 0, room: all.len(), owner: Owner::Allocator(all) }
             }
         };
         self.copied_to(to)
     }
 
-    fn copied_to(&self, mut to: Pages<T>) -> Pages<T> {
+    fn copied_to(&self, mut to: HugeVec<T>) -> HugeVec<T> {
         to.grow(self.length);
         to.copy_from_slice(self);
         to
@@ -127,7 +132,7 @@ impl<T: Zero> Pages<T> {
     }
 }
 
-impl<T: Zero> Drop for Pages<T> {
+impl<T: ZeroInit> Drop for HugeVec<T> {
     fn drop(&mut self) {
         if let Owner::System(_) = self.owner {
             MAPPED.fetch_sub(self.length * size_of::<T>(), Ordering::Relaxed);
@@ -135,7 +140,7 @@ impl<T: Zero> Drop for Pages<T> {
     }
 }
 
-impl<T: Zero> Deref for Pages<T> {
+impl<T: ZeroInit> Deref for HugeVec<T> {
     type Target = [T];
 
     #[inline(always)]
@@ -145,7 +150,7 @@ impl<T: Zero> Deref for Pages<T> {
     }
 }
 
-impl<T: Zero> DerefMut for Pages<T> {
+impl<T: ZeroInit> DerefMut for HugeVec<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`.
@@ -153,54 +158,54 @@ impl<T: Zero> DerefMut for Pages<T> {
     }
 }
 
-impl<T: Zero> Clone for Pages<T> {
-    fn clone(&self) -> Pages<T> {
-        Pages::from(&**self)
+impl<T: ZeroInit> Clone for HugeVec<T> {
+    fn clone(&self) -> HugeVec<T> {
+        HugeVec::from(&**self)
     }
 }
 
-impl<T: Zero> From<&[T]> for Pages<T> {
-    fn from(all: &[T]) -> Pages<T> {
-        let mut pages = Pages::zeros(all.len());
+impl<T: ZeroInit> From<&[T]> for HugeVec<T> {
+    fn from(all: &[T]) -> HugeVec<T> {
+        let mut pages = HugeVec::zeros(all.len());
         pages.copy_from_slice(all);
         pages
     }
 }
 
-impl<T: Zero + Serialize> Serialize for Pages<T> {
+impl<T: ZeroInit + Serialize> Serialize for HugeVec<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.deref().serialize(serializer)
     }
 }
 
-impl<'de, T: Zero + Deserialize<'de>> Deserialize<'de> for Pages<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pages<T>, D::Error> {
-        Vec::deserialize(deserializer).map(|all| Pages::from(all.as_slice()))
+impl<'de, T: ZeroInit + Deserialize<'de>> Deserialize<'de> for HugeVec<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HugeVec<T>, D::Error> {
+        Vec::deserialize(deserializer).map(|all| HugeVec::from(all.as_slice()))
     }
 }
 
 /// Memory that has been touched, to be given away in pieces.
-pub(crate) struct Ground {
+pub(crate) struct PrefaultedRegion {
     map: Arc<Map>,
     used: usize,
 }
 
-/// A piece of [`Ground`], all zeros.
-pub(crate) struct Piece {
+/// A piece of [`PrefaultedRegion`], all zeros.
+pub(crate) struct Extent {
     map: Arc<Map>,
     first: NonNull<u8>,
     bytes: usize,
 }
 
-impl Ground {
+impl PrefaultedRegion {
     /// So many large pages; `None` if the system has none to give.
-    pub(crate) fn new(pages: usize) -> Option<Ground> {
-        let bytes = pages.checked_mul(HUGE)?;
+    pub(crate) fn new(pages: usize) -> Option<PrefaultedRegion> {
+        let bytes = pages.checked_mul(HUGE_PAGE)?;
         let mut map = Map::new(bytes)?;
         map.counted = bytes;
         MAPPED.fetch_add(bytes, Ordering::Relaxed);
         map.touch();
-        Some(Ground { map: Arc::new(map), used: 0 })
+        Some(PrefaultedRegion { map: Arc::new(map), used: 0 })
     }
 
     /// How many bytes are left.
@@ -209,18 +214,18 @@ impl Ground {
     }
 
     /// So many bytes of what is left, at most.
-    pub(crate) fn piece(&mut self, bytes: usize) -> Piece {
+    pub(crate) fn extent(&mut self, bytes: usize) -> Extent {
         const LINE: usize = 64;
         let bytes = bytes.min(self.left()) / LINE * LINE;
         // SAFETY: it lies in the map.
         let first = unsafe { self.map.first.add(self.used) };
         self.used += bytes;
-        Piece { map: Arc::clone(&self.map), first, bytes }
+        Extent { map: Arc::clone(&self.map), first, bytes }
     }
 }
 
 /// A large page.
-const HUGE: usize = 1 << 21;
+const HUGE_PAGE: usize = 1 << 21;
 
 /// Memory of the system's, in large pages if it has them; all zeros.
 struct Map {
@@ -241,14 +246,14 @@ impl Map {
     fn with_room_for(bytes: usize) -> Option<Map> {
         const LEAST: usize = 1 << 26;
         let rooms = [bytes.saturating_mul(8).max(LEAST), bytes.saturating_mul(2), bytes];
-        rooms.into_iter().find_map(|room| Map::new(room.checked_next_multiple_of(HUGE)?))
+        rooms.into_iter().find_map(|room| Map::new(room.checked_next_multiple_of(HUGE_PAGE)?))
     }
 
     fn new(bytes: usize) -> Option<Map> {
-        let mapped = bytes.checked_add(HUGE)?;
+        let mapped = bytes.checked_add(HUGE_PAGE)?;
         let memory = MmapRaw::from(MmapOptions::new().len(mapped).no_reserve_swap().map_anon().ok()?);
         // A large page begins where its size says.
-        let before = memory.as_mut_ptr().align_offset(HUGE);
+        let before = memory.as_mut_ptr().align_offset(HUGE_PAGE);
         // Whoever has no large pages has small ones.
         #[cfg(target_os = "linux")]
         let _ = memory.advise_range(memmap2::Advice::HugePage, before, bytes);
@@ -280,11 +285,11 @@ mod tests {
     /// From a few to many, through every kind of memory.
     #[test]
     fn what_was_there_stays_and_what_comes_is_zero() {
-        let mut ground = Ground::new(1);
-        let piece = ground.as_mut().map(|ground| ground.piece(ground.left() / 3));
-        let mut pages: Pages<u64> = Pages::zeros(3);
+        let mut region = PrefaultedRegion::new(1);
+        let extent = region.as_mut().map(|region| region.extent(region.left() / 3));
+        let mut pages: HugeVec<u64> = HugeVec::zeros(3);
         pages.fill(7);
-        piece.into_iter().for_each(|piece| pages.settle(piece));
+        extent.into_iter().for_each(|extent| pages.move_into(extent));
         for length in [5, 100, 50_000, 130_000, 140_000, 10_000_000] {
             let before = pages.len();
             pages.grow(length);
@@ -300,21 +305,21 @@ mod tests {
 
     #[test]
     fn pieces_do_not_meet() {
-        let Some(mut ground) = Ground::new(1) else { return };
-        let mut all: Vec<Pages<u64>> = Vec::new();
-        while ground.left() >= 64 {
-            let mut pages = Pages::default();
-            pages.settle(ground.piece(100_000));
+        let Some(mut region) = PrefaultedRegion::new(1) else { return };
+        let mut all: Vec<HugeVec<u64>> = Vec::new();
+        while region.left() >= 64 {
+            let mut pages = HugeVec::default();
+            pages.move_into(region.extent(100_000));
             pages.grow(pages.room());
             assert!(pages.iter().all(|word| *word == 0));
             pages.fill(all.len() as u64);
             all.push(pages);
         }
-        drop(ground);
+        drop(region);
         for (number, pages) in all.iter().enumerate() {
             assert!(pages.iter().all(|word| *word == number as u64));
         }
         let words: usize = all.iter().map(|pages| pages.len()).sum();
-        assert_eq!(8 * words, HUGE);
+        assert_eq!(8 * words, HUGE_PAGE);
     }
 }

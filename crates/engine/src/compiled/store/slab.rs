@@ -9,7 +9,7 @@ use crate::compiled::exec::prefetch::fetch;
 use crate::compiled::ir::plan::Route;
 use crate::compiled::store::deadline_queue::Deadline;
 use crate::compiled::store::hash_index::{HashIndex, HashTag};
-use crate::compiled::store::huge_vec::{Ground, Pages};
+use crate::compiled::store::huge_vec::{HugeVec, PrefaultedRegion};
 use crate::compiled::store::lookup_cache::LookupCache;
 use crate::compiled::store::secondary_index::{SecondaryIndex, Spot};
 use crate::compiled::store::words::{copy, same};
@@ -37,7 +37,7 @@ pub(crate) mod flag {
 pub(crate) struct InstanceSlab {
     params: usize,
     stride: usize,
-    words: Pages<u64>,
+    words: HugeVec<u64>,
     header: SlabHeader,
     indexes: Vec<SecondaryIndex>,
     /// The index that stands for the table, as long as there is one that leads to a few slots at most.
@@ -126,7 +126,7 @@ impl InstanceSlab {
         InstanceSlab {
             params,
             stride: stride + indexes.len(),
-            words: Pages::default(),
+            words: HugeVec::default(),
             header: SlabHeader { is_plain: u64::from(indexes.len() <= 1), ..SlabHeader::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
@@ -376,7 +376,7 @@ impl InstanceSlab {
 
     /// Lets the first of many instances have memory that has been touched: so many bytes, of which some are left for their
     /// clocks. How many instances that is enough for.
-    pub(crate) fn settle(&mut self, ground: &mut Ground, bytes: usize, clocks: usize) -> usize {
+    pub(crate) fn move_into(&mut self, region: &mut PrefaultedRegion, bytes: usize, clocks: usize) -> usize {
         let table = match self.selective {
             Some(index) => self.indexes[index].table_mut(),
             None => &mut self.table,
@@ -386,8 +386,8 @@ impl InstanceSlab {
         while each * slots + HashIndex::bytes_for(slots) > bytes {
             slots /= 2;
         }
-        table.settle(ground.piece(HashIndex::bytes_for(slots)));
-        self.words.settle(ground.piece(8 * self.stride * slots));
+        table.move_into(region.extent(HashIndex::bytes_for(slots)));
+        self.words.move_into(region.extent(8 * self.stride * slots));
         self.has_moved = true;
         slots
     }
