@@ -257,7 +257,7 @@ impl Engine for CompiledEngine {
         self.lifecycle.begin()?;
         check_columns(events, &self.wanted)?;
         let Evaluator { arrived, state, .. } = &mut self.evaluator;
-        arrived.decode(events.rows.columns(), events.len(), &mut state.strings);
+        arrived.decode(events.rows.columns(), events.len(), &mut state.interner);
         self.evaluator.places.inputs_moved = true;
         let done = self.rows(events, out);
         self.evaluator.arrived.clear();

@@ -343,13 +343,13 @@ pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
                     (state.families[target.family].instances.find(key), key)
                 }
             };
-            let (since, strings) = (state.reader_since(), &state.strings);
+            let (since, interner) = (state.reader_since(), &state.interner);
             let value = match (&windows.last_decisive, windows.target, slot) {
                 (Some(last_decisive), Some(target), Some(slot)) => {
                     let instances = &state.families[plan.streams[target].family].instances;
                     Some(last_decisive.says(instances.words(slot), state.now))
                 }
-                _ => state.windows[window as usize].read(windows, slot, key, since, state.now, strings)?,
+                _ => state.windows[window as usize].read(windows, slot, key, since, state.now, interner)?,
             };
             put_scalar(&mut *state.frame, to, value);
         }
@@ -389,7 +389,7 @@ fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Opt
         let Some(value) = state.families[family].instances.latest(slot, member) else { continue };
         let part = scan.fold.part(value, state.now);
         whole = Some(match whole {
-            Some(whole) => scan.fold.join(whole, part, &state.strings)?,
+            Some(whole) => scan.fold.join(whole, part, &state.interner)?,
             None => part,
         });
     }

@@ -8,7 +8,7 @@ use crate::compiled::exec::instant::{Evaluator, Failed};
 use crate::compiled::ir::layout::width;
 use crate::compiled::ir::plan::StreamPlan;
 use crate::compiled::ir::scalar::decimal;
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::InstanceSlab;
 use crate::compiled::store::state::{FamilyState, State, WHOLE};
 use crate::value::{json_float, json_text};
@@ -117,7 +117,7 @@ fn write_value(
     let instance = spawns.then_some(of as &dyn Instance);
     let mut text = String::new();
     let (kind, value, message) = if plan.is_trigger {
-        let message = words.first().map_or("", |word| state.strings.text(*word));
+        let message = words.first().map_or("", |word| state.interner.text(*word));
         (Kind::Trigger, None, Some(if message.is_empty() { &*plan.condition } else { message }))
     } else {
         let value = match &plan.ty {
@@ -125,13 +125,13 @@ fn write_value(
             Type::UInt(_) => Value::UInt(words[0]),
             Type::Int(_) => Value::Int(words[0].cast_signed()),
             Type::Float(_) => Value::Float(f64::from_bits(words[0])),
-            Type::String => Value::Text(state.strings.text(words[0])),
+            Type::String => Value::Text(state.interner.text(words[0])),
             Type::Fixed(_) | Type::UFixed(_) | Type::Bytes => {
-                show(&mut text, &plan.ty, words, &state.strings);
+                show(&mut text, &plan.ty, words, &state.interner);
                 Value::Text(&text)
             }
             ty => {
-                json(&mut text, ty, words, &state.strings);
+                json(&mut text, ty, words, &state.interner);
                 Value::Json(&text)
             }
         };
@@ -159,36 +159,36 @@ impl Instance for OfSlot<'_> {
         let OfSlot { plan, state, slot } = *self;
         let words =
             if plan.is_parameterised() { state.families[plan.family].instances.params(slot) } else { &[] };
-        json_array(text, &plan.params, words, &state.strings);
+        json_array(text, &plan.params, words, &state.interner);
     }
 }
 
-fn json_array(text: &mut String, types: &[Type], words: &[u64], strings: &Strings) {
+fn json_array(text: &mut String, types: &[Type], words: &[u64], interner: &Interner) {
     text.push('[');
     let mut at = 0;
     for (index, ty) in types.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
-        json(text, ty, &words[at..], strings);
+        json(text, ty, &words[at..], interner);
         at += width(ty);
     }
     text.push(']');
 }
 
-fn json(text: &mut String, ty: &Type, words: &[u64], strings: &Strings) {
+fn json(text: &mut String, ty: &Type, words: &[u64], interner: &Interner) {
     match ty {
         Type::Float(_) => json_float(text, f64::from_bits(words[0])),
-        Type::String => json_text(text, strings.text(words[0])),
+        Type::String => json_text(text, interner.text(words[0])),
         Type::Fixed(_) | Type::UFixed(_) => json_text(text, &decimal(words).to_string()),
         Type::Bytes => {
             text.push('"');
-            show(text, ty, words, strings);
+            show(text, ty, words, interner);
             text.push('"');
         }
-        Type::Tuple(parts) => json_array(text, parts, words, strings),
+        Type::Tuple(parts) => json_array(text, parts, words, interner),
         Type::Option(_) if words[0] == 0 => text.push_str("null"),
-        Type::Option(inner) => json(text, inner, &words[1..], strings),
-        _ => show(text, ty, words, strings),
+        Type::Option(inner) => json(text, inner, &words[1..], interner),
+        _ => show(text, ty, words, interner),
     }
 }

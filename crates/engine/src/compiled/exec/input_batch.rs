@@ -9,7 +9,7 @@ use arrow::datatypes::{
 use rust_decimal::Decimal;
 
 use crate::compiled::ir::scalar::decimal_words;
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 
 /// The inputs of a batch of events.
 #[derive(Default)]
@@ -22,13 +22,13 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    pub(crate) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, strings: &mut Strings) {
+    pub(crate) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, interner: &mut Interner) {
         self.clear();
         self.columns.resize_with(arrays.len(), Column::default);
         let everywhere = arrays.iter().enumerate().filter(|(_, array)| array.nulls().is_none());
         self.present.resize(rows, everywhere.fold(0, |bits, (input, _)| bits | 1 << input));
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
-            column.decode(array, strings);
+            column.decode(array, interner);
             if let Some(nulls) = array.nulls() {
                 mark(&mut self.present, nulls, input);
             }
@@ -105,7 +105,7 @@ pub(crate) struct Column {
 
 impl Column {
     /// Takes in the values of a batch.
-    fn decode(&mut self, array: &ArrayRef, strings: &mut Strings) {
+    fn decode(&mut self, array: &ArrayRef, interner: &mut Interner) {
         self.nulls = array.nulls().cloned();
         self.width = width(array.data_type());
         self.of_batch = words_of(array);
@@ -113,7 +113,7 @@ impl Column {
             self.find_nan(array);
         } else {
             self.own.resize(array.len() * self.width, 0);
-            self.decode_at(0, array, strings);
+            self.decode_at(0, array, interner);
         }
     }
 
@@ -129,7 +129,7 @@ impl Column {
     }
 
     /// Takes in the words of a value, or of a part of it, from the word `at` on.
-    fn decode_at(&mut self, at: usize, array: &ArrayRef, strings: &mut Strings) {
+    fn decode_at(&mut self, at: usize, array: &ArrayRef, interner: &mut Interner) {
         match array.data_type() {
             DataType::Boolean => {
                 let values = array.as_boolean().values();
@@ -151,16 +151,16 @@ impl Column {
             DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
-                self.texts(at, array.value_offsets(), array.value_data(), strings);
+                self.texts(at, array.value_offsets(), array.value_data(), interner);
             }
             DataType::Binary => {
                 let array = array.as_binary::<i32>();
-                self.texts(at, array.value_offsets(), array.value_data(), strings);
+                self.texts(at, array.value_offsets(), array.value_data(), interner);
             }
             DataType::Struct(_) => {
                 let mut at = at;
                 for part in array.as_struct().columns() {
-                    self.decode_at(at, part, strings);
+                    self.decode_at(at, part, interner);
                     at += width(part.data_type());
                 }
             }
@@ -226,11 +226,11 @@ impl Column {
     }
 
     /// Texts lie one after another, and begin at offsets.
-    fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], strings: &mut Strings) {
+    fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], interner: &mut Interner) {
         let (own, width) = (&mut self.own, self.width);
         each_there(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
             let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
-            own[row * width + at] = strings.intern_from(texts, from, to - from);
+            own[row * width + at] = interner.intern_from(texts, from, to - from);
         });
     }
 

@@ -298,9 +298,9 @@ impl Evaluator {
         });
         for window in &self.plan.input_windows[input] {
             let (now, plan) = (self.state.this_instant(), &self.plan.windows[*window]);
-            let State { windows, strings, .. } = &mut self.state;
+            let State { windows, interner, .. } = &mut self.state;
             windows[*window]
-                .accept(plan, WHOLE, value, now, strings)
+                .accept(plan, WHOLE, value, now, interner)
                 .map_err(|fault| Failed::in_window(plan.reader, fault, *window))?;
             notify(&mut self.state, &self.plan, &plan.watchers, Changed::Whole);
         }

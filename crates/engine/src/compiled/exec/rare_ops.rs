@@ -43,8 +43,8 @@ pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
         Slow::Compare { operation, leaf, a, b, to } => {
             let order = match leaf {
                 Leaf::Text | Leaf::Bytes => {
-                    let strings = &state.strings;
-                    strings.bytes(frame[*a as usize]).cmp(strings.bytes(frame[*b as usize]))
+                    let interner = &state.interner;
+                    interner.bytes(frame[*a as usize]).cmp(interner.bytes(frame[*b as usize]))
                 }
                 _ => read(frame, *a, *leaf).order(read(frame, *b, *leaf)),
             };
@@ -66,15 +66,15 @@ pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
             write(frame, *to, value);
         }
         Slow::Matches { regex, a, to } => {
-            let found = regex.is_match(state.strings.text(frame[*a as usize]));
+            let found = regex.is_match(state.interner.text(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
         Slow::BytesMatch { regex, a, to } => {
-            let found = regex.is_match(state.strings.bytes(frame[*a as usize]));
+            let found = regex.is_match(state.interner.bytes(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
         Slow::ByteAt { a, index, to } => {
-            let bytes = state.strings.bytes(frame[*a as usize]);
+            let bytes = state.interner.bytes(frame[*a as usize]);
             let index = usize::try_from(frame[*index as usize]).ok();
             let byte = index.and_then(|index| bytes.get(index)).map(|byte| u64::from(*byte));
             put(frame, *to, byte.as_ref().map(std::slice::from_ref));
@@ -82,10 +82,10 @@ pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
         Slow::Format { pieces, parts, to } => {
             let mut text = pieces.first().cloned().unwrap_or_default();
             for (part, piece) in parts.iter().zip(pieces.iter().skip(1)) {
-                format_part(&mut text, part, frame, &state.strings);
+                format_part(&mut text, part, frame, &state.interner);
                 text.push_str(piece);
             }
-            frame[*to as usize] = state.strings.intern(text.as_bytes());
+            frame[*to as usize] = state.interner.intern(text.as_bytes());
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ impl Evaluator {
     /// what a program has put aside is not looked at.
     #[inline]
     pub(crate) fn tidy(&mut self) {
-        if self.state.strings.is_crowded() {
+        if self.state.interner.is_crowded() {
             self.forget_strings();
         }
     }
@@ -18,9 +18,9 @@ impl Evaluator {
     fn forget_strings(&mut self) {
         self.state.grouped.iter_mut().for_each(GroupedAggregate::forget_empty);
         let (plan, state) = (&self.plan, &self.state);
-        let mut used = vec![false; state.strings.numbers()];
+        let mut used = vec![false; state.interner.numbers()];
         // Constants.
-        used[..plan.strings.numbers()].fill(true);
+        used[..plan.interner.numbers()].fill(true);
         let mut keep = |leaves: &[(usize, Leaf)], words: &[u64]| {
             for (offset, _) in leaves.iter().filter(|(_, leaf)| leaf.is_interned()) {
                 if let Some(used) = used.get_mut(words[*offset] as usize) {
@@ -62,6 +62,6 @@ impl Evaluator {
                 texts.iter().for_each(|text| keep(&[(0, Leaf::Text)], &[*text]));
             }
         }
-        self.state.strings.retain(&used);
+        self.state.interner.retain(&used);
     }
 }

@@ -257,14 +257,14 @@ impl Evaluator {
         let now = self.state.this_instant();
         for number in &plan.windows {
             let window = &self.plan.windows[*number];
-            let State { windows, strings, frame, families, .. } = &mut self.state;
+            let State { windows, interner, frame, families, .. } = &mut self.state;
             if let Some(last_decisive) = &window.last_decisive {
                 let words = families[plan.family].instances.words_mut(slot);
                 last_decisive.accept(words, frame[plan.eval.result as usize], now.time);
                 continue;
             }
             windows[*number]
-                .accept(window, slot, &frame[plan.result()], now, strings)
+                .accept(window, slot, &frame[plan.result()], now, interner)
                 .map_err(|fault| Failed::in_window(window.reader, fault, *number))?;
             notify(&mut self.state, &self.plan, &window.watchers, Changed::Whole);
         }

@@ -11,7 +11,7 @@ pub(crate) enum Leaf {
     UInt,
     Int,
     Float,
-    /// A number that stands for a string of [`Strings`](crate::compiled::store::interner::Strings).
+    /// A number that stands for a string of [`Interner`](crate::compiled::store::interner::Interner).
     Text,
     Bytes,
     /// Two words.

@@ -9,7 +9,7 @@ use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{Activation, FrameSlot, Program, Slow};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Aggregate;
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::Member;
 use crate::compiled::store::window::bucketed::WindowPlan;
 
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) frame: Vec<u64>,
     /// ... which are these.
     pub(crate) constants: BTreeSet<FrameSlot>,
-    pub(crate) strings: Strings,
+    pub(crate) interner: Interner,
     /// What may be done at an event, in order.
     pub(crate) at_event: Vec<Task>,
     /// Clocks that start with the monitor: a period and what may be done then.

@@ -161,7 +161,7 @@ impl Builder<'_> {
     pub(super) fn constant(&mut self, constant: &Constant, ty: &Type) -> Result<Operand, Refused> {
         let words = match (constant, ty) {
             (Constant::Bool(value), _) => vec![u64::from(*value)],
-            (Constant::Str(text), _) => vec![self.plan.strings.intern(text.as_bytes())],
+            (Constant::Str(text), _) => vec![self.plan.interner.intern(text.as_bytes())],
             (Constant::UInt(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
             (Constant::Int(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
             (Constant::UInt(value), Type::Fixed(_) | Type::UFixed(_)) => {

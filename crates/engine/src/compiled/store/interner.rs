@@ -10,7 +10,7 @@ use crate::compiled::store::lookup_cache::LookupCache;
 
 /// The strings that are in use.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Strings {
+pub(crate) struct Interner {
     /// By number; an empty place is free.
     stored: Vec<Option<Stored>>,
     free: Vec<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct Strings {
     recent: LookupCache,
     /// The same for short ones.
     #[serde(skip)]
-    short: Shorts,
+    short: ShortCache,
 }
 
 /// A string. That it is text is found out once: it is asked for with every verdict.
@@ -54,10 +54,10 @@ impl Stored {
 
 /// Numbers of short strings, by their bytes.
 #[derive(Clone)]
-struct Shorts([Short; Shorts::PLACES]);
+struct ShortCache([ShortEntry; ShortCache::PLACES]);
 
 #[derive(Clone, Copy)]
-struct Short {
+struct ShortEntry {
     /// Its bytes, with zeros after them, ...
     word: u128,
     /// ... and how many they are.
@@ -65,40 +65,40 @@ struct Short {
     number: u32,
 }
 
-impl Short {
+impl ShortEntry {
     const LONGEST: usize = size_of::<u128>();
     /// Those of so many bytes.
-    const BITS: [u128; Short::LONGEST + 1] = {
-        let mut bits = [0; Short::LONGEST + 1];
+    const BITS: [u128; ShortEntry::LONGEST + 1] = {
+        let mut bits = [0; ShortEntry::LONGEST + 1];
         let mut length = 1;
-        while length <= Short::LONGEST {
+        while length <= ShortEntry::LONGEST {
             bits[length] = bits[length - 1] << 8 | 0xff;
             length += 1;
         }
         bits
     };
     /// Nothing is found in this place.
-    const FREE: Short = Short { word: 0, length: u32::MAX, number: 0 };
+    const FREE: ShortEntry = ShortEntry { word: 0, length: u32::MAX, number: 0 };
 }
 
-impl Shorts {
+impl ShortCache {
     const PLACES: usize = 64;
 }
 
-impl Default for Shorts {
-    fn default() -> Shorts {
-        Shorts([Short::FREE; Shorts::PLACES])
+impl Default for ShortCache {
+    fn default() -> ShortCache {
+        ShortCache([ShortEntry::FREE; ShortCache::PLACES])
     }
 }
 
 /// The strings alone: the table beside them is another one in every process.
-impl fmt::Debug for Strings {
+impl fmt::Debug for Interner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.stored).finish()
     }
 }
 
-impl Strings {
+impl Interner {
     /// The number of a string.
     #[inline]
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> u64 {
@@ -121,18 +121,19 @@ impl Strings {
     #[inline(always)]
     pub(crate) fn intern_from(&mut self, texts: &[u8], from: usize, length: usize) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let Some(word) = texts[from..].first_chunk().filter(|_| length <= Short::LONGEST) else {
+        let Some(word) = texts[from..].first_chunk().filter(|_| length <= ShortEntry::LONGEST) else {
             return self.intern(&texts[from..from + length]);
         };
-        let word = u128::from_le_bytes(*word) & Short::BITS[length];
+        let word = u128::from_le_bytes(*word) & ShortEntry::BITS[length];
         let halves = word as u64 ^ (word >> 64) as u64;
-        let place = (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % Shorts::PLACES;
+        let place =
+            (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % ShortCache::PLACES;
         let known = self.short.0[place];
         if known.word == word && known.length as usize == length {
             return u64::from(known.number);
         }
         let number = self.intern(&texts[from..from + length]);
-        self.short.0[place] = Short { word, length: length as u32, number: number as u32 };
+        self.short.0[place] = ShortEntry { word, length: length as u32, number: number as u32 };
         number
     }
 
@@ -190,7 +191,7 @@ impl Strings {
     /// Builds the table anew, after a clean-up or once the strings have been read back.
     pub(crate) fn index(&mut self) {
         self.table.clear();
-        self.short = Shorts::default();
+        self.short = ShortCache::default();
         for (index, place) in self.stored.iter().enumerate() {
             if let (Some(stored), Ok(index)) = (place, u32::try_from(index)) {
                 let hasher = &self.hasher;
@@ -211,31 +212,32 @@ mod tests {
 
     #[test]
     fn a_string_keeps_its_number_until_nobody_uses_it() {
-        let mut strings = Strings::default();
-        let numbers: Vec<u64> = ["F", "M", "F", "", "M"].map(|text| strings.intern(text.as_bytes())).to_vec();
+        let mut interner = Interner::default();
+        let numbers: Vec<u64> =
+            ["F", "M", "F", "", "M"].map(|text| interner.intern(text.as_bytes())).to_vec();
         assert_eq!(numbers, [0, 1, 0, 2, 1]);
-        strings.retain(&[true, false, true]);
-        assert_eq!((strings.text(0), strings.text(2)), ("F", ""));
-        assert_eq!(strings.intern(b"X"), 1);
-        assert_eq!((strings.intern(b"M"), strings.intern(b"F")), (3, 0));
+        interner.retain(&[true, false, true]);
+        assert_eq!((interner.text(0), interner.text(2)), ("F", ""));
+        assert_eq!(interner.intern(b"X"), 1);
+        assert_eq!((interner.intern(b"M"), interner.intern(b"F")), (3, 0));
     }
 
     /// Texts of few letters and of all lengths up to a long one, also with zeros in them, and forgotten in between.
     #[test]
     fn a_text_has_the_same_number_wherever_it_lies() {
-        let (mut strings, mut random) = (Strings::default(), 1_u64);
+        let (mut interner, mut random) = (Interner::default(), 1_u64);
         for round in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let texts: Vec<u8> = (0..40).map(|bit| b"\0F"[(random >> (20 + bit)) as usize % 2]).collect();
             let length = (random >> 56) as usize % 19;
             let from = ((random >> 59) as usize).min(texts.len() - length);
             let text = &texts[from..from + length];
-            let found = strings.intern_from(&texts, from, length);
-            assert_eq!(strings.bytes(found), text);
-            assert_eq!(strings.intern(text), found);
+            let found = interner.intern_from(&texts, from, length);
+            assert_eq!(interner.bytes(found), text);
+            assert_eq!(interner.intern(text), found);
             if round % 1000 == 999 {
-                let used: Vec<bool> = (0..strings.numbers()).map(|number| number % 2 == 0).collect();
-                strings.retain(&used);
+                let used: Vec<bool> = (0..interner.numbers()).map(|number| number % 2 == 0).collect();
+                interner.retain(&used);
             }
         }
     }

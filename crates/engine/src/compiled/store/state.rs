@@ -8,14 +8,14 @@ use crate::compiled::ir::plan::{Cell, Plan};
 use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::frame::Frame;
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::{InstanceSlab, Member, flag};
 use crate::compiled::store::window::bucketed::{Since, Windows};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) frame: Frame,
-    pub(crate) strings: Strings,
+    pub(crate) interner: Interner,
     /// Earlier values of inputs and of streams without instances.
     pub(crate) past: Vec<Past>,
     pub(crate) families: Vec<FamilyState>,
@@ -240,7 +240,7 @@ impl State {
         });
         State {
             frame: Frame::new(&plan.frame),
-            strings: plan.strings.clone(),
+            interner: plan.interner.clone(),
             past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
             families: families.collect(),
             streams: streams.collect(),
@@ -267,7 +267,7 @@ impl State {
 
     /// Builds what a snapshot leaves out.
     pub(crate) fn index(&mut self) {
-        self.strings.index();
+        self.interner.index();
         self.families.iter_mut().for_each(|family| family.instances.index());
         self.grouped.iter_mut().for_each(GroupedAggregate::index);
     }

@@ -1,4 +1,4 @@
-//! Short runs of words. Most are one word long, for which a call to copy or compare memory costs more
+//! ShortEntry runs of words. Most are one word long, for which a call to copy or compare memory costs more
 //! than the work itself.
 
 /// Copies a run to a place of the same length.

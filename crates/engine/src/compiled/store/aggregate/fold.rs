@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::{Leaf, inner, placed};
 use crate::compiled::ir::scalar::{Scalar, number};
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 
 /// An aggregation over values of a type.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,10 +113,10 @@ impl Fold {
     }
 
     /// A part and a later one together.
-    pub(crate) fn join(&self, part: Part, later: Part, strings: &Strings) -> Result<Part, Fault> {
+    pub(crate) fn join(&self, part: Part, later: Part, interner: &Interner) -> Result<Part, Fault> {
         Ok(match (part, later) {
             (Part::Count(a), Part::Count(b)) => Part::Count(a + b),
-            (Part::One(a), Part::One(b)) => Part::One(self.join_scalars(a, b, strings)?),
+            (Part::One(a), Part::One(b)) => Part::One(self.join_scalars(a, b, interner)?),
             (Part::Mean { sum: a, count: n }, Part::Mean { sum: b, count: m }) => {
                 Part::Mean { sum: a.add(b)?, count: n + m }
             }
@@ -157,9 +157,9 @@ impl Fold {
         })
     }
 
-    fn join_scalars(&self, a: Scalar, b: Scalar, strings: &Strings) -> Result<Scalar, Fault> {
+    fn join_scalars(&self, a: Scalar, b: Scalar, interner: &Interner) -> Result<Scalar, Fault> {
         let order = || match (a, b) {
-            (Scalar::Text(a), Scalar::Text(b)) => strings.bytes(a).cmp(strings.bytes(b)),
+            (Scalar::Text(a), Scalar::Text(b)) => interner.bytes(a).cmp(interner.bytes(b)),
             _ => a.order(b),
         };
         match (self.operation, a, b) {
@@ -323,10 +323,10 @@ mod tests {
         let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
         let join = |values: &[f64]| {
             let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));
-            parts.reduce(|all, part| fold.join(all, part, &Strings::default()).unwrap()).unwrap()
+            parts.reduce(|all, part| fold.join(all, part, &Interner::default()).unwrap()).unwrap()
         };
         let (early, late) = values.split_at(cut);
-        let whole = fold.join(join(early), join(late), &Strings::default()).unwrap();
+        let whole = fold.join(join(early), join(late), &Interner::default()).unwrap();
         fold.result(Some(whole)).unwrap().unwrap().to_f64()
     }
 

@@ -13,7 +13,7 @@ use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Watcher;
 use crate::compiled::ir::scalar::Scalar;
 use crate::compiled::store::aggregate::fold::{Fold, Part};
-use crate::compiled::store::interner::Strings;
+use crate::compiled::store::interner::Interner;
 use crate::compiled::store::window::last_decisive::LastDecisive;
 
 /// What is known of a window when a specification is compiled.
@@ -108,7 +108,7 @@ impl Windows {
         slot: u32,
         value: &[u64],
         now: Since,
-        strings: &Strings,
+        interner: &Interner,
     ) -> Result<(), Fault> {
         let slot = slot as usize;
         if self.windows.len() <= slot {
@@ -123,7 +123,7 @@ impl Windows {
                 match contents.parts.back_mut() {
                     Some(last) if last.at == at => {
                         let before = std::mem::replace(&mut last.part, Part::Count(0));
-                        last.part = plan.fold.join(before, part, strings)?;
+                        last.part = plan.fold.join(before, part, interner)?;
                     }
                     _ => contents.parts.push_back(Entry { at, instant: now.instant, part }),
                 }
@@ -166,7 +166,7 @@ impl Windows {
         key: &[u64],
         since: Since,
         now: u64,
-        strings: &Strings,
+        interner: &Interner,
     ) -> Result<Option<Scalar>, Fault> {
         let contents = match slot {
             Some(slot) => self.windows.get(slot as usize),
@@ -196,7 +196,7 @@ impl Windows {
         let mut whole: Option<Part> = None;
         for entry in contents.parts.iter().filter(is_inside) {
             whole = Some(match whole {
-                Some(whole) => plan.fold.join(whole, entry.part.clone(), strings)?,
+                Some(whole) => plan.fold.join(whole, entry.part.clone(), interner)?,
                 None => entry.part.clone(),
             });
         }
