@@ -148,7 +148,7 @@ impl CompiledEngine {
         let evaluator = &mut self.evaluator;
         let now = self.timeline.since_start(time);
         let can_react = self.timeline.is_in_order(time.0) && now <= evaluator.quiet_until;
-        if can_react && evaluator.entry(evaluator.arrived.present[*row]).is_some() {
+        if can_react && evaluator.entry(evaluator.batch.present[*row]).is_some() {
             return Ok(());
         }
         evaluator.start_instant(now);
@@ -168,7 +168,7 @@ impl CompiledEngine {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index: row, column, reason };
         let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(row), out)?;
-        match self.evaluator.arrived.wrong_at(row) {
+        match self.evaluator.batch.bad_at(row) {
             Some((input, reason)) => Err(bad(Some(self.wanted[input].name.clone()), reason.to_owned())),
             None => Ok(()),
         }
@@ -256,11 +256,11 @@ impl Engine for CompiledEngine {
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.lifecycle.begin()?;
         check_columns(events, &self.wanted)?;
-        let Evaluator { arrived, state, .. } = &mut self.evaluator;
-        arrived.decode(events.rows.columns(), events.len(), &mut state.interner);
+        let Evaluator { batch, state, .. } = &mut self.evaluator;
+        batch.decode(events.rows.columns(), events.len(), &mut state.interner);
         self.evaluator.places.inputs_moved = true;
         let done = self.rows(events, out);
-        self.evaluator.arrived.clear();
+        self.evaluator.batch.clear();
         done?;
         self.evaluator.tidy();
         self.lifecycle.succeed();

@@ -13,18 +13,18 @@ use crate::compiled::store::interner::Interner;
 
 /// The inputs of a batch of events.
 #[derive(Default)]
-pub(crate) struct Arrived {
-    pub(crate) columns: Vec<Column>,
+pub(crate) struct InputBatch {
+    pub(crate) columns: Vec<InputColumn>,
     /// For each row a bit for every input that has a value.
     pub(crate) present: Vec<u128>,
     /// The first row that cannot be read; its column, and why.
-    wrong: Option<(usize, usize, String)>,
+    bad: Option<(usize, usize, String)>,
 }
 
-impl Arrived {
+impl InputBatch {
     pub(crate) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, interner: &mut Interner) {
         self.clear();
-        self.columns.resize_with(arrays.len(), Column::default);
+        self.columns.resize_with(arrays.len(), InputColumn::default);
         let everywhere = arrays.iter().enumerate().filter(|(_, array)| array.nulls().is_none());
         self.present.resize(rows, everywhere.fold(0, |bits, (input, _)| bits | 1 << input));
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
@@ -32,30 +32,30 @@ impl Arrived {
             if let Some(nulls) = array.nulls() {
                 mark(&mut self.present, nulls, input);
             }
-            if let Some((row, reason)) = column.wrong.take()
-                && self.wrong.as_ref().is_none_or(|(first, _, _)| row < *first)
+            if let Some((row, reason)) = column.bad.take()
+                && self.bad.as_ref().is_none_or(|(first, _, _)| row < *first)
             {
-                self.wrong = Some((row, input, reason));
+                self.bad = Some((row, input, reason));
             }
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.columns.iter_mut().for_each(Column::clear);
+        self.columns.iter_mut().for_each(InputColumn::clear);
         self.present.clear();
-        self.wrong = None;
+        self.bad = None;
     }
 
     /// The first row with which something is wrong.
-    pub(crate) fn first_wrong(&self) -> Option<usize> {
-        self.wrong.as_ref().map(|(row, _, _)| *row)
+    pub(crate) fn first_bad(&self) -> Option<usize> {
+        self.bad.as_ref().map(|(row, _, _)| *row)
     }
 
     /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
     #[inline]
-    pub(crate) fn wrong_at(&self, row: usize) -> Option<(usize, &str)> {
-        let wrong = self.wrong.as_ref().filter(|(wrong, _, _)| *wrong == row);
-        wrong.map(|(_, column, reason)| (*column, reason.as_str()))
+    pub(crate) fn bad_at(&self, row: usize) -> Option<(usize, &str)> {
+        let bad = self.bad.as_ref().filter(|(bad, _, _)| *bad == row);
+        bad.map(|(_, column, reason)| (*column, reason.as_str()))
     }
 }
 
@@ -91,25 +91,25 @@ fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usiz
 
 /// The values of an input in a batch of events.
 #[derive(Default)]
-pub(crate) struct Column {
+pub(crate) struct InputColumn {
     /// Rows without a value, if there are any.
     nulls: Option<NullBuffer>,
     /// For each row the words of its value: those of the batch, if they are words already, ...
-    of_batch: Option<ScalarBuffer<u64>>,
+    borrowed: Option<ScalarBuffer<u64>>,
     /// ... or else these.
     own: Vec<u64>,
     width: usize,
     /// The first row that cannot be read, and why.
-    wrong: Option<(usize, String)>,
+    bad: Option<(usize, String)>,
 }
 
-impl Column {
+impl InputColumn {
     /// Takes in the values of a batch.
     fn decode(&mut self, array: &ArrayRef, interner: &mut Interner) {
         self.nulls = array.nulls().cloned();
         self.width = width(array.data_type());
-        self.of_batch = words_of(array);
-        if self.of_batch.is_some() {
+        self.borrowed = words_of(array);
+        if self.borrowed.is_some() {
             self.find_nan(array);
         } else {
             self.own.resize(array.len() * self.width, 0);
@@ -120,7 +120,7 @@ impl Column {
     /// The words of all rows.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[u64] {
-        self.of_batch.as_deref().unwrap_or(&self.own)
+        self.borrowed.as_deref().unwrap_or(&self.own)
     }
 
     #[inline(always)]
@@ -172,17 +172,17 @@ impl Column {
     /// Floats that are not numbers are no values.
     fn find_nan(&mut self, array: &ArrayRef) {
         let Some(floats) = array.as_primitive_opt::<Float64Type>() else { return };
-        let is_wrong = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
-        if let Some((row, _)) = floats.values().iter().enumerate().find(is_wrong) {
-            self.is_wrong(row, "NaN is not a number".to_owned());
+        let note_bad = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
+        if let Some((row, _)) = floats.values().iter().enumerate().find(note_bad) {
+            self.note_bad(row, "NaN is not a number".to_owned());
         }
     }
 
     fn clear(&mut self) {
         self.nulls = None;
-        self.of_batch = None;
+        self.borrowed = None;
         self.own.clear();
-        self.wrong = None;
+        self.bad = None;
     }
 
     /// The words of a row that has a value.
@@ -244,16 +244,16 @@ impl Column {
                     let place = row * self.width + at;
                     self.own[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
                 }
-                Err(reason) if self.is_there(row) => self.is_wrong(row, reason),
+                Err(reason) if self.is_there(row) => self.note_bad(row, reason),
                 Err(_) => {}
             }
         }
     }
 
     /// Keeps the first row that is wrong.
-    fn is_wrong(&mut self, row: usize, reason: String) {
-        if self.wrong.as_ref().is_none_or(|(first, _)| row < *first) {
-            self.wrong = Some((row, reason));
+    fn note_bad(&mut self, row: usize, reason: String) {
+        if self.bad.as_ref().is_none_or(|(first, _)| row < *first) {
+            self.bad = Some((row, reason));
         }
     }
 }

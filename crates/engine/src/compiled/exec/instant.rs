@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use crate::compiled::exec::bytecode::Failure;
 use crate::compiled::exec::counters::{CounterDependents, materialise_counter};
-use crate::compiled::exec::input_batch::Arrived;
+use crate::compiled::exec::input_batch::InputBatch;
 use crate::compiled::exec::prefetch::{Ahead, ahead};
 use crate::compiled::exec::propagate::{Changed, notify};
 use crate::compiled::exec::scheduler::{HourKind, Stroke};
@@ -67,7 +67,7 @@ pub(crate) struct Evaluator {
     /// Families of which instances were spawned or close at this instant.
     pub(crate) moved: Vec<usize>,
     /// The inputs of the batch that is being evaluated.
-    pub(crate) arrived: Arrived,
+    pub(crate) batch: InputBatch,
     /// The kinds of events that there have been, ...
     pub(crate) kinds: Vec<EventKind>,
     /// ... where they are, by the inputs that they carry, ...
@@ -199,7 +199,7 @@ impl Evaluator {
             lanes: plan.streams.iter().map(|stream| Lane::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
-            arrived: Arrived::default(),
+            batch: InputBatch::default(),
             kinds: Vec::new(),
             kinds_by_inputs: HashMap::new(),
             now: 0,
@@ -286,7 +286,7 @@ impl Evaluator {
     #[inline]
     pub(crate) fn accept(&mut self, input: usize, row: usize) -> Result<(), Box<Failed>> {
         let cell = &self.plan.inputs[input];
-        let value = self.arrived.columns[input].read(row);
+        let value = self.batch.columns[input].read(row);
         let watchers = &self.plan.input_watchers[input];
         if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
             notify(&mut self.state, &self.plan, watchers, Changed::Whole);
@@ -318,7 +318,7 @@ impl Evaluator {
 
     /// Everything that a row of the batch leads to, without machine code.
     pub(crate) fn event(&mut self, row: usize) -> Result<(), Box<Failed>> {
-        let present = self.arrived.present[row];
+        let present = self.batch.present[row];
         self.state.present = present;
         if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
             self.find_kind(present);

@@ -1,6 +1,6 @@
 //! Looking ahead in a batch: what a later row will look for is on its way from memory before its turn comes.
 
-use crate::compiled::exec::input_batch::Arrived;
+use crate::compiled::exec::input_batch::InputBatch;
 use crate::compiled::ir::plan::{Plan, Route};
 use crate::compiled::store::state::FamilyState;
 
@@ -47,23 +47,23 @@ impl Ahead {
 
     /// Fetches what a block of rows after this one, and one after that, will need.
     #[inline(never)]
-    pub(crate) fn fetch(&self, arrived: &Arrived, families: &[FamilyState], row: usize) {
+    pub(crate) fn fetch(&self, batch: &InputBatch, families: &[FamilyState], row: usize) {
         let instances = &families[self.family].instances;
-        let (near, count) = self.words(arrived, row + BLOCK);
+        let (near, count) = self.words(batch, row + BLOCK);
         near[..count].iter().for_each(|word| instances.fetch_slot(self.route, *word));
-        let (far, count) = self.words(arrived, row + 2 * BLOCK);
+        let (far, count) = self.words(batch, row + 2 * BLOCK);
         far[..count].iter().for_each(|word| instances.fetch_entry(self.route, *word));
     }
 
     /// What is looked for in a block of rows, and how many there are: something, if nothing is. Which inputs a row has is
     /// anybody's guess: better no branch.
     #[inline(always)]
-    fn words(&self, arrived: &Arrived, from: usize) -> ([u64; BLOCK], usize) {
+    fn words(&self, batch: &InputBatch, from: usize) -> ([u64; BLOCK], usize) {
         let mut words = [0; BLOCK];
-        let rows = from.min(arrived.present.len())..(from + BLOCK).min(arrived.present.len());
+        let rows = from.min(batch.present.len())..(from + BLOCK).min(batch.present.len());
         for input in &self.inputs {
-            let there = arrived.present[rows.clone()].iter().map(|present| (present >> input) as u64 & 1);
-            let column = &arrived.columns[*input].words()[rows.clone()];
+            let there = batch.present[rows.clone()].iter().map(|present| (present >> input) as u64 & 1);
+            let column = &batch.columns[*input].words()[rows.clone()];
             for ((word, own), is_there) in words.iter_mut().zip(column).zip(there) {
                 *word = if is_there != 0 { *own } else { *word };
             }

@@ -28,7 +28,7 @@ impl Evaluator {
                 }
             }
         };
-        for (column, cell) in self.arrived.columns.iter().zip(&plan.inputs) {
+        for (column, cell) in self.batch.columns.iter().zip(&plan.inputs) {
             if cell.leaves.iter().any(|(_, leaf)| leaf.is_interned()) {
                 column.values().for_each(|words| keep(&cell.leaves, words));
             }

@@ -108,7 +108,7 @@ impl Evaluator {
         out: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
         const KNOWN: usize = 4;
-        let end = self.arrived.first_wrong().unwrap_or(times.len());
+        let end = self.batch.first_bad().unwrap_or(times.len());
         let context = self.context();
         let mut known: [Option<(u128, Entry)>; KNOWN] = [None; KNOWN];
         let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
@@ -125,7 +125,7 @@ impl Evaluator {
                     break;
                 }
             }
-            let present = self.arrived.present[*row];
+            let present = self.batch.present[*row];
             let inputs = present as usize;
             let known = &mut known[(inputs ^ inputs >> 3) % KNOWN];
             let entry = match *known {
@@ -137,7 +137,7 @@ impl Evaluator {
                 }
             };
             if looks_ahead && (*row).is_multiple_of(BLOCK) {
-                self.ahead.iter().for_each(|ahead| ahead.fetch(&self.arrived, &self.state.families, *row));
+                self.ahead.iter().for_each(|ahead| ahead.fetch(&self.batch, &self.state.families, *row));
             }
             self.start_instant(now);
             self.state.present = present;

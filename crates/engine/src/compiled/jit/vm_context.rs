@@ -205,7 +205,7 @@ impl Evaluator {
 
     #[inline(never)]
     fn find_moved(&mut self) {
-        let Evaluator { places, state, arrived, plan, counters, .. } = self;
+        let Evaluator { places, state, batch, plan, counters, .. } = self;
         if places.words.is_empty() {
             places.map = Map::new(plan);
             places.words = vec![0; places.map.end / size_of::<usize>()];
@@ -213,7 +213,7 @@ impl Evaluator {
         }
         let map = places.map;
         if std::mem::take(&mut places.inputs_moved) {
-            places.put(map.inputs, arrived.columns.iter().map(|column| column.address()));
+            places.put(map.inputs, batch.columns.iter().map(|column| column.address()));
         }
         if std::mem::take(&mut places.slots_moved) {
             let addresses = |family: &mut FamilyState| {
