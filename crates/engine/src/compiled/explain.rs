@@ -92,8 +92,8 @@ fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<S
                 .to_owned(),
         );
     } else if stream.eval.remembers {
-        let who = if stream.is_parameterised() { "for an instance " } else { "" };
-        steps.push(format!("evaluated again {who}only when something that it reads has changed"));
+        let selector = if stream.is_parameterised() { "for an instance " } else { "" };
+        steps.push(format!("evaluated again {selector}only when something that it reads has changed"));
     } else if stream.is_parameterised() {
         warnings.push(
             "evaluates every instance each time: no condition such as `input = parameter` says which"

@@ -3,7 +3,7 @@
 //! `compile` turns the typed representation of a specification into a [`plan`]: programs for its
 //! expressions ([`code`]), and for each stream the way to the instances that an event concerns.
 //! [`instant`] does what an event or a deadline leads to, on [`state`]: instances come and go ([`life`]),
-//! get values ([`evaluate`]), and whoever reads a value that has changed is marked ([`notify`]). `clock`
+//! get values ([`evaluate`]), and whoever reads a value that has changed is marked ([`mark_dependents`]). `clock`
 //! finds the next deadline; `verdicts` tells what happened.
 //!
 //! What the files rely on of each other:
@@ -107,7 +107,7 @@ impl CompiledEngine {
         let lifecycle = |index: usize| subscription.wants(Kind::Spawn, index);
         self.evaluator.tells_lifecycle = (0..self.names.len()).map(lifecycle).collect();
         self.evaluator.enable_counters();
-        // Who is told may make ticks worth evaluating that were not.
+        // Selector is told may make ticks worth evaluating that were not.
         self.evaluator.quiet_until = 0;
         if self.precompiles {
             self.evaluator.prepare();

@@ -2,18 +2,20 @@
 
 use crate::compiled::exec::instant::{Evaluator, Failed};
 use crate::compiled::exec::propagate::Changed;
-use crate::compiled::exec::update_rule::{Watch, left_watches, mark_all, watches};
+use crate::compiled::exec::update_rule::{
+    ResolvedDependent, dependents_left_on_close, mark_resolved, resolve_dependents,
+};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::{Plan, StreamPlan};
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::{State, StreamState};
 
-/// Who reads a counter.
+/// Selector reads a counter.
 pub(crate) struct CounterDependents {
-    /// Who must look again when a tick matters to it, ...
-    pub(crate) watchers: Vec<Watch>,
+    /// Selector must look again when a tick matters to it, ...
+    pub(crate) dependents: Vec<ResolvedDependent>,
     /// ... and when an instance ends: whoever is in the same slot ends with it.
-    pub(crate) left: Vec<Watch>,
+    pub(crate) dependents_on_close: Vec<ResolvedDependent>,
 }
 
 /// A stream that counts the ticks since the spawn of an instance.
@@ -51,7 +53,10 @@ impl TickCounter {
 
 impl CounterDependents {
     pub(crate) fn of(plan: &Plan, stream: &StreamPlan) -> CounterDependents {
-        CounterDependents { watchers: watches(plan, &stream.watchers, &[]), left: left_watches(plan, stream) }
+        CounterDependents {
+            dependents: resolve_dependents(plan, &stream.dependents, &[]),
+            dependents_on_close: dependents_left_on_close(plan, stream),
+        }
     }
 }
 
@@ -125,7 +130,7 @@ impl Evaluator {
         }
     }
 
-    /// Who reads a counter, as long as its values are told from the clock.
+    /// Selector reads a counter, as long as its values are told from the clock.
     pub(crate) fn counting(&self, index: usize) -> Option<&CounterDependents> {
         self.state.streams[index].counts.then_some(&self.readers[index])
     }
@@ -136,7 +141,7 @@ impl Evaluator {
         let Evaluator { plan, state, readers, listed, .. } = self;
         let family = plan.streams[index].family;
         for slot in listed.iter().copied() {
-            mark_all(plan, state, &readers[index].watchers, Changed::Instance { family, slot });
+            mark_resolved(plan, state, &readers[index].dependents, Changed::Instance { family, slot });
         }
     }
 

@@ -7,7 +7,7 @@ use crate::compiled::exec::bytecode::Failure;
 use crate::compiled::exec::counters::{CounterDependents, materialise_counter};
 use crate::compiled::exec::input_batch::InputBatch;
 use crate::compiled::exec::prefetch::{Ahead, ahead};
-use crate::compiled::exec::propagate::{Changed, notify};
+use crate::compiled::exec::propagate::{Changed, mark_dependents};
 use crate::compiled::exec::scheduler::{HourKind, Stroke};
 use crate::compiled::exec::update_rule::Lane;
 use crate::compiled::ir::fault::Fault;
@@ -267,7 +267,7 @@ impl Evaluator {
         self.fresh.clear();
         self.valued.clear();
         self.moved.clear();
-        // Who holds a value at present is found anew when somebody is told.
+        // Selector holds a value at present is found anew when somebody is told.
         for (index, stream) in self.plan.streams.iter().enumerate() {
             self.tells[index] = false;
             self.is_plain[index] = is_plain(stream, false, self.repeats[index]);
@@ -287,9 +287,9 @@ impl Evaluator {
     pub(crate) fn accept(&mut self, input: usize, row: usize) -> Result<(), Box<Failed>> {
         let cell = &self.plan.inputs[input];
         let value = self.batch.columns[input].read(row);
-        let watchers = &self.plan.input_watchers[input];
-        if !watchers.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
-            notify(&mut self.state, &self.plan, watchers, Changed::Whole);
+        let dependents = &self.plan.input_dependents[input];
+        if !dependents.is_empty() && self.state.cell_past(cell, input, 0) != Some(value) {
+            mark_dependents(&mut self.state, &self.plan, dependents, Changed::Whole);
         }
         self.fresh.push(cell.fresh);
         self.state.push_cell(cell, input, |frame, to| match value {
@@ -302,7 +302,7 @@ impl Evaluator {
             windows[*window]
                 .accept(plan, WHOLE, value, now, interner)
                 .map_err(|fault| Failed::in_window(plan.reader, fault, *window))?;
-            notify(&mut self.state, &self.plan, &plan.watchers, Changed::Whole);
+            mark_dependents(&mut self.state, &self.plan, &plan.dependents, Changed::Whole);
         }
         Ok(())
     }
@@ -493,7 +493,7 @@ impl Evaluator {
 
     fn end_moved(&mut self) -> Result<(), Box<Failed>> {
         let mut moved = std::mem::take(&mut self.moved);
-        // Who reads others is gone before they are, most often, and need not look again.
+        // Selector reads others is gone before they are, most often, and need not look again.
         for index in moved.drain(..).rev() {
             let mut closing = std::mem::take(&mut self.state.families[index].closing);
             for slot in &closing {

@@ -2,9 +2,9 @@
 
 use crate::compiled::exec::bytecode::run;
 use crate::compiled::exec::instant::{Evaluator, Failed};
-use crate::compiled::exec::propagate::{Changed, notify};
+use crate::compiled::exec::propagate::{Changed, mark_dependents};
 use crate::compiled::exec::update::{follow, set_current};
-use crate::compiled::exec::update_rule::mark_all;
+use crate::compiled::exec::update_rule::mark_resolved;
 use crate::compiled::ir::plan::{ClosePlan, Pacing};
 use crate::compiled::store::deadline_queue::Deadline;
 use crate::compiled::store::slab::flag;
@@ -240,7 +240,7 @@ impl Evaluator {
             self.state.streams[index].holders.clear();
             self.state.streams[index].holds = false;
             self.state.clear_cell(cell, self.plan.inputs.len() + index);
-            notify(&mut self.state, &self.plan, &plan.watchers, Changed::Whole);
+            mark_dependents(&mut self.state, &self.plan, &plan.dependents, Changed::Whole);
             return Ok(());
         }
         let instances = &self.state.families[plan.family].instances;
@@ -251,12 +251,12 @@ impl Evaluator {
             self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);
         } else if self.state.streams[index].counts {
             let changed = Changed::Instance { family: plan.family, slot };
-            mark_all(&self.plan, &mut self.state, &self.readers[index].left, changed);
+            mark_resolved(&self.plan, &mut self.state, &self.readers[index].dependents_on_close, changed);
         } else if let Some(latest) = instances.latest(slot, plan.member) {
             self.old.clear();
             self.old.extend_from_slice(latest);
             self.change_grouped(index, slot, true, false)?;
-            self.notify_instance(index, slot);
+            self.mark_dependents_of(index, slot);
         }
         self.end_windows(index, slot);
         Ok(())

@@ -1,7 +1,7 @@
 //! Something has changed: who reads it is marked, to be evaluated when its turn comes.
 
 use crate::compiled::exec::instant::Evaluator;
-use crate::compiled::ir::plan::{Plan, Reader, Watcher, Who};
+use crate::compiled::ir::plan::{Dependent, Plan, Reader, Selector};
 use crate::compiled::store::state::State;
 
 /// What has changed, which says whom it concerns.
@@ -19,28 +19,33 @@ pub(crate) enum Changed<'a> {
 
 impl Evaluator {
     #[inline]
-    pub(crate) fn notify_instance(&mut self, index: usize, slot: u32) {
+    pub(crate) fn mark_dependents_of(&mut self, index: usize, slot: u32) {
         let plan = &self.plan.streams[index];
         let changed = Changed::Instance { family: plan.family, slot };
-        notify(&mut self.state, &self.plan, &plan.watchers, changed);
+        mark_dependents(&mut self.state, &self.plan, &plan.dependents, changed);
     }
 }
 
 /// Something has changed: marks who must be evaluated again.
 #[inline]
-pub(crate) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], changed: Changed<'_>) {
-    for Watcher { reader, who } in watchers {
-        match who {
-            Who::All => match *reader {
+pub(crate) fn mark_dependents(
+    state: &mut State,
+    plan: &Plan,
+    dependents: &[Dependent],
+    changed: Changed<'_>,
+) {
+    for Dependent { reader, selector } in dependents {
+        match selector {
+            Selector::All => match *reader {
                 Reader::Stream(stream) => state.streams[stream].evaluate.all = true,
                 Reader::Family(family) => state.families[family].close.all = true,
             },
-            Who::Slot => {
+            Selector::Slot => {
                 if let Changed::Instance { slot, .. } = changed {
                     mark(state, plan, *reader, slot);
                 }
             }
-            Who::Instance(places) => {
+            Selector::Instance(places) => {
                 let instances = &state.families[plan.family_of(*reader)].instances;
                 let found = match places.as_slice() {
                     [place] => instances.find(&[word(state, changed, *place)]),
@@ -50,7 +55,7 @@ pub(crate) fn notify(state: &mut State, plan: &Plan, watchers: &[Watcher], chang
                     mark(state, plan, *reader, slot);
                 }
             }
-            Who::Index(index, places) => {
+            Selector::Index(index, places) => {
                 let family = plan.family_of(*reader);
                 let instances = &state.families[family].instances;
                 let mut next = with_key(state, changed, places, |key| instances.first(*index, key));

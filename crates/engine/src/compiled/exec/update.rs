@@ -2,7 +2,7 @@
 
 use crate::compiled::exec::bytecode::{Failure, run};
 use crate::compiled::exec::instant::{Evaluator, Failed};
-use crate::compiled::exec::propagate::{Changed, notify};
+use crate::compiled::exec::propagate::{Changed, mark_dependents};
 use crate::compiled::ir::plan::{Path, Plan, Route, StreamPlan};
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{State, WHOLE};
@@ -216,8 +216,8 @@ impl Evaluator {
             self.accept_windows(index, WHOLE)?;
         }
         if changed {
-            let watchers = &self.plan.streams[index].watchers;
-            notify(&mut self.state, &self.plan, watchers, Changed::Whole);
+            let dependents = &self.plan.streams[index].dependents;
+            mark_dependents(&mut self.state, &self.plan, dependents, Changed::Whole);
         }
         Ok(changed)
     }
@@ -244,7 +244,7 @@ impl Evaluator {
             if !plan.grouped.is_empty() {
                 self.change_grouped(index, slot, had, true)?;
             }
-            self.notify_instance(index, slot);
+            self.mark_dependents_of(index, slot);
         }
         if !self.plan.streams[index].windows.is_empty() {
             self.accept_windows(index, slot)?;
@@ -266,7 +266,7 @@ impl Evaluator {
             windows[*number]
                 .accept(window, slot, &frame[plan.result()], now, interner)
                 .map_err(|fault| Failed::in_window(window.reader, fault, *number))?;
-            notify(&mut self.state, &self.plan, &window.watchers, Changed::Whole);
+            mark_dependents(&mut self.state, &self.plan, &window.dependents, Changed::Whole);
         }
         Ok(())
     }
@@ -318,9 +318,9 @@ impl Evaluator {
                 grouped.tidy(group);
             }
             while changed != 0 {
-                let watchers = &plan.watchers[changed.trailing_zeros() as usize];
+                let dependents = &plan.dependents[changed.trailing_zeros() as usize];
                 changed &= changed - 1;
-                notify(&mut self.state, &self.plan, watchers, Changed::Key(&self.key));
+                mark_dependents(&mut self.state, &self.plan, dependents, Changed::Key(&self.key));
             }
         }
         Ok(())

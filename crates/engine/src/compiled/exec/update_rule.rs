@@ -3,9 +3,9 @@
 
 use crate::compiled::exec::bytecode::run_here;
 use crate::compiled::exec::instant::{Evaluator, Failed, is_plain};
-use crate::compiled::exec::propagate::{Changed, notify, with_key, with_words};
+use crate::compiled::exec::propagate::{Changed, mark_dependents, with_key, with_words};
 use crate::compiled::ir::op::FrameSlot;
-use crate::compiled::ir::plan::{Plan, Reader, StreamPlan, Watcher, Who};
+use crate::compiled::ir::plan::{Dependent, Plan, Reader, Selector, StreamPlan};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::State;
 use crate::compiled::store::window::last_decisive::LastDecisive;
@@ -32,9 +32,9 @@ pub(crate) struct Lane {
     /// Windows over it.
     pub(crate) windows: Vec<LastDecisive>,
     pub(crate) grouped: Vec<Feed>,
-    pub(crate) watchers: Vec<Watch>,
+    pub(crate) dependents: Vec<ResolvedDependent>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
-    pub(crate) left: Vec<Watch>,
+    pub(crate) dependents_on_close: Vec<ResolvedDependent>,
 }
 
 /// Where the latest value is.
@@ -50,12 +50,12 @@ pub(crate) struct Feed {
     /// Where in a slot the words of its key are.
     pub(crate) places: Vec<usize>,
     /// For each measure.
-    pub(crate) watchers: Vec<Vec<Watch>>,
+    pub(crate) dependents: Vec<Vec<ResolvedDependent>>,
 }
 
-/// Who must be evaluated again when something changes.
+/// Selector must be evaluated again when something changes.
 #[derive(PartialEq)]
-pub(crate) enum Watch {
+pub(crate) enum ResolvedDependent {
     /// A stream without instances, or all instances of one.
     All(usize),
     /// The instance of a stream in the same slot.
@@ -64,7 +64,7 @@ pub(crate) enum Watch {
     /// slot: `kept` says where, counted from the end.
     Instance { stream: usize, family: usize, at: usize, places: Vec<usize>, kept: Option<usize> },
     /// Somebody else.
-    Other(Watcher),
+    Other(Dependent),
 }
 
 impl Lane {
@@ -94,7 +94,11 @@ impl Lane {
             Feed {
                 grouped: *number,
                 places: grouped.places.iter().map(|place| PARAMS + place).collect(),
-                watchers: grouped.watchers.iter().map(|watchers| watches(plan, watchers, &readers)).collect(),
+                dependents: grouped
+                    .dependents
+                    .iter()
+                    .map(|dependents| resolve_dependents(plan, dependents, &readers))
+                    .collect(),
             }
         };
         Some(Lane {
@@ -111,18 +115,20 @@ impl Lane {
             looks_while: eval.guard.filter(|_| !eval.remembers && !tells),
             windows,
             grouped: stream.grouped.iter().map(feed).collect(),
-            watchers: watches(plan, &stream.watchers, &[]),
-            left: left_watches(plan, stream),
+            dependents: resolve_dependents(plan, &stream.dependents, &[]),
+            dependents_on_close: dependents_left_on_close(plan, stream),
         })
     }
 
     /// Whether a new value of an instance may let others of the same stream look again.
     pub(crate) fn marks_others_of(&self, stream: usize) -> bool {
-        let of_tallies = self.grouped.iter().flat_map(|feed| feed.watchers.iter().flatten());
-        self.watchers.iter().chain(of_tallies).any(|watch| match watch {
-            Watch::Slot { .. } => false,
-            Watch::All(reader) | Watch::Instance { stream: reader, .. } => *reader == stream,
-            Watch::Other(watcher) => watcher.reader == Reader::Stream(stream),
+        let of_tallies = self.grouped.iter().flat_map(|feed| feed.dependents.iter().flatten());
+        self.dependents.iter().chain(of_tallies).any(|dependent| match dependent {
+            ResolvedDependent::Slot { .. } => false,
+            ResolvedDependent::All(reader) | ResolvedDependent::Instance { stream: reader, .. } => {
+                *reader == stream
+            }
+            ResolvedDependent::Other(dependent) => dependent.reader == Reader::Stream(stream),
         })
     }
 
@@ -139,34 +145,45 @@ impl Lane {
             feed.tell(plan, state, group, changed);
             state.grouped[feed.grouped].tidy(group);
         }
-        mark_all(plan, state, &self.left, Changed::Instance { family: self.family, slot });
+        mark_resolved(
+            plan,
+            state,
+            &self.dependents_on_close,
+            Changed::Instance { family: self.family, slot },
+        );
         !self.grouped.is_empty()
     }
 }
 
-/// Who must look again when an instance ends, and does not end with it.
-pub(crate) fn left_watches(plan: &Plan, stream: &StreamPlan) -> Vec<Watch> {
-    let others = stream.watchers.iter().filter(|watcher| watcher.who != Who::Slot);
-    watches(plan, &others.cloned().collect::<Vec<_>>(), &[])
+/// Selector must look again when an instance ends, and does not end with it.
+pub(crate) fn dependents_left_on_close(plan: &Plan, stream: &StreamPlan) -> Vec<ResolvedDependent> {
+    let others = stream.dependents.iter().filter(|dependent| dependent.selector != Selector::Slot);
+    resolve_dependents(plan, &others.cloned().collect::<Vec<_>>(), &[])
 }
 
 /// `readers` are those whose slots are remembered.
-pub(crate) fn watches(plan: &Plan, watchers: &[Watcher], readers: &[(usize, &[usize])]) -> Vec<Watch> {
-    let watch = |watcher: &Watcher| {
-        let Reader::Stream(stream) = watcher.reader else { return Watch::Other(watcher.clone()) };
+pub(crate) fn resolve_dependents(
+    plan: &Plan,
+    dependents: &[Dependent],
+    readers: &[(usize, &[usize])],
+) -> Vec<ResolvedDependent> {
+    let dependent = |dependent: &Dependent| {
+        let Reader::Stream(stream) = dependent.reader else {
+            return ResolvedDependent::Other(dependent.clone());
+        };
         let (family, at) = (plan.streams[stream].family, plan.streams[stream].member.state());
-        match &watcher.who {
-            Who::All => Watch::All(stream),
-            Who::Slot => Watch::Slot { stream, at },
-            Who::Instance(places) => {
+        match &dependent.selector {
+            Selector::All => ResolvedDependent::All(stream),
+            Selector::Slot => ResolvedDependent::Slot { stream, at },
+            Selector::Instance(places) => {
                 let is_it = |reader: &(usize, &[usize])| *reader == (family, places.as_slice());
                 let kept = readers.iter().position(is_it).map(|place| readers.len() - place);
-                Watch::Instance { stream, family, at, places: places.clone(), kept }
+                ResolvedDependent::Instance { stream, family, at, places: places.clone(), kept }
             }
-            Who::Index(..) => Watch::Other(watcher.clone()),
+            Selector::Index(..) => ResolvedDependent::Other(dependent.clone()),
         }
     };
-    watchers.iter().map(watch).collect()
+    dependents.iter().map(dependent).collect()
 }
 
 impl Evaluator {
@@ -199,7 +216,7 @@ impl Evaluator {
                     self.fresh.push(fresh);
                 }
                 if changed {
-                    mark_all(plan, state, &lane.watchers, Changed::Whole);
+                    mark_resolved(plan, state, &lane.dependents, Changed::Whole);
                 }
                 (held, changed)
             }
@@ -217,7 +234,7 @@ impl Evaluator {
                             feed.change(plan, state, lane.family, slot, old, new);
                         }
                         let instance = Changed::Instance { family: lane.family, slot };
-                        mark_all(plan, state, &lane.watchers, instance);
+                        mark_resolved(plan, state, &lane.dependents, instance);
                     }
                     if !lane.windows.is_empty() {
                         let words = state.families[lane.family].instances.words_mut(slot);
@@ -251,9 +268,9 @@ impl Feed {
     /// Some measures of a group may be others.
     fn tell(&self, plan: &Plan, state: &mut State, group: usize, mut changed: u64) {
         while changed != 0 {
-            let watchers = &self.watchers[changed.trailing_zeros() as usize];
+            let dependents = &self.dependents[changed.trailing_zeros() as usize];
             changed &= changed - 1;
-            mark_all(plan, state, watchers, Changed::Group { grouped: self.grouped, group });
+            mark_resolved(plan, state, dependents, Changed::Group { grouped: self.grouped, group });
         }
     }
 
@@ -287,24 +304,31 @@ impl Feed {
 
 /// Something has changed: marks who must be evaluated again.
 #[inline]
-pub(crate) fn mark_all(plan: &Plan, state: &mut State, watchers: &[Watch], changed: Changed<'_>) {
-    for watch in watchers {
+pub(crate) fn mark_resolved(
+    plan: &Plan,
+    state: &mut State,
+    dependents: &[ResolvedDependent],
+    changed: Changed<'_>,
+) {
+    for dependent in dependents {
         let State { families, streams, .. } = state;
-        match watch {
-            Watch::All(stream) => streams[*stream].evaluate.all = true,
-            Watch::Slot { stream, at } => {
+        match dependent {
+            ResolvedDependent::All(stream) => streams[*stream].evaluate.all = true,
+            ResolvedDependent::Slot { stream, at } => {
                 if let Changed::Instance { family, slot } = changed {
                     streams[*stream].mark(&mut families[family].instances, slot, *at);
                 }
             }
-            Watch::Instance { stream, family, at, places, .. } => {
+            ResolvedDependent::Instance { stream, family, at, places, .. } => {
                 let found =
                     with_key(state, changed, places, |key| state.families[*family].instances.find(key));
                 if let Some(slot) = found {
                     state.streams[*stream].mark(&mut state.families[*family].instances, slot, *at);
                 }
             }
-            Watch::Other(watcher) => notify(state, plan, std::slice::from_ref(watcher), changed),
+            ResolvedDependent::Other(dependent) => {
+                mark_dependents(state, plan, std::slice::from_ref(dependent), changed)
+            }
         }
     }
 }

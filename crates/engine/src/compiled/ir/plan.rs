@@ -16,7 +16,7 @@ use crate::compiled::store::window::bucketed::WindowPlan;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) inputs: Vec<Cell>,
-    pub(crate) input_watchers: Vec<Vec<Watcher>>,
+    pub(crate) input_dependents: Vec<Vec<Dependent>>,
     pub(crate) input_windows: Vec<Vec<usize>>,
     pub(crate) streams: Vec<StreamPlan>,
     pub(crate) families: Vec<FamilyPlan>,
@@ -150,8 +150,8 @@ pub(crate) struct StreamPlan {
     pub(crate) member: Member,
     pub(crate) eval: EvalPlan,
     pub(crate) eval_layer: usize,
-    /// Who must be evaluated again when a value changes.
-    pub(crate) watchers: Vec<Watcher>,
+    /// Selector must be evaluated again when a value changes.
+    pub(crate) dependents: Vec<Dependent>,
     pub(crate) grouped: Vec<usize>,
     /// Windows over its values.
     pub(crate) windows: Vec<usize>,
@@ -255,11 +255,11 @@ pub(crate) struct ClosePlan {
     pub(crate) looks_at_spawn: bool,
 }
 
-/// Who reads something, and which of its instances do.
+/// Selector reads something, and which of its instances do.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Watcher {
+pub(crate) struct Dependent {
     pub(crate) reader: Reader,
-    pub(crate) who: Who,
+    pub(crate) selector: Selector,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,7 @@ pub(crate) enum Reader {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Who {
+pub(crate) enum Selector {
     /// All instances, or the stream itself if it has none.
     All,
     /// The instance in the same slot.
@@ -293,7 +293,7 @@ pub(crate) struct GroupedPlan {
     pub(crate) lambda: FrameSlot,
     pub(crate) aggregates: Vec<Aggregate>,
     /// For each measure.
-    pub(crate) watchers: Vec<Vec<Watcher>>,
+    pub(crate) dependents: Vec<Vec<Dependent>>,
     /// In words, for people.
     pub(crate) key_names: Vec<String>,
     pub(crate) filter_text: Option<String>,
@@ -302,11 +302,13 @@ pub(crate) struct GroupedPlan {
 }
 
 impl GroupedPlan {
-    /// Who reads a group and never goes away: families, and the words of a group's key that are their parameters.
+    /// Selector reads a group and never goes away: families, and the words of a group's key that are their parameters.
     pub(crate) fn readers(&self, plan: &Plan) -> Vec<(usize, &[usize])> {
         let mut readers = Vec::new();
-        for watcher in self.watchers.iter().flatten() {
-            let (Reader::Stream(stream), Who::Instance(places)) = (watcher.reader, &watcher.who) else {
+        for dependent in self.dependents.iter().flatten() {
+            let (Reader::Stream(stream), Selector::Instance(places)) =
+                (dependent.reader, &dependent.selector)
+            else {
                 continue;
             };
             let reader = (plan.streams[stream].family, places.as_slice());

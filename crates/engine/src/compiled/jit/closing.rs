@@ -58,7 +58,7 @@ impl<'e> Scribe<'e, '_> {
         self.ending.extend(ending);
     }
 
-    /// Ends the instances that close. Who reads others is gone before they are, most often, and need not look again.
+    /// Ends the instances that close. Selector reads others is gone before they are, most often, and need not look again.
     pub(super) fn end_instances(&mut self) {
         for Ending { family, slots, count } in std::mem::take(&mut self.ending).into_iter().rev() {
             let [slots, count] = [slots, count].map(|variable| self.writer.builder.use_var(variable));
@@ -68,7 +68,7 @@ impl<'e> Scribe<'e, '_> {
                     if let Some(lane) = &scribe.evaluator.lanes[*member] {
                         scribe.end(*member, lane, instance);
                     } else if let Some(counting) = scribe.evaluator.counting(*member) {
-                        scribe.mark_watchers(*member, &counting.left, instance);
+                        scribe.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
                     }
                 }
                 scribe.leave(family, instance);
@@ -116,7 +116,7 @@ impl<'e> Scribe<'e, '_> {
     fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
         let Home::Slot { state, value } = lane.home else { return };
         self.end_windows(stream, instance);
-        if lane.grouped.is_empty() && lane.left.is_empty() {
+        if lane.grouped.is_empty() && lane.dependents_on_close.is_empty() {
             return;
         }
         let flags = self.writer.load(I64, instance.words, 8 * state);
@@ -132,7 +132,7 @@ impl<'e> Scribe<'e, '_> {
                 self.tidy(feed.grouped, group, members);
             }
         }
-        self.mark_watchers(stream, &lane.left, instance);
+        self.mark_instance_dependents(stream, &lane.dependents_on_close, instance);
         self.writer.meet(way);
     }
 

@@ -1,4 +1,4 @@
-//! Who must look again: how instances are marked, and how those that are marked are listed.
+//! Selector must look again: how instances are marked, and how those that are marked are listed.
 
 use std::mem::offset_of;
 
@@ -54,7 +54,7 @@ impl Scribe<'_, '_> {
         self.writer.load(I64, from, dirty)
     }
 
-    /// Who is [marked](Self::marked) is listed no more: where the list is, how long, and where there is room for as many.
+    /// Selector is [marked](Self::marked) is listed no more: where the list is, how long, and where there is room for as many.
     /// It is where they were listed, if they are few; whoever has had its turn may be listed again meanwhile, but nobody
     /// else.
     pub(super) fn list(&mut self, reader: Reader, marked: Value) -> [Value; 3] {

@@ -258,7 +258,7 @@ pub(super) struct Scribe<'e, 'f> {
     /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
     /// there is none. Others are marked in memory.
     pub(super) pending: Vec<Option<Variable>>,
-    /// Who ends with this instant.
+    /// Selector ends with this instant.
     pub(super) ending: Vec<Ending>,
 }
 
@@ -294,7 +294,7 @@ impl<'e> Scribe<'e, '_> {
             let at = self.writer.times(row, 8 * cell.width);
             let words = self.writer.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.writer.load(I64, words, 8 * at)).collect();
-            if !plan.input_watchers[input].is_empty() {
+            if !plan.input_dependents[input].is_empty() {
                 let had = self.writer.word(cell.present);
                 let mut is_same = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
                 for (place, new) in (cell.value..).zip(&new) {
@@ -304,7 +304,7 @@ impl<'e> Scribe<'e, '_> {
                 }
                 let is_other = self.writer.builder.ins().bxor_imm(is_same, 1);
                 self.writer.when(is_other, |writer| {
-                    writer.call(runtime_calls::tell_readers as *const u8, &[input as u64]);
+                    writer.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
             let one = self.writer.number(1);
@@ -472,7 +472,7 @@ impl<'e> Scribe<'e, '_> {
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
         self.each(slots, count, |scribe, slot| {
             let instance = scribe.writer.instance(family, slot);
-            scribe.mark_watchers(stream, &counting.watchers, instance);
+            scribe.mark_instance_dependents(stream, &counting.dependents, instance);
         });
     }
 

@@ -6,8 +6,8 @@
 use super::Context;
 use crate::compiled::exec::bytecode::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use crate::compiled::exec::instant::{Evaluator, Failed, Step};
-use crate::compiled::exec::propagate::{Changed, notify, with_words};
-use crate::compiled::exec::update_rule::{Feed, Watch, mark_all};
+use crate::compiled::exec::propagate::{Changed, mark_dependents, with_words};
+use crate::compiled::exec::update_rule::{Feed, ResolvedDependent, mark_resolved};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::{GroupedAggregate, KEY};
@@ -61,10 +61,10 @@ pub(super) unsafe extern "sysv64" fn accept(context: *mut Context, input: u64) -
 }
 
 /// An input has another value.
-pub(super) unsafe extern "sysv64" fn tell_readers(context: *mut Context, input: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn mark_input_dependents(context: *mut Context, input: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    notify(state, plan, &plan.input_watchers[input as usize], Changed::Whole);
+    mark_dependents(state, plan, &plan.input_dependents[input as usize], Changed::Whole);
     0
 }
 
@@ -142,13 +142,13 @@ fn split(which: u64) -> (usize, usize) {
 /// not there yet. `group` says where its words are.
 pub(super) unsafe extern "sysv64" fn find_reader(
     context: *mut Context,
-    watch: *const Watch,
+    dependent: *const ResolvedDependent,
     grouped: u64,
     group: usize,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
-    let Watch::Instance { family, places, kept: Some(kept), .. } = watch else { return 0 };
+    let (Evaluator { state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
+    let ResolvedDependent::Instance { family, places, kept: Some(kept), .. } = dependent else { return 0 };
     let (instances, grouped) = (&state.families[*family].instances, &mut state.grouped[grouped as usize]);
     let group = grouped.number(group);
     let words = grouped.words_mut(group);
@@ -160,17 +160,17 @@ pub(super) unsafe extern "sysv64" fn find_reader(
 }
 
 /// Somebody must look again because a group has changed.
-pub(super) unsafe extern "sysv64" fn tell_group_watcher(
+pub(super) unsafe extern "sysv64" fn mark_group_dependent(
     context: *mut Context,
-    watch: *const Watch,
+    dependent: *const ResolvedDependent,
     grouped: u64,
     group: usize,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { plan, state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
+    let (Evaluator { plan, state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
     let grouped = grouped as usize;
     let group = state.grouped[grouped].number(group);
-    mark_all(plan, state, std::slice::from_ref(watch), Changed::Group { grouped, group });
+    mark_resolved(plan, state, std::slice::from_ref(dependent), Changed::Group { grouped, group });
     0
 }
 
@@ -319,20 +319,20 @@ pub(super) unsafe extern "sysv64" fn wind_up(
 }
 
 /// Somebody else must look again because a stream has changed.
-pub(super) unsafe extern "sysv64" fn tell_watcher(
+pub(super) unsafe extern "sysv64" fn mark_dependent(
     context: *mut Context,
-    watch: *const Watch,
+    dependent: *const ResolvedDependent,
     stream: u64,
     slot: u64,
 ) -> u64 {
     // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { plan, state, .. }, watch) = unsafe { (evaluator(context), &*watch) };
+    let (Evaluator { plan, state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
     let of = &plan.streams[stream as usize];
     let changed = match of.cell {
         Some(_) => Changed::Whole,
         None => Changed::Instance { family: of.family, slot: slot as u32 },
     };
-    mark_all(plan, state, std::slice::from_ref(watch), changed);
+    mark_resolved(plan, state, std::slice::from_ref(dependent), changed);
     0
 }
 

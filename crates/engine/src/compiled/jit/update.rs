@@ -12,9 +12,9 @@ use super::grouping::{Change, Changed};
 use super::handler::Scribe;
 use super::lookup::Outcome;
 use super::runtime_calls;
-use crate::compiled::exec::update_rule::{Feed, Home, Lane, Watch};
+use crate::compiled::exec::update_rule::{Feed, Home, Lane, ResolvedDependent};
 use crate::compiled::ir::op::FrameSlot;
-use crate::compiled::ir::plan::{Reader, Route, Watcher, Who};
+use crate::compiled::ir::plan::{Dependent, Reader, Route, Selector};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::{DirtySet, StreamState};
 
@@ -72,7 +72,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.put(present, one);
         self.is_fresh(fresh);
         self.writer.put(value, new);
-        lane.watchers.iter().for_each(|watch| self.mark(stream, watch, None));
+        lane.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
         self.again(stream, lane, None, [true, true]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(same, &fork);
@@ -109,7 +109,7 @@ impl<'e> Scribe<'e, '_> {
             let changed = self.writer.count(feed, which, instance, Change { had, old, new });
             self.mark_all_readers(feed, changed);
         }
-        self.mark_watchers(stream, &lane.watchers, instance);
+        self.mark_instance_dependents(stream, &lane.dependents, instance);
         self.again(stream, lane, Some(instance), [true, true]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(same, &fork);
@@ -161,7 +161,7 @@ impl<'e> Scribe<'e, '_> {
             match (lane.home, instance) {
                 _ if !changed => {}
                 (Home::Slot { .. }, Some(instance)) => self.mark_slot(Reader::Stream(stream), instance),
-                _ => self.mark(stream, &Watch::All(stream), None),
+                _ => self.mark(stream, &ResolvedDependent::All(stream), None),
             }
         } else if let (Some(guard), Some(instance)) = (lane.looks_while, instance) {
             let holds = self.writer.word(guard);
@@ -186,76 +186,87 @@ impl<'e> Scribe<'e, '_> {
         }
     }
 
-    /// Who reads a stream must look again.
-    pub(super) fn mark(&mut self, stream: usize, watch: &Watch, instance: Option<Instance>) {
-        match (watch, instance) {
-            (Watch::All(reader), _) => {
+    /// Selector reads a stream must look again.
+    pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<Instance>) {
+        match (dependent, instance) {
+            (ResolvedDependent::All(reader), _) => {
                 let yes = self.writer.byte(1);
                 self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(DirtySet, all));
                 self.wake(Reader::Stream(*reader));
             }
-            (Watch::Slot { stream: reader, .. }, Some(instance)) => {
+            (ResolvedDependent::Slot { stream: reader, .. }, Some(instance)) => {
                 self.mark_slot(Reader::Stream(*reader), instance);
             }
-            (Watch::Slot { .. }, None) => {}
-            (Watch::Other(_), Some(instance)) => self.mark_others(stream, &[watch], instance),
-            (Watch::Instance { .. } | Watch::Other(_), instance) => {
+            (ResolvedDependent::Slot { .. }, None) => {}
+            (ResolvedDependent::Other(_), Some(instance)) => self.mark_others(stream, &[dependent], instance),
+            (ResolvedDependent::Instance { .. } | ResolvedDependent::Other(_), instance) => {
                 let slot = self.slot(instance);
-                self.tell_watcher(stream, watch, slot);
+                self.mark_dependent(stream, dependent, slot);
             }
         }
     }
 
-    fn tell_watcher(&mut self, stream: usize, watch: &Watch, slot: Value) {
-        let watch = self.writer.number(&raw const *watch as u64);
-        let arguments = [watch, self.writer.number(stream as u64), slot];
-        self.writer.call_with(runtime_calls::tell_watcher as *const u8, &arguments);
+    fn mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
+        let dependent = self.writer.number(&raw const *dependent as u64);
+        let arguments = [dependent, self.writer.number(stream as u64), slot];
+        self.writer.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
     }
 
-    /// Who reads an instance of a stream must look again. Those who are found in the same way are found once.
-    pub(super) fn mark_watchers(&mut self, stream: usize, watchers: &[Watch], instance: Instance) {
-        let way = |watch: &Watch| match watch {
-            Watch::Other(Watcher { reader, who }) => {
-                Some((self.evaluator.plan.family_of(*reader), who.clone()))
+    /// Selector reads an instance of a stream must look again. Those who are found in the same way are found once.
+    pub(super) fn mark_instance_dependents(
+        &mut self,
+        stream: usize,
+        dependents: &[ResolvedDependent],
+        instance: Instance,
+    ) {
+        let way = |dependent: &ResolvedDependent| match dependent {
+            ResolvedDependent::Other(Dependent { reader, selector }) => {
+                Some((self.evaluator.plan.family_of(*reader), selector.clone()))
             }
             _ => None,
         };
-        let mut groups: Vec<Vec<&Watch>> = Vec::new();
-        for watch in watchers {
-            let is_like = |group: &&mut Vec<&Watch>| way(watch).is_some() && way(group[0]) == way(watch);
+        let mut groups: Vec<Vec<&ResolvedDependent>> = Vec::new();
+        for dependent in dependents {
+            let is_like = |group: &&mut Vec<&ResolvedDependent>| {
+                way(dependent).is_some() && way(group[0]) == way(dependent)
+            };
             match groups.iter_mut().find(is_like) {
-                Some(group) => group.push(watch),
-                None => groups.push(vec![watch]),
+                Some(group) => group.push(dependent),
+                None => groups.push(vec![dependent]),
             }
         }
         for group in groups {
             match group[0] {
-                Watch::Other(_) => self.mark_others(stream, &group, instance),
-                watch => self.mark(stream, watch, Some(instance)),
+                ResolvedDependent::Other(_) => self.mark_others(stream, &group, instance),
+                dependent => self.mark(stream, dependent, Some(instance)),
             }
         }
     }
 
     /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
     /// family, and found in the same way.
-    fn mark_others(&mut self, stream: usize, watches: &[&Watch], instance: Instance) {
+    fn mark_others(&mut self, stream: usize, resolve_dependents: &[&ResolvedDependent], instance: Instance) {
         let plan = &self.evaluator.plan;
-        let [Watch::Other(Watcher { reader, who }), ..] = watches else { return };
+        let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = resolve_dependents else {
+            return;
+        };
         let family = plan.family_of(*reader);
-        let mark_all = |scribe: &mut Self, instance: Instance| {
-            for watch in watches {
-                let Watch::Other(Watcher { reader, .. }) = watch else { continue };
+        let mark_resolved = |scribe: &mut Self, instance: Instance| {
+            for dependent in resolve_dependents {
+                let ResolvedDependent::Other(Dependent { reader, .. }) = dependent else { continue };
                 scribe.mark_slot(*reader, instance);
             }
         };
         let tell_all = |scribe: &mut Self| {
-            watches.iter().for_each(|watch| scribe.tell_watcher(stream, watch, instance.slot));
+            resolve_dependents
+                .iter()
+                .for_each(|dependent| scribe.mark_dependent(stream, dependent, instance.slot));
         };
-        let (route, places) = match who {
-            Who::Slot => return mark_all(self, instance),
-            Who::Index(index, places) => (Route::Index(*index), places),
-            Who::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
-            Who::All | Who::Instance(_) => return tell_all(self),
+        let (route, places) = match selector {
+            Selector::Slot => return mark_resolved(self, instance),
+            Selector::Index(index, places) => (Route::Index(*index), places),
+            Selector::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
+            Selector::All | Selector::Instance(_) => return tell_all(self),
         };
         let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
         let key: Vec<Value> = places.iter().map(word).collect();
@@ -269,38 +280,38 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(one, &fork);
         let found = self.writer.instance(family, slot);
-        mark_all(self, found);
+        mark_resolved(self, found);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }
 
-    /// Who reads measures of a group must look again, if they have changed. Where the same read several, that is one
+    /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
     /// question: whether one of them has changed is anybody's guess, but not whether any has.
     pub(super) fn mark_all_readers(&mut self, feed: &'e Feed, changed: Vec<Changed>) {
-        let mut questions: Vec<(Changed, &'e [Watch])> = Vec::new();
-        for (changed, watchers) in changed.into_iter().zip(&feed.watchers) {
-            match questions.iter_mut().find(|(_, asked)| *asked == watchers.as_slice()) {
+        let mut questions: Vec<(Changed, &'e [ResolvedDependent])> = Vec::new();
+        for (changed, dependents) in changed.into_iter().zip(&feed.dependents) {
+            match questions.iter_mut().find(|(_, asked)| *asked == dependents.as_slice()) {
                 Some((question, _)) => {
                     let both = question.is_other.zip(changed.is_other);
                     question.is_other = both.map(|(one, other)| self.writer.either(one, other));
                 }
-                None => questions.push((changed, watchers)),
+                None => questions.push((changed, dependents)),
             }
         }
-        for (changed, watchers) in questions.into_iter().filter(|(_, watchers)| !watchers.is_empty()) {
-            self.mark_readers(feed.grouped, changed, watchers);
+        for (changed, dependents) in questions.into_iter().filter(|(_, dependents)| !dependents.is_empty()) {
+            self.mark_readers(feed.grouped, changed, dependents);
         }
     }
 
-    /// Who reads a measure of a group must look again, if it has changed.
-    fn mark_readers(&mut self, grouped: usize, changed: Changed, watchers: &'e [Watch]) {
+    /// Selector reads a measure of a group must look again, if it has changed.
+    fn mark_readers(&mut self, grouped: usize, changed: Changed, dependents: &'e [ResolvedDependent]) {
         let Changed { is_other, is_nothing, group } = changed;
         if let Some(is_other) = is_other
-            && watchers.iter().all(|watch| matches!(watch, Watch::All(_)))
+            && dependents.iter().all(|dependent| matches!(dependent, ResolvedDependent::All(_)))
         {
             // Whether an extreme has changed is anybody's guess: better no branch.
             let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
-            watchers.iter().for_each(|watch| self.mark_all_if(is_other, watch));
+            dependents.iter().for_each(|dependent| self.mark_all_if(is_other, dependent));
             return;
         }
         let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
@@ -310,14 +321,16 @@ impl<'e> Scribe<'e, '_> {
             None => self.writer.builder.ins().jump(mark, &[]),
         };
         self.writer.go_on(mark);
-        for watch in watchers {
-            match watch {
-                Watch::All(_) => self.mark(grouped, watch, None),
-                Watch::Instance { kept: Some(_), .. } => self.mark_reader(grouped, group, watch, is_nothing),
-                watch => {
-                    let watch = self.writer.number(&raw const *watch as u64);
-                    let arguments = [watch, self.writer.number(grouped as u64), group];
-                    self.writer.call_with(runtime_calls::tell_group_watcher as *const u8, &arguments);
+        for dependent in dependents {
+            match dependent {
+                ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
+                ResolvedDependent::Instance { kept: Some(_), .. } => {
+                    self.mark_reader(grouped, group, dependent, is_nothing)
+                }
+                dependent => {
+                    let dependent = self.writer.number(&raw const *dependent as u64);
+                    let arguments = [dependent, self.writer.number(grouped as u64), group];
+                    self.writer.call_with(runtime_calls::mark_group_dependent as *const u8, &arguments);
                 }
             }
         }
@@ -325,8 +338,8 @@ impl<'e> Scribe<'e, '_> {
         self.writer.resume(done, &fork);
     }
 
-    fn mark_all_if(&mut self, is_other: Value, watch: &Watch) {
-        let Watch::All(reader) = watch else { return };
+    fn mark_all_if(&mut self, is_other: Value, dependent: &ResolvedDependent) {
+        let ResolvedDependent::All(reader) = dependent else { return };
         let at = dirty(*reader) + offset_of!(DirtySet, all);
         let before = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.builder.ins().bor(before, is_other);
@@ -336,8 +349,14 @@ impl<'e> Scribe<'e, '_> {
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
     /// [adds](crate::compiled::ir::op::Program::grows_by) what the group says, and that is nothing, it need not.
-    fn mark_reader(&mut self, grouped: usize, group: Value, watch: &Watch, is_nothing: Option<Value>) {
-        let Watch::Instance { stream, family, kept: Some(kept), .. } = watch else { return };
+    fn mark_reader(
+        &mut self,
+        grouped: usize,
+        group: Value,
+        dependent: &ResolvedDependent,
+        is_nothing: Option<Value>,
+    ) {
+        let ResolvedDependent::Instance { stream, family, kept: Some(kept), .. } = dependent else { return };
         let tally_number = grouped;
         let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(look);
@@ -347,8 +366,10 @@ impl<'e> Scribe<'e, '_> {
         let slot = self.writer.load(I64, group, 8 * place);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
         self.writer.resume(look, &fork);
-        let [watch, grouped] = [&raw const *watch as u64, grouped as u64].map(|it| self.writer.number(it));
-        let slot = self.writer.call_with(runtime_calls::find_reader as *const u8, &[watch, grouped, group]);
+        let [dependent, grouped] =
+            [&raw const *dependent as u64, grouped as u64].map(|it| self.writer.number(it));
+        let slot =
+            self.writer.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.resume(known, &fork);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {

@@ -53,10 +53,10 @@ impl Builder<'_> {
         let reader = window.caller().out_ix();
         let fold = Fold::new(window.op(), false, &ty, window.ty())
             .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
-        let (text, watchers) = (String::new(), Vec::new());
+        let (text, dependents) = (String::new(), Vec::new());
         let outlasts = false;
         let mut plan =
-            WindowPlan { fold, kind, waits, outlasts, target, reader, text, watchers, last_decisive: None };
+            WindowPlan { fold, kind, waits, outlasts, target, reader, text, dependents, last_decisive: None };
         // Two who ask for the same of each instance share what is kept.
         let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
@@ -191,7 +191,7 @@ impl Builder<'_> {
                     filter: program,
                     lambda,
                     aggregates: Vec::new(),
-                    watchers: Vec::new(),
+                    dependents: Vec::new(),
                     key_names,
                     filter_text,
                     fixed,
@@ -203,7 +203,7 @@ impl Builder<'_> {
         let plan = &mut self.plan.grouped[grouped];
         let index = plan.aggregates.iter().position(|known| *known == aggregate).unwrap_or_else(|| {
             plan.aggregates.push(aggregate);
-            plan.watchers.push(Vec::new());
+            plan.dependents.push(Vec::new());
             plan.aggregates.len() - 1
         });
         Ok((grouped, index))

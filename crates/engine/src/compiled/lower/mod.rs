@@ -78,7 +78,7 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         let cell = builder.cell(&input.ty, depth(input));
         builder.plan.inputs.push(cell);
     }
-    builder.plan.input_watchers = vec![Vec::new(); mir.inputs.len()];
+    builder.plan.input_dependents = vec![Vec::new(); mir.inputs.len()];
     builder.plan.input_windows = vec![Vec::new(); mir.inputs.len()];
     for output in &mir.outputs {
         if width(&output.ty) > MAX_WIDTH {
@@ -218,7 +218,7 @@ impl Builder<'_> {
                 windows: Vec::new(),
             },
             eval_layer: output.eval_layer().inner(),
-            watchers: Vec::new(),
+            dependents: Vec::new(),
             grouped: Vec::new(),
             windows: Vec::new(),
             knows_fresh: knows_fresh(output),

@@ -12,7 +12,7 @@ use super::schedule::pacing;
 use super::{Builder, Refused};
 use crate::compiled::ir::layout::width;
 use crate::compiled::ir::op::{FrameSlot, Op};
-use crate::compiled::ir::plan::{ClausePlan, EvalPlan, Pacing, Path, Reader, Route, Watcher, Who};
+use crate::compiled::ir::plan::{ClausePlan, Dependent, EvalPlan, Pacing, Path, Reader, Route, Selector};
 
 impl Builder<'_> {
     pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
@@ -193,7 +193,7 @@ impl Builder<'_> {
         {
             for part in conjuncts(condition).into_iter().take(kept) {
                 for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
-                    self.watch(index, Reader::Stream(index), &read);
+                    self.dependent(index, Reader::Stream(index), &read);
                 }
                 self.wake(index, part);
             }
@@ -211,7 +211,7 @@ impl Builder<'_> {
         if let Some(reads) = self.all_reads(index, parts) {
             self.plan.streams[index].eval.remembers = true;
             self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
-            reads.iter().for_each(|read| self.watch(index, Reader::Stream(index), read));
+            reads.iter().for_each(|read| self.dependent(index, Reader::Stream(index), read));
             for clause in &output.eval.clauses {
                 clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
             }
@@ -270,7 +270,7 @@ impl Builder<'_> {
                 close.remembers = true;
                 close.looks_at_spawn = looks_at_spawn;
             }
-            reads.iter().for_each(|read| self.watch(first, Reader::Family(family), read));
+            reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));
             self.place = Place::Close;
             self.wake(first, condition);
             self.place = Place::Eval;
@@ -319,57 +319,57 @@ impl Builder<'_> {
     }
 
     /// Lets something that is read know its reader.
-    fn watch(&mut self, stream: usize, reader: Reader, read: &Read) {
-        let watcher = |who: Who| Watcher { reader, who };
-        let watchers = match read {
+    fn dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
+        let dependent = |selector: Selector| Dependent { reader, selector };
+        let dependents = match read {
             Read::Itself => return,
             Read::Window(window) => {
                 let window = self.windows[*window];
-                push_new(&mut self.plan.windows[window].watchers, watcher(Who::All));
+                add_dependent(&mut self.plan.windows[window].dependents, dependent(Selector::All));
                 self.plan.streams[stream].eval.windows.push(window);
                 return;
             }
             Read::Whole(StreamReference::In(input)) => {
-                push_new(&mut self.plan.input_watchers[*input], watcher(Who::All));
+                add_dependent(&mut self.plan.input_dependents[*input], dependent(Selector::All));
                 return;
             }
-            Read::Whole(StreamReference::Out(target)) => (*target, watcher(Who::All)),
-            Read::Any(target) => (*target, watcher(Who::All)),
+            Read::Whole(StreamReference::Out(target)) => (*target, dependent(Selector::All)),
+            Read::Any(target) => (*target, dependent(Selector::All)),
             Read::Instance(target, own) => {
                 let types: Vec<Type> = self.plan.streams[*target].params.clone();
                 let same_family = self.plan.streams[*target].family == self.plan.streams[stream].family;
-                let who = if same_family && own.iter().enumerate().all(|(index, own)| index == *own) {
-                    Who::Slot
+                let selector = if same_family && own.iter().enumerate().all(|(index, own)| index == *own) {
+                    Selector::Slot
                 } else {
-                    self.who(stream, own, &types)
+                    self.selector(stream, own, &types)
                 };
-                (*target, watcher(who))
+                (*target, dependent(selector))
             }
             Read::Aggregation(aggregation, key) => {
                 let window = &self.mir.instance_aggregations[*aggregation];
                 let Some((grouped, aggregate)) = self.grouped.get(aggregation).copied() else {
                     let target = window.target.out_ix();
-                    push_new(&mut self.plan.streams[target].watchers, watcher(Who::All));
+                    add_dependent(&mut self.plan.streams[target].dependents, dependent(Selector::All));
                     return;
                 };
-                let who = match key {
+                let selector = match key {
                     Some(own) => {
                         let params = &self.plan.streams[stream].params;
                         let types: Vec<Type> = own.iter().map(|param| params[*param].clone()).collect();
-                        self.who(stream, own, &types)
+                        self.selector(stream, own, &types)
                     }
-                    None => Who::All,
+                    None => Selector::All,
                 };
-                push_new(&mut self.plan.grouped[grouped].watchers[aggregate], watcher(who));
+                add_dependent(&mut self.plan.grouped[grouped].dependents[aggregate], dependent(selector));
                 return;
             }
         };
-        let (target, watcher) = watchers;
-        push_new(&mut self.plan.streams[target].watchers, watcher);
+        let (target, dependent) = dependents;
+        add_dependent(&mut self.plan.streams[target].dependents, dependent);
     }
 
     /// The instances whose parameters `own` are, in this order, the parts of a key of these types.
-    fn who(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Who {
+    fn selector(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Selector {
         let mut at = 0;
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
         for (param, ty) in own.iter().zip(types) {
@@ -379,15 +379,15 @@ impl Builder<'_> {
         parts.sort();
         let from: Vec<usize> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
         if own.len() == self.plan.streams[stream].params.len() {
-            return Who::Instance(from);
+            return Selector::Instance(from);
         }
         let places = self.places(stream, parts.iter().map(|(param, _)| *param));
-        Who::Index(self.index(stream, places), from)
+        Selector::Index(self.index(stream, places), from)
     }
 }
 
-fn push_new(watchers: &mut Vec<Watcher>, watcher: Watcher) {
-    if !watchers.contains(&watcher) {
-        watchers.push(watcher);
+fn add_dependent(dependents: &mut Vec<Dependent>, dependent: Dependent) {
+    if !dependents.contains(&dependent) {
+        dependents.push(dependent);
     }
 }

@@ -190,7 +190,7 @@ impl HashIndex {
     pub(crate) fn remove(&mut self, tag: HashTag, number: u32) {
         let Some(mut free) = self.place(tag, number) else { return };
         self.occupancy.used -= 1;
-        // Who is behind the free place and would have liked it, or one before it, moves up.
+        // Selector is behind the free place and would have liked it, or one before it, moves up.
         let mut place = self.after(free);
         while self.entries[place] != 0 {
             let home = self.home(tag_of(self.entries[place]));

@@ -36,7 +36,7 @@ pub(crate) struct HugeVec<T: ZeroInit> {
     owner: Owner<T>,
 }
 
-/// Who gives the memory back in the end.
+/// Selector gives the memory back in the end.
 #[expect(dead_code, reason = "they are there to be dropped")]
 enum Owner<T> {
     Allocator(Vec<T>),

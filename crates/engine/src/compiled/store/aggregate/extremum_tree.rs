@@ -57,7 +57,7 @@ impl ExtremumTree {
     }
 }
 
-/// Who wins.
+/// Selector wins.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct RankOrder {
     /// The largest, or the smallest.

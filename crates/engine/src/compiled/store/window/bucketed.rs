@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::plan::Watcher;
+use crate::compiled::ir::plan::Dependent;
 use crate::compiled::ir::scalar::Scalar;
 use crate::compiled::store::aggregate::fold::{Fold, Part};
 use crate::compiled::store::interner::Interner;
@@ -30,8 +30,8 @@ pub(crate) struct WindowPlan {
     /// The stream that reads it, and how it says so.
     pub(crate) reader: usize,
     pub(crate) text: String,
-    /// Who must be evaluated again when it gets a value.
-    pub(crate) watchers: Vec<Watcher>,
+    /// Selector must be evaluated again when it gets a value.
+    pub(crate) dependents: Vec<Dependent>,
     /// If one word is enough, which is not kept here.
     pub(crate) last_decisive: Option<LastDecisive>,
 }
