@@ -9,7 +9,7 @@ use crate::compiled::exec::input_batch::InputBatch;
 use crate::compiled::exec::prefetch::{Ahead, ahead};
 use crate::compiled::exec::propagate::{Changed, mark_dependents};
 use crate::compiled::exec::scheduler::{HourKind, Stroke};
-use crate::compiled::exec::update_rule::Lane;
+use crate::compiled::exec::update_rule::UpdateRule;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{Activation, FrameSlot};
 use crate::compiled::ir::plan::{Pacing, Plan, StreamPlan, Task};
@@ -61,7 +61,7 @@ pub(crate) struct Evaluator {
     /// For each stream whether it need not be evaluated at a tick before which nothing has changed.
     pub(crate) rests: Vec<bool>,
     /// For each stream its short way, if it has one.
-    pub(crate) lanes: Vec<Option<Lane>>,
+    pub(crate) rules: Vec<Option<UpdateRule>>,
     /// Streams with new values at this instant, as far as somebody wants to know.
     pub(crate) valued: Vec<usize>,
     /// Families of which instances were spawned or close at this instant.
@@ -196,7 +196,7 @@ impl Evaluator {
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
             rests: plan.streams.iter().map(|stream| stream.eval.remembers).collect(),
-            lanes: plan.streams.iter().map(|stream| Lane::of(&plan, stream, false, true)).collect(),
+            rules: plan.streams.iter().map(|stream| UpdateRule::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
             batch: InputBatch::default(),
@@ -233,7 +233,7 @@ impl Evaluator {
             (self.tells[index], self.repeats[index]) = (tells, repeats);
             is_other = true;
             self.is_plain[index] = is_plain(stream, tells, repeats);
-            self.lanes[index] = Lane::of(&self.plan, stream, tells, repeats);
+            self.rules[index] = UpdateRule::of(&self.plan, stream, tells, repeats);
             if tells && self.state.streams[index].counts {
                 materialise_counter(&self.plan, &mut self.state, index)?;
             }
@@ -271,7 +271,7 @@ impl Evaluator {
         for (index, stream) in self.plan.streams.iter().enumerate() {
             self.tells[index] = false;
             self.is_plain[index] = is_plain(stream, false, self.repeats[index]);
-            self.lanes[index] = Lane::of(&self.plan, stream, false, self.repeats[index]);
+            self.rules[index] = UpdateRule::of(&self.plan, stream, false, self.repeats[index]);
         }
         self.forget_reactions();
     }

@@ -247,8 +247,8 @@ impl Evaluator {
         if !self.state.streams[index].holders.is_empty() {
             self.state.streams[index].holders.remove((instances.generation(slot), slot));
         }
-        if let Some(lane) = &self.lanes[index] {
-            self.places.groups_moved |= lane.end(&self.plan, &mut self.state, slot);
+        if let Some(rule) = &self.rules[index] {
+            self.places.groups_moved |= rule.end(&self.plan, &mut self.state, slot);
         } else if self.state.streams[index].counts {
             let changed = Changed::Instance { family: plan.family, slot };
             mark_resolved(&self.plan, &mut self.state, &self.readers[index].dependents_on_close, changed);

@@ -11,7 +11,7 @@ use crate::compiled::store::state::State;
 use crate::compiled::store::window::last_decisive::LastDecisive;
 
 /// What the evaluation of a stream needs, side by side.
-pub(crate) struct Lane {
+pub(crate) struct UpdateRule {
     pub(crate) program: usize,
     pub(crate) family: usize,
     /// Where the parameters go, ...
@@ -19,19 +19,19 @@ pub(crate) struct Lane {
     /// ... and how many words they have.
     pub(crate) params: usize,
     pub(crate) result: FrameSlot,
-    pub(crate) home: Home,
+    pub(crate) location: ValueLocation,
     pub(crate) remembers: bool,
     /// Whether somebody is told each time of who holds a value.
     pub(crate) repeats: bool,
     /// Whether an evaluation has consequences beside those of a new value, ...
-    pub(crate) has_more: bool,
+    pub(crate) has_follow_up: bool,
     /// ... whether these are no others than that it must look again at its own new value, ...
-    pub(crate) looks_at_itself: bool,
+    pub(crate) reschedules_on_change: bool,
     /// ... or that it must look again while its first conditions hold, which this word says.
-    pub(crate) looks_while: Option<FrameSlot>,
+    pub(crate) reschedules_while: Option<FrameSlot>,
     /// Windows over it.
     pub(crate) windows: Vec<LastDecisive>,
-    pub(crate) grouped: Vec<Feed>,
+    pub(crate) grouped: Vec<GroupUpdate>,
     pub(crate) dependents: Vec<ResolvedDependent>,
     /// Those that remain when an instance ends: whoever is in the same slot ends with it.
     pub(crate) dependents_on_close: Vec<ResolvedDependent>,
@@ -39,13 +39,13 @@ pub(crate) struct Lane {
 
 /// Where the latest value is.
 #[derive(Clone, Copy)]
-pub(crate) enum Home {
+pub(crate) enum ValueLocation {
     Cell { present: FrameSlot, fresh: FrameSlot, value: FrameSlot },
     Slot { state: usize, value: usize },
 }
 
 /// A tally over the stream.
-pub(crate) struct Feed {
+pub(crate) struct GroupUpdate {
     pub(crate) grouped: usize,
     /// Where in a slot the words of its key are.
     pub(crate) places: Vec<usize>,
@@ -67,9 +67,9 @@ pub(crate) enum ResolvedDependent {
     Other(Dependent),
 }
 
-impl Lane {
+impl UpdateRule {
     /// `None` if a stream must take the long way.
-    pub(crate) fn of(plan: &Plan, stream: &StreamPlan, tells: bool, repeats: bool) -> Option<Lane> {
+    pub(crate) fn of(plan: &Plan, stream: &StreamPlan, tells: bool, repeats: bool) -> Option<UpdateRule> {
         let eval = &stream.eval;
         let is_simple = stream.width == 1
             && stream.depth == 1
@@ -84,14 +84,14 @@ impl Lane {
         }
         let windows = stream.windows.iter().map(|window| plan.windows[*window].last_decisive);
         let windows = windows.collect::<Option<Vec<LastDecisive>>>()?;
-        let home = match &stream.cell {
-            Some(cell) => Home::Cell { present: cell.present, fresh: cell.fresh, value: cell.value },
-            None => Home::Slot { state: stream.member.state(), value: stream.member.value() },
+        let location = match &stream.cell {
+            Some(cell) => ValueLocation::Cell { present: cell.present, fresh: cell.fresh, value: cell.value },
+            None => ValueLocation::Slot { state: stream.member.state(), value: stream.member.value() },
         };
-        let feed = |number: &usize| {
+        let group_update = |number: &usize| {
             let grouped = &plan.grouped[*number];
             let readers = grouped.readers(plan);
-            Feed {
+            GroupUpdate {
                 grouped: *number,
                 places: grouped.places.iter().map(|place| PARAMS + place).collect(),
                 dependents: grouped
@@ -101,20 +101,20 @@ impl Lane {
                     .collect(),
             }
         };
-        Some(Lane {
+        Some(UpdateRule {
             program: eval.program,
             family: stream.family,
             own: stream.own,
             params: stream.param_width,
             result: eval.result,
-            home,
+            location,
             remembers: eval.remembers,
             repeats: tells && repeats && eval.remembers,
-            has_more: !is_plain(stream, tells, repeats),
-            looks_at_itself: eval.remembers && eval.reads_itself && (!tells || repeats),
-            looks_while: eval.guard.filter(|_| !eval.remembers && !tells),
+            has_follow_up: !is_plain(stream, tells, repeats),
+            reschedules_on_change: eval.remembers && eval.reads_itself && (!tells || repeats),
+            reschedules_while: eval.guard.filter(|_| !eval.remembers && !tells),
             windows,
-            grouped: stream.grouped.iter().map(feed).collect(),
+            grouped: stream.grouped.iter().map(group_update).collect(),
             dependents: resolve_dependents(plan, &stream.dependents, &[]),
             dependents_on_close: dependents_left_on_close(plan, stream),
         })
@@ -122,7 +122,8 @@ impl Lane {
 
     /// Whether a new value of an instance may let others of the same stream look again.
     pub(crate) fn marks_others_of(&self, stream: usize) -> bool {
-        let of_tallies = self.grouped.iter().flat_map(|feed| feed.dependents.iter().flatten());
+        let of_tallies =
+            self.grouped.iter().flat_map(|group_update| group_update.dependents.iter().flatten());
         self.dependents.iter().chain(of_tallies).any(|dependent| match dependent {
             ResolvedDependent::Slot { .. } => false,
             ResolvedDependent::All(reader) | ResolvedDependent::Instance { stream: reader, .. } => {
@@ -134,16 +135,16 @@ impl Lane {
 
     /// An instance ends: its value no longer counts. Whether a tally may have lost a group.
     pub(crate) fn end(&self, plan: &Plan, state: &mut State, slot: u32) -> bool {
-        let Home::Slot { state: at, value } = self.home else { return false };
+        let ValueLocation::Slot { state: at, value } = self.location else { return false };
         let words = state.families[self.family].instances.words(slot);
         if words[at] >> 32 == 0 {
             return false;
         }
         let old = Some(words[value]);
-        for feed in &self.grouped {
-            let (group, changed) = feed.count(plan, state, self.family, slot, old, None);
-            feed.tell(plan, state, group, changed);
-            state.grouped[feed.grouped].tidy(group);
+        for group_update in &self.grouped {
+            let (group, changed) = group_update.count(plan, state, self.family, slot, old, None);
+            group_update.tell(plan, state, group, changed);
+            state.grouped[group_update.grouped].tidy(group);
         }
         mark_resolved(
             plan,
@@ -193,35 +194,35 @@ impl Evaluator {
         {
             self.evaluations += 1;
         }
-        let Evaluator { plan, state, lanes, .. } = self;
-        let Some(lane) = &lanes[index] else { return self.evaluate_in_full(index, slot) };
+        let Evaluator { plan, state, rules, .. } = self;
+        let Some(rule) = &rules[index] else { return self.evaluate_in_full(index, slot) };
         state.current = slot;
-        if lane.params > 0 {
-            let words = state.families[lane.family].instances.words(slot);
-            for (at, word) in (lane.own..).zip(&words[PARAMS..PARAMS + lane.params]) {
+        if rule.params > 0 {
+            let words = state.families[rule.family].instances.words(slot);
+            for (at, word) in (rule.own..).zip(&words[PARAMS..PARAMS + rule.params]) {
                 state.frame[at as usize] = *word;
             }
         }
-        let yields = run_here(plan, state, lane.program).map_err(|failure| Failed::new(index, failure))?;
-        let new = state.frame[lane.result as usize];
-        let (held, changed) = match lane.home {
-            Home::Cell { present, fresh, value } => {
+        let yields = run_here(plan, state, rule.program).map_err(|failure| Failed::new(index, failure))?;
+        let new = state.frame[rule.result as usize];
+        let (held, changed) = match rule.location {
+            ValueLocation::Cell { present, fresh, value } => {
                 let State { frame, streams, .. } = state;
                 let held = std::mem::replace(&mut streams[index].holds, yields);
                 let changed = yields && (frame[present as usize] == 0 || frame[value as usize] != new);
-                if changed || (yields && !lane.remembers) {
+                if changed || (yields && !rule.remembers) {
                     frame[present as usize] = 1;
                     frame[fresh as usize] = 1;
                     frame[value as usize] = new;
                     self.fresh.push(fresh);
                 }
                 if changed {
-                    mark_resolved(plan, state, &lane.dependents, Changed::Whole);
+                    mark_resolved(plan, state, &rule.dependents, Changed::Whole);
                 }
                 (held, changed)
             }
-            Home::Slot { state: at, value } => {
-                let words = state.families[lane.family].instances.words_mut(slot);
+            ValueLocation::Slot { state: at, value } => {
+                let words = state.families[rule.family].instances.words_mut(slot);
                 let before = words[at];
                 let held = before & flag::HOLDS != 0;
                 if yields {
@@ -230,15 +231,15 @@ impl Evaluator {
                     words[value] = new;
                     if old != Some(new) {
                         self.places.groups_moved = true;
-                        for feed in &lane.grouped {
-                            feed.change(plan, state, lane.family, slot, old, new);
+                        for group_update in &rule.grouped {
+                            group_update.change(plan, state, rule.family, slot, old, new);
                         }
-                        let instance = Changed::Instance { family: lane.family, slot };
-                        mark_resolved(plan, state, &lane.dependents, instance);
+                        let instance = Changed::Instance { family: rule.family, slot };
+                        mark_resolved(plan, state, &rule.dependents, instance);
                     }
-                    if !lane.windows.is_empty() {
-                        let words = state.families[lane.family].instances.words_mut(slot);
-                        lane.windows.iter().for_each(|window| window.accept(words, new, state.now));
+                    if !rule.windows.is_empty() {
+                        let words = state.families[rule.family].instances.words_mut(slot);
+                        rule.windows.iter().for_each(|window| window.accept(words, new, state.now));
                     }
                     (held, old != Some(new))
                 } else {
@@ -247,18 +248,18 @@ impl Evaluator {
                 }
             }
         };
-        let (repeats, has_more) = (lane.repeats, lane.has_more);
+        let (repeats, has_follow_up) = (rule.repeats, rule.has_follow_up);
         if repeats && held != yields {
             self.hold(index, slot, yields);
         }
-        if has_more {
+        if has_follow_up {
             self.look_again(index, slot, yields, changed);
         }
         Ok(())
     }
 }
 
-impl Feed {
+impl GroupUpdate {
     /// An instance has another value.
     fn change(&self, plan: &Plan, state: &mut State, family: usize, slot: u32, old: Option<u64>, new: u64) {
         let (group, changed) = self.count(plan, state, family, slot, old, Some(new));

@@ -12,7 +12,7 @@ use super::expr::{Instance, Run};
 use super::grouping::is_flat;
 use super::handler::Scribe;
 use super::runtime_calls;
-use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::plan::{ClosePlan, Reader};
 use crate::compiled::store::aggregate::group::{LISTED, USED};
 
@@ -65,8 +65,8 @@ impl<'e> Scribe<'e, '_> {
             self.each(slots, count, |scribe, slot| {
                 let instance = scribe.writer.instance(family, slot);
                 for member in &scribe.evaluator.plan.families[family].members {
-                    if let Some(lane) = &scribe.evaluator.lanes[*member] {
-                        scribe.end(*member, lane, instance);
+                    if let Some(rule) = &scribe.evaluator.rules[*member] {
+                        scribe.end(*member, rule, instance);
                     } else if let Some(counting) = scribe.evaluator.counting(*member) {
                         scribe.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
                     }
@@ -83,9 +83,11 @@ impl<'e> Scribe<'e, '_> {
         let Scribe { evaluator, .. } = self;
         let is_simple = |member: &usize| {
             let aggregates = |grouped: usize| evaluator.plan.grouped[grouped].aggregates.iter();
-            let is_word = |lane: &Lane| lane.grouped.iter().all(|feed| aggregates(feed.grouped).all(is_flat));
+            let is_word = |rule: &UpdateRule| {
+                rule.grouped.iter().all(|group_update| aggregates(group_update.grouped).all(is_flat))
+            };
             let counts = evaluator.counting(*member).is_some();
-            !evaluator.tells[*member] && (counts || evaluator.lanes[*member].as_ref().is_some_and(is_word))
+            !evaluator.tells[*member] && (counts || evaluator.rules[*member].as_ref().is_some_and(is_word))
         };
         // Closes that have clocks of their own come after this, and may read who ends.
         evaluator.local_closes.is_empty() && evaluator.plan.families[family].members.iter().all(is_simple)
@@ -112,27 +114,27 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.def_var(ending.count, more);
     }
 
-    /// What [`Lane::end`] does.
-    fn end(&mut self, stream: usize, lane: &'e Lane, instance: Instance) {
-        let Home::Slot { state, value } = lane.home else { return };
+    /// What [`UpdateRule::end`] does.
+    fn end(&mut self, stream: usize, rule: &'e UpdateRule, instance: Instance) {
+        let ValueLocation::Slot { state, value } = rule.location else { return };
         self.end_windows(stream, instance);
-        if lane.grouped.is_empty() && lane.dependents_on_close.is_empty() {
+        if rule.grouped.is_empty() && rule.dependents_on_close.is_empty() {
             return;
         }
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let values = self.writer.builder.ins().ushr_imm(flags, 32);
         let way = self.writer.part(values);
         let old = self.writer.load(I64, instance.words, 8 * value);
-        for (number, feed) in lane.grouped.iter().enumerate() {
+        for (number, group_update) in rule.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
-            let (changed, members) = self.writer.leave(feed, which, instance, old);
+            let (changed, members) = self.writer.leave(group_update, which, instance, old);
             let group = changed.first().map(|changed| changed.group);
-            self.mark_all_readers(feed, changed);
+            self.mark_all_readers(group_update, changed);
             if let Some(group) = group {
-                self.tidy(feed.grouped, group, members);
+                self.tidy(group_update.grouped, group, members);
             }
         }
-        self.mark_instance_dependents(stream, &lane.dependents_on_close, instance);
+        self.mark_instance_dependents(stream, &rule.dependents_on_close, instance);
         self.writer.meet(way);
     }
 

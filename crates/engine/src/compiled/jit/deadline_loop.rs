@@ -10,7 +10,7 @@ use super::dirty::of;
 use super::handler::Scribe;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Reach, Step};
-use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::plan::{Reader, Task};
 use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
 use crate::compiled::store::slab::GENERATION;
@@ -39,10 +39,11 @@ struct Next {
 impl Evaluator {
     /// Whether nothing is told of what the clocks of instances lead to, and machine code can do all of it.
     pub(super) fn chimes_simply(&self, steps: &[Step]) -> bool {
-        let is_simple =
-            |lane: &Lane| !lane.repeats && !lane.has_more && matches!(lane.home, Home::Slot { .. });
+        let is_simple = |rule: &UpdateRule| {
+            !rule.repeats && !rule.has_follow_up && matches!(rule.location, ValueLocation::Slot { .. })
+        };
         let is_step = |step: &Step| match step {
-            Step::Evaluate(stream, Reach::Expired(_)) => self.lanes[*stream].as_ref().is_some_and(is_simple),
+            Step::Evaluate(stream, Reach::Expired(_)) => self.rules[*stream].as_ref().is_some_and(is_simple),
             _ => false,
         };
         steps.iter().all(is_step)
@@ -206,7 +207,7 @@ impl Scribe<'_, '_> {
             busy = self.writer.builder.ins().bor(busy, marked);
             // Whoever holds a value is told of, if anybody is.
             if let Task::Evaluate(stream) = *task
-                && self.evaluator.lanes[stream].as_ref().is_none_or(|lane| lane.repeats)
+                && self.evaluator.rules[stream].as_ref().is_none_or(|rule| rule.repeats)
             {
                 let holders = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
                 let holders = self.writer.load(I64, self.writer.streams, holders);
@@ -240,11 +241,11 @@ impl Scribe<'_, '_> {
         self.start_instant(next.at);
         for step in steps {
             let Step::Evaluate(stream, Reach::Expired(chime)) = step else { continue };
-            let Some(lane) = &self.evaluator.lanes[*stream] else { continue };
+            let Some(rule) = &self.evaluator.rules[*stream] else { continue };
             let (is_due, slot) = due[*chime];
             let way = self.writer.part(is_due);
-            let instance = self.writer.instance(lane.family, slot);
-            self.evaluate(*stream, lane, Some(instance));
+            let instance = self.writer.instance(rule.family, slot);
+            self.evaluate(*stream, rule, Some(instance));
             self.writer.meet(way);
         }
         self.writer.builder.ins().jump(look, &[]);

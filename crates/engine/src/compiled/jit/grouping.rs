@@ -10,7 +10,7 @@ use super::expr::{Instance, Writer};
 use super::value_cache::Lost;
 use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
 use super::{Context, runtime_calls};
-use crate::compiled::exec::update_rule::Feed;
+use crate::compiled::exec::update_rule::GroupUpdate;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::store::aggregate::extremum_tree::RankOrder;
@@ -52,23 +52,23 @@ impl<'p> Writer<'p, '_> {
     /// A tally hears of a change; what has come of it for each measure.
     pub(super) fn count(
         &mut self,
-        feed: &Feed,
+        group_update: &GroupUpdate,
         which: u64,
         instance: Instance,
         change: Change,
     ) -> Vec<Changed> {
         let (aggregates, grouped) =
-            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
+            (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
         let is_extremum = |aggregate: &Aggregate| matches!(aggregate.storage(), Storage::Extremum(_));
         if aggregates.iter().all(is_extremum) {
-            return self.update_extrema_or_call(feed, which, instance, change);
+            return self.update_extrema_or_call(group_update, which, instance, change);
         }
         if !aggregates.iter().all(is_flat) {
             let (bits, group) = self.call_count(which, instance, change);
             let bits = self.each_bit(bits, aggregates.len());
             return bits.into_iter().map(|is_other| Changed::if_so(is_other, group)).collect();
         }
-        let group = self.group(feed, which, instance);
+        let group = self.group(group_update, which, instance);
         self.count_in(grouped, aggregates, group, change)
     }
 
@@ -76,14 +76,14 @@ impl<'p> Writer<'p, '_> {
     /// them, and how many members are left.
     pub(super) fn leave(
         &mut self,
-        feed: &Feed,
+        group_update: &GroupUpdate,
         which: u64,
         instance: Instance,
         old: Value,
     ) -> (Vec<Changed>, Value) {
         let (aggregates, grouped) =
-            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
-        let group = self.group(feed, which, instance);
+            (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
+        let group = self.group(group_update, which, instance);
         let members = self.load(I64, group, 8 * MEMBERS);
         let members = self.builder.ins().iadd_imm(members, -1);
         self.store(members, group, 8 * MEMBERS);
@@ -123,13 +123,13 @@ impl<'p> Writer<'p, '_> {
     }
 
     /// The words of the group that an instance belongs to, which is new if need be.
-    fn group(&mut self, feed: &Feed, which: u64, instance: Instance) -> Value {
+    fn group(&mut self, group_update: &GroupUpdate, which: u64, instance: Instance) -> Value {
         let key: Vec<Value> =
-            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+            group_update.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let fork = self.fork();
-        self.find_group(feed.grouped, &key, found, missing);
+        self.find_group(group_update.grouped, &key, found, missing);
         self.resume(missing, &fork);
         let which = self.number(which);
         self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
@@ -165,14 +165,14 @@ impl<'p> Writer<'p, '_> {
     /// The same where all measures are winners: most often of a few, among which one changes.
     fn update_extrema_or_call(
         &mut self,
-        feed: &Feed,
+        group_update: &GroupUpdate,
         which: u64,
         instance: Instance,
         change: Change,
     ) -> Vec<Changed> {
         let fork = self.fork();
         let (aggregates, grouped) =
-            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
+            (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
         let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let words = self.builder.append_block_param(done, I64);
@@ -181,8 +181,8 @@ impl<'p> Writer<'p, '_> {
         self.builder.ins().brif(change.had, known, &[], many, &[]);
         self.go_on(known);
         let key: Vec<Value> =
-            feed.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
-        self.find_group(feed.grouped, &key, found, many);
+            group_update.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+        self.find_group(group_update.grouped, &key, found, many);
         self.resume(found, &fork);
         // They have the same members: where one has many, all have.
         let are_many = self.load(I64, group, 8 * (grouped.cell(0) + MANY));
@@ -191,7 +191,7 @@ impl<'p> Writer<'p, '_> {
         for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
             self.resume(block, &here);
             let mut said = vec![BlockArg::from(group)];
-            said.extend(self.update_all_extrema(feed, ranks, [instance.slot, group], change.new));
+            said.extend(self.update_all_extrema(group_update, ranks, [instance.slot, group], change.new));
             self.builder.ins().jump(done, &said);
         }
         self.resume(more, &here);
@@ -209,14 +209,14 @@ impl<'p> Writer<'p, '_> {
     /// One of so many in a group has another value; for each measure whether it is another one.
     fn update_all_extrema(
         &mut self,
-        feed: &Feed,
+        group_update: &GroupUpdate,
         ranks: usize,
         [slot, group]: [Value; 2],
         new: Value,
     ) -> Vec<BlockArg> {
         let (aggregates, grouped) =
-            (&self.plan.grouped[feed.grouped].aggregates, &self.grouped[feed.grouped]);
-        let places = self.place_at(self.map.grouped(feed.grouped) + PLACES);
+            (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
+        let places = self.place_at(self.map.grouped(group_update.grouped) + PLACES);
         let at = self.builder.ins().ishl_imm(slot, 2);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);

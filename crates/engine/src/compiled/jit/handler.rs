@@ -22,7 +22,7 @@ use super::value_cache::Lost;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step, Stop};
 use crate::compiled::exec::prefetch::BLOCK;
-use crate::compiled::exec::update_rule::{Home, Lane};
+use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Path, Reader};
 use crate::compiled::store::state::{DirtySet, Holders, StreamState};
@@ -270,7 +270,7 @@ impl<'e> Scribe<'e, '_> {
         }
         for step in steps {
             let Step::Evaluate(stream, Reach::Changed) = step else { continue };
-            if self.lane(*stream).is_some_and(|lane| matches!(lane.home, Home::Slot { .. })) {
+            if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
                 let variable = self.writer.builder.declare_var(I64);
                 let nobody = self.writer.number(0);
                 self.writer.builder.def_var(variable, nobody);
@@ -332,17 +332,19 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, reach) => match (self.lane(*stream), reach) {
-                (Some(lane), Reach::Changed) if matches!(lane.home, Home::Cell { .. }) => {
-                    self.changed_cell(*stream, lane);
+            Step::Evaluate(stream, reach) => match (self.rule(*stream), reach) {
+                (Some(rule), Reach::Changed) if matches!(rule.location, ValueLocation::Cell { .. }) => {
+                    self.changed_cell(*stream, rule);
                 }
-                (Some(lane), Reach::Changed) => self.changed_instances(*stream, lane, step),
-                (Some(lane), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
-                    Some(path) => self.candidate(*stream, lane, path, step),
+                (Some(rule), Reach::Changed) => self.changed_instances(*stream, rule, step),
+                (Some(rule), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
+                    Some(path) => self.candidate(*stream, rule, path, step),
                     None => self.call_step(step),
                 },
-                (Some(lane), Reach::Expired(chime)) => self.expired(*stream, lane, *chime),
-                (Some(lane), Reach::All) if self.looks_while(*stream, lane) => self.all_taken(*stream, lane),
+                (Some(rule), Reach::Expired(chime)) => self.expired(*stream, rule, *chime),
+                (Some(rule), Reach::All) if self.reschedules_while(*stream, rule) => {
+                    self.all_taken(*stream, rule)
+                }
                 (None, Reach::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
                 _ => self.call_step(step),
             },
@@ -354,11 +356,11 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// How a stream is evaluated, if that can be written.
-    fn lane(&self, stream: usize) -> Option<&'e Lane> {
-        let lane = self.evaluator.lanes[stream].as_ref()?;
-        let is_spawned = self.evaluator.plan.families[lane.family].spawn.is_some();
+    fn rule(&self, stream: usize) -> Option<&'e UpdateRule> {
+        let rule = self.evaluator.rules[stream].as_ref()?;
+        let is_spawned = self.evaluator.plan.families[rule.family].spawn.is_some();
         // A stream without instances that comes and goes is rare.
-        (matches!(lane.home, Home::Slot { .. }) || !is_spawned).then_some(lane)
+        (matches!(rule.location, ValueLocation::Slot { .. }) || !is_spawned).then_some(rule)
     }
 
     /// The path of the only clause.
@@ -381,21 +383,21 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// A stream without instances, if something has changed that it reads.
-    fn changed_cell(&mut self, stream: usize, lane: &'e Lane) {
+    fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty(stream) + offset_of!(DirtySet, all);
         let is_due = self.writer.load(I8, self.writer.streams, at);
         let way = self.writer.part(is_due);
         let no = self.writer.byte(0);
         self.writer.store(no, self.writer.streams, at);
-        self.evaluate(stream, lane, None);
+        self.evaluate(stream, rule, None);
         self.writer.meet(way);
-        self.tell_again(stream, lane);
+        self.tell_again(stream, rule);
     }
 
     /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
     /// marked in memory are left to Rust.
-    fn changed_instances(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
-        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, lane, step) };
+    fn changed_instances(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, rule, step) };
         let [none, evaluate, done, several, end] = [(); 5].map(|()| self.writer.builder.create_block());
         self.writer.builder.set_cold_block(several);
         let number = self.writer.builder.use_var(variable);
@@ -406,11 +408,11 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().brif(number, evaluate, &[], done, &[]);
         self.writer.go_on(evaluate);
         let slot = self.writer.builder.ins().iadd_imm(number, -1);
-        let instance = self.writer.instance(lane.family, slot);
-        self.evaluate(stream, lane, Some(instance));
+        let instance = self.writer.instance(rule.family, slot);
+        self.evaluate(stream, rule, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
-        self.tell_again(stream, lane);
+        self.tell_again(stream, rule);
         self.writer.builder.ins().jump(end, &[]);
         self.writer.resume(several, &fork);
         self.mark_pending(stream, number);
@@ -427,39 +429,39 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instances that are marked in memory, one after another.
-    fn all_marked(&mut self, stream: usize, lane: &'e Lane, step: &Step) {
+    fn all_marked(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
         // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
         // itself where slots are used again, and may be listed twice.
-        let marks_itself = lane.looks_at_itself || lane.has_more;
-        let closes = self.evaluator.plan.families[lane.family].close.is_some();
-        if lane.marks_others_of(stream) || (marks_itself && closes) {
+        let marks_itself = rule.reschedules_on_change || rule.has_follow_up;
+        let closes = self.evaluator.plan.families[rule.family].close.is_some();
+        if rule.marks_others_of(stream) || (marks_itself && closes) {
             return self.call_step(step);
         }
         let marked = self.marked(Reader::Stream(stream));
         let way = self.writer.part(marked);
         let [list, length, _] = self.list(Reader::Stream(stream), marked);
         self.each_marked(Reader::Stream(stream), [list, length], |scribe, instance| {
-            scribe.evaluate(stream, lane, Some(instance));
+            scribe.evaluate(stream, rule, Some(instance));
         });
         self.writer.meet(way);
-        self.tell_again(stream, lane);
+        self.tell_again(stream, rule);
     }
 
     /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
-    fn looks_while(&self, stream: usize, lane: &Lane) -> bool {
+    fn reschedules_while(&self, stream: usize, rule: &UpdateRule) -> bool {
         let has_guard = self.evaluator.plan.streams[stream].eval.guard.is_some();
-        has_guard && self.writer.present == 0 && matches!(lane.home, Home::Slot { .. })
+        has_guard && self.writer.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
     }
 
     /// The instances that are marked, one after another: they may mark themselves for the next time.
-    fn all_taken(&mut self, stream: usize, lane: &'e Lane) {
+    fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let marked = self.marked(Reader::Stream(stream));
         let way = self.writer.part(marked);
         let count = self.writer.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
         let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
         self.each(slots, count, |scribe, slot| {
-            let instance = scribe.writer.instance(lane.family, slot);
-            scribe.evaluate(stream, lane, Some(instance));
+            let instance = scribe.writer.instance(rule.family, slot);
+            scribe.evaluate(stream, rule, Some(instance));
         });
         self.writer.meet(way);
     }
@@ -477,8 +479,8 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Whoever holds a value is told of each time.
-    fn tell_again(&mut self, stream: usize, lane: &Lane) {
-        if !lane.repeats {
+    fn tell_again(&mut self, stream: usize, rule: &UpdateRule) {
+        if !rule.repeats {
             return;
         }
         let at = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
@@ -489,12 +491,12 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instances whose clock says so, one after another.
-    fn expired(&mut self, stream: usize, lane: &'e Lane, chime: usize) {
+    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, chime: usize) {
         let lists = self.writer.map.expired(chime);
         let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
         self.each(slots, count, |scribe, slot| {
-            let instance = scribe.writer.instance(lane.family, slot);
-            scribe.evaluate(stream, lane, Some(instance));
+            let instance = scribe.writer.instance(rule.family, slot);
+            scribe.evaluate(stream, rule, Some(instance));
         });
     }
 
@@ -520,7 +522,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
-    fn candidate(&mut self, stream: usize, lane: &'e Lane, path: &Path, step: &Step) {
+    fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.writer.builder.create_block();
             let fork = self.writer.fork();
@@ -531,10 +533,10 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.set_cold_block(several);
         let slot = self.writer.builder.append_block_param(one, I64);
         let fork = self.writer.fork();
-        self.writer.find(lane.family, path.route, path.key, Outcome { one, none: done, several });
+        self.writer.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
         self.writer.resume(one, &fork);
-        let instance = self.writer.instance(lane.family, slot);
-        self.evaluate(stream, lane, Some(instance));
+        let instance = self.writer.instance(rule.family, slot);
+        self.evaluate(stream, rule, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(several, &fork);
         self.call_same(step);

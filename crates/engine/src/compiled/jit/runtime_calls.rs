@@ -7,7 +7,7 @@ use super::Context;
 use crate::compiled::exec::bytecode::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use crate::compiled::exec::instant::{Evaluator, Failed, Step};
 use crate::compiled::exec::propagate::{Changed, mark_dependents, with_words};
-use crate::compiled::exec::update_rule::{Feed, ResolvedDependent, mark_resolved};
+use crate::compiled::exec::update_rule::{GroupUpdate, ResolvedDependent, mark_resolved};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::{GroupedAggregate, KEY};
@@ -90,8 +90,8 @@ pub(super) unsafe extern "sysv64" fn count(
     let old = (had != 0).then_some(old);
     // SAFETY: as the module says.
     unsafe {
-        update_grouped(context, which, |feed, plan, state, family| {
-            feed.count(plan, state, family, slot as u32, old, Some(new))
+        update_grouped(context, which, |group_update, plan, state, family| {
+            group_update.count(plan, state, family, slot as u32, old, Some(new))
         })
     }
 }
@@ -100,8 +100,8 @@ pub(super) unsafe extern "sysv64" fn count(
 pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe {
-        update_grouped(context, which, |feed, plan, state, family| {
-            (feed.group(plan, state, family, slot as u32), 0)
+        update_grouped(context, which, |group_update, plan, state, family| {
+            (group_update.group(plan, state, family, slot as u32), 0)
         })
     }
 }
@@ -113,18 +113,18 @@ pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, sl
 unsafe fn update_grouped(
     context: *mut Context,
     which: u64,
-    tell: impl FnOnce(&Feed, &Plan, &mut State, usize) -> (usize, u64),
+    tell: impl FnOnce(&GroupUpdate, &Plan, &mut State, usize) -> (usize, u64),
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    let Evaluator { plan, state, lanes, places, .. } = evaluator;
+    let Evaluator { plan, state, rules, places, .. } = evaluator;
     let (stream, number) = split(which);
-    let Some(lane) = &lanes[stream] else { return 0 };
-    let feed = &lane.grouped[number];
+    let Some(rule) = &rules[stream] else { return 0 };
+    let group_update = &rule.grouped[number];
     let of = |grouped: &mut GroupedAggregate| [grouped.address(), grouped.places_address()];
-    let before = of(&mut state.grouped[feed.grouped]);
-    let (group, number) = tell(feed, plan, state, lane.family);
-    let grouped = &mut state.grouped[feed.grouped];
+    let before = of(&mut state.grouped[group_update.grouped]);
+    let (group, number) = tell(group_update, plan, state, rule.family);
+    let grouped = &mut state.grouped[group_update.grouped];
     grouped.remember(group);
     let found = grouped.words_mut(group).as_mut_ptr();
     places.groups_moved |= of(grouped) != before;

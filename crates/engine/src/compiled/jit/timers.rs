@@ -183,11 +183,11 @@ impl Evaluator {
             let window = &self.plan.windows[*window];
             window.last_decisive.is_none() || window.outlasts
         };
-        let has_more = |member: &usize| self.plan.streams[*member].windows.iter().any(lasts);
+        let has_follow_up = |member: &usize| self.plan.streams[*member].windows.iter().any(lasts);
         let is_far = |(stream, counter): &(usize, TickCounter)| {
             let far = |after: &u64| i64::try_from(u128::from(*after) * u128::from(counter.period)).is_err();
             self.plan.streams[*stream].eval.thresholds.iter().any(far)
         };
-        self.plan.families[family].members.iter().any(has_more) || counters.iter().any(is_far)
+        self.plan.families[family].members.iter().any(has_follow_up) || counters.iter().any(is_far)
     }
 }

@@ -12,7 +12,7 @@ use super::grouping::{Change, Changed};
 use super::handler::Scribe;
 use super::lookup::Outcome;
 use super::runtime_calls;
-use crate::compiled::exec::update_rule::{Feed, Home, Lane, ResolvedDependent};
+use crate::compiled::exec::update_rule::{GroupUpdate, ResolvedDependent, UpdateRule, ValueLocation};
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Dependent, Reader, Route, Selector};
 use crate::compiled::store::slab::{PARAMS, flag};
@@ -20,47 +20,47 @@ use crate::compiled::store::state::{DirtySet, StreamState};
 
 impl<'e> Scribe<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
-    pub(super) fn evaluate(&mut self, stream: usize, lane: &'e Lane, instance: Option<Instance>) {
+    pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<Instance>) {
         if let Some(instance) = instance {
-            self.writer.know_parameters(lane.own, lane.params, instance.words);
+            self.writer.know_parameters(rule.own, rule.params, instance.words);
         }
         let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
         let fork = self.writer.fork();
-        let at_yield = self.writer.program(Run { stream, program: lane.program, instance }, yields, ends);
-        match (lane.home, instance) {
-            (Home::Cell { present, fresh, value }, _) => {
+        let at_yield = self.writer.program(Run { stream, program: rule.program, instance }, yields, ends);
+        match (rule.location, instance) {
+            (ValueLocation::Cell { present, fresh, value }, _) => {
                 self.writer.resume(yields, &at_yield);
-                self.push_cell(stream, lane, [present, fresh, value]);
+                self.push_cell(stream, rule, [present, fresh, value]);
                 self.writer.builder.ins().jump(done, &[]);
                 self.writer.resume(ends, &fork);
-                self.holds(stream, lane, false);
-                self.again(stream, lane, None, [false, false]);
+                self.holds(stream, rule, false);
+                self.again(stream, rule, None, [false, false]);
             }
-            (Home::Slot { state, value }, Some(instance)) => {
+            (ValueLocation::Slot { state, value }, Some(instance)) => {
                 self.writer.resume(yields, &at_yield);
-                self.push_instance(stream, lane, instance, [state, value]);
+                self.push_instance(stream, rule, instance, [state, value]);
                 self.writer.builder.ins().jump(done, &[]);
                 self.writer.resume(ends, &fork);
                 let flags = self.writer.load(I64, instance.words, 8 * state);
                 let others = self.writer.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
                 self.writer.store(others, instance.words, 8 * state);
-                self.held(stream, lane, instance, flags, false);
-                self.again(stream, lane, Some(instance), [false, false]);
+                self.held(stream, rule, instance, flags, false);
+                self.again(stream, rule, Some(instance), [false, false]);
             }
-            (Home::Slot { .. }, None) => {}
+            (ValueLocation::Slot { .. }, None) => {}
         }
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }
 
     /// A stream without instances has a value.
-    fn push_cell(&mut self, stream: usize, lane: &'e Lane, [present, fresh, value]: [FrameSlot; 3]) {
+    fn push_cell(&mut self, stream: usize, rule: &'e UpdateRule, [present, fresh, value]: [FrameSlot; 3]) {
         let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let new = self.writer.word(lane.result);
+        let new = self.writer.word(rule.result);
         let (had, old) = (self.writer.word(present), self.writer.word(value));
-        self.holds(stream, lane, true);
+        self.holds(stream, rule, true);
         let one = self.writer.number(1);
-        if !lane.remembers {
+        if !rule.remembers {
             self.is_fresh(fresh);
         }
         let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
@@ -72,11 +72,11 @@ impl<'e> Scribe<'e, '_> {
         self.writer.put(present, one);
         self.is_fresh(fresh);
         self.writer.put(value, new);
-        lane.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
-        self.again(stream, lane, None, [true, true]);
+        rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
+        self.again(stream, rule, None, [true, true]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(same, &fork);
-        self.again(stream, lane, None, [true, false]);
+        self.again(stream, rule, None, [true, false]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
     }
@@ -85,18 +85,18 @@ impl<'e> Scribe<'e, '_> {
     fn push_instance(
         &mut self,
         stream: usize,
-        lane: &'e Lane,
+        rule: &'e UpdateRule,
         instance: Instance,
         [state, value]: [usize; 2],
     ) {
         let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let new = self.writer.word(lane.result);
+        let new = self.writer.word(rule.result);
         let flags = self.writer.load(I64, instance.words, 8 * state);
         let old = self.writer.load(I64, instance.words, 8 * value);
         let now = self.writer.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
         self.writer.store(now, instance.words, 8 * state);
         self.writer.store(new, instance.words, 8 * value);
-        self.held(stream, lane, instance, flags, true);
+        self.held(stream, rule, instance, flags, true);
         let had = self.writer.builder.ins().ushr_imm(flags, 32);
         let has_old = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
@@ -104,36 +104,36 @@ impl<'e> Scribe<'e, '_> {
         let fork = self.writer.fork();
         self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.writer.go_on(changed);
-        for (number, feed) in lane.grouped.iter().enumerate() {
+        for (number, group_update) in rule.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
-            let changed = self.writer.count(feed, which, instance, Change { had, old, new });
-            self.mark_all_readers(feed, changed);
+            let changed = self.writer.count(group_update, which, instance, Change { had, old, new });
+            self.mark_all_readers(group_update, changed);
         }
-        self.mark_instance_dependents(stream, &lane.dependents, instance);
-        self.again(stream, lane, Some(instance), [true, true]);
+        self.mark_instance_dependents(stream, &rule.dependents, instance);
+        self.again(stream, rule, Some(instance), [true, true]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(same, &fork);
-        self.again(stream, lane, Some(instance), [true, false]);
+        self.again(stream, rule, Some(instance), [true, false]);
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
-        lane.windows.iter().for_each(|window| self.writer.enter_window(window, instance, new));
+        rule.windows.iter().for_each(|window| self.writer.enter_window(window, instance, new));
     }
 
     /// Notes whether a stream without instances holds a value.
-    fn holds(&mut self, stream: usize, lane: &Lane, yields: bool) {
+    fn holds(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
         let at = of(stream) + offset_of!(StreamState, holds);
         let held = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.byte(yields.into());
         self.writer.store(now, self.writer.streams, at);
-        if lane.repeats {
+        if rule.repeats {
             let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
             self.hold_if(stream, is_other, None, yields);
         }
     }
 
     /// The same for an instance, whose flags were these.
-    fn held(&mut self, stream: usize, lane: &Lane, instance: Instance, flags: Value, yields: bool) {
-        if lane.repeats {
+    fn held(&mut self, stream: usize, rule: &UpdateRule, instance: Instance, flags: Value, yields: bool) {
+        if rule.repeats {
             let held = self.writer.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
             let is_other = self.writer.builder.ins().icmp_imm(condition, held, 0);
@@ -153,22 +153,24 @@ impl<'e> Scribe<'e, '_> {
     fn again(
         &mut self,
         stream: usize,
-        lane: &Lane,
+        rule: &UpdateRule,
         instance: Option<Instance>,
         [yields, changed]: [bool; 2],
     ) {
-        if lane.looks_at_itself {
-            match (lane.home, instance) {
+        if rule.reschedules_on_change {
+            match (rule.location, instance) {
                 _ if !changed => {}
-                (Home::Slot { .. }, Some(instance)) => self.mark_slot(Reader::Stream(stream), instance),
+                (ValueLocation::Slot { .. }, Some(instance)) => {
+                    self.mark_slot(Reader::Stream(stream), instance)
+                }
                 _ => self.mark(stream, &ResolvedDependent::All(stream), None),
             }
-        } else if let (Some(guard), Some(instance)) = (lane.looks_while, instance) {
+        } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
             let holds = self.writer.word(guard);
             let way = self.writer.part(holds);
             self.mark_slot(Reader::Stream(stream), instance);
             self.writer.meet(way);
-        } else if lane.has_more {
+        } else if rule.has_follow_up {
             let guard = self.evaluator.plan.streams[stream].eval.guard;
             guard.into_iter().for_each(|guard| self.writer.rust_reads(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
@@ -287,9 +289,9 @@ impl<'e> Scribe<'e, '_> {
 
     /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
     /// question: whether one of them has changed is anybody's guess, but not whether any has.
-    pub(super) fn mark_all_readers(&mut self, feed: &'e Feed, changed: Vec<Changed>) {
+    pub(super) fn mark_all_readers(&mut self, group_update: &'e GroupUpdate, changed: Vec<Changed>) {
         let mut questions: Vec<(Changed, &'e [ResolvedDependent])> = Vec::new();
-        for (changed, dependents) in changed.into_iter().zip(&feed.dependents) {
+        for (changed, dependents) in changed.into_iter().zip(&group_update.dependents) {
             match questions.iter_mut().find(|(_, asked)| *asked == dependents.as_slice()) {
                 Some((question, _)) => {
                     let both = question.is_other.zip(changed.is_other);
@@ -299,7 +301,7 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         for (changed, dependents) in questions.into_iter().filter(|(_, dependents)| !dependents.is_empty()) {
-            self.mark_readers(feed.grouped, changed, dependents);
+            self.mark_readers(group_update.grouped, changed, dependents);
         }
     }
 
@@ -390,7 +392,7 @@ impl<'e> Scribe<'e, '_> {
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
     fn only_grows_by(&self, stream: usize, grouped: usize) -> bool {
-        let is_told = self.evaluator.lanes[stream].as_ref().is_none_or(|lane| !lane.looks_at_itself);
+        let is_told = self.evaluator.rules[stream].as_ref().is_none_or(|rule| !rule.reschedules_on_change);
         let plan = &self.evaluator.plan;
         let program = &plan.programs[plan.streams[stream].eval.program];
         !is_told && program.grows_by(stream) == Some(grouped as u32)
