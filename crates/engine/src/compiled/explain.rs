@@ -91,7 +91,7 @@ fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<S
              when something that it reads has changed"
                 .to_owned(),
         );
-    } else if stream.eval.remembers {
+    } else if stream.eval.incremental {
         let selector = if stream.is_parameterised() { "for an instance " } else { "" };
         steps.push(format!("evaluated again {selector}only when something that it reads has changed"));
     } else if stream.is_parameterised() {
@@ -110,7 +110,7 @@ fn closing(stream: &StreamPlan, close: &ClosePlan, steps: &mut Vec<String>, warn
     } else if !stream.is_parameterised() {
     } else if let Some(path) = &close.path {
         steps.push(format!("closed {}", reached(path)));
-    } else if close.remembers {
+    } else if close.incremental {
         steps.push("its close is looked at only when something that it reads has changed".to_owned());
     } else {
         warnings.push("looks at the close condition of every instance each time".to_owned());

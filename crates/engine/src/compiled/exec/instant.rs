@@ -166,7 +166,7 @@ fn places_of(flags: impl Iterator<Item = bool>) -> Vec<usize> {
 pub(crate) fn is_plain(stream: &StreamPlan, tells: bool, repeats: bool) -> bool {
     let eval = &stream.eval;
     eval.guard.is_none()
-        && if eval.remembers {
+        && if eval.incremental {
             eval.windows.is_empty() && !eval.reads_itself && (!tells || repeats)
         } else {
             !tells && !stream.lists_fresh
@@ -195,7 +195,7 @@ impl Evaluator {
             tells_lifecycle: vec![false; plan.streams.len()],
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
-            rests: plan.streams.iter().map(|stream| stream.eval.remembers).collect(),
+            rests: plan.streams.iter().map(|stream| stream.eval.incremental).collect(),
             rules: plan.streams.iter().map(|stream| UpdateRule::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
@@ -239,17 +239,17 @@ impl Evaluator {
             }
             let instances = &self.state.families[stream.family].instances;
             let state = &mut self.state.streams[index];
-            state.holders.clear();
-            if !tells || !repeats || !stream.eval.remembers {
+            state.current_holders.clear();
+            if !tells || !repeats || !stream.eval.incremental {
                 continue;
             }
             match stream.cell {
-                Some(_) if state.holds => state.holders.insert((0, WHOLE)),
+                Some(_) if state.holds => state.current_holders.insert((0, WHOLE)),
                 Some(_) => {}
                 None => {
                     let holds = |slot: &u32| instances.has(*slot, stream.member, flag::HOLDS);
                     let holding = instances.live_slots().filter(holds);
-                    holding.for_each(|slot| state.holders.insert((instances.generation(slot), slot)));
+                    holding.for_each(|slot| state.current_holders.insert((instances.generation(slot), slot)));
                 }
             }
         }
@@ -409,7 +409,7 @@ impl Evaluator {
 
     /// The paths of the clauses that are active, if each of them has one.
     fn reach(&self, stream: &StreamPlan, present: u128) -> Reach {
-        if stream.eval.remembers && stream.eval.counter.is_none() {
+        if stream.eval.incremental && stream.eval.counter.is_none() {
             return Reach::Changed;
         }
         let mut paths = Vec::new();
@@ -459,13 +459,13 @@ impl Evaluator {
                 if plan.eval.guard.is_some() {
                     return nobody(plan.family) || state.evaluate.is_clean();
                 }
-                let silent = !self.tells[index] || state.holders.is_empty();
-                nobody(plan.family) || (plan.eval.remembers && state.evaluate.is_clean() && silent)
+                let silent = !self.tells[index] || state.current_holders.is_empty();
+                nobody(plan.family) || (plan.eval.incremental && state.evaluate.is_clean() && silent)
             }
             Task::Close(family) => {
-                let remembers =
-                    self.plan.families[family].close.as_ref().is_some_and(|close| close.remembers);
-                nobody(family) || (remembers && self.state.families[family].close.is_clean())
+                let incremental =
+                    self.plan.families[family].close.as_ref().is_some_and(|close| close.incremental);
+                nobody(family) || (incremental && self.state.families[family].close.is_clean())
             }
         }
     }

@@ -59,7 +59,7 @@ impl Evaluator {
             } else {
                 let eval = &stream.eval;
                 let looks_later = eval.guard.is_some() && eval.first_look.is_none();
-                if !streams[*member].counts && (eval.remembers || looks_later) {
+                if !streams[*member].counts && (eval.incremental || looks_later) {
                     streams[*member].mark(&mut state.instances, slot, stream.member.state());
                 }
             }
@@ -108,7 +108,7 @@ impl Evaluator {
                 state.streams[stream].mark(instances, slot, plan.streams[stream].member.state());
             }
         }
-        let Some(close) = family.close.as_ref().filter(|close| close.remembers) else { return };
+        let Some(close) = family.close.as_ref().filter(|close| close.incremental) else { return };
         let closes = !close.looks_at_spawn || {
             set_current(state, &plan.streams[family.members[0]], slot);
             run(plan, state, close.program).unwrap_or(true)
@@ -138,15 +138,15 @@ impl Evaluator {
 
     pub(crate) fn close(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let plan = &self.plan.families[index];
-        let remembers = plan.close.as_ref().is_some_and(|close| close.remembers);
+        let incremental = plan.close.as_ref().is_some_and(|close| close.incremental);
         let state = &mut self.state.families[index];
         if !plan.is_parameterised {
-            if state.alive && (!remembers || std::mem::take(&mut state.close.all)) {
+            if state.alive && (!incremental || std::mem::take(&mut state.close.all)) {
                 return self.close_one(index, WHOLE);
             }
             return Ok(());
         }
-        state.close.all |= !remembers;
+        state.close.all |= !incremental;
         let member = state.instances.first_member();
         let mut slots = std::mem::take(&mut self.listed);
         state.close.take(&mut state.instances, member, flag::CLOSE, &mut slots);
@@ -237,15 +237,15 @@ impl Evaluator {
     pub(crate) fn end_member(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
         let plan = &self.plan.streams[index];
         if let Some(cell) = &plan.cell {
-            self.state.streams[index].holders.clear();
+            self.state.streams[index].current_holders.clear();
             self.state.streams[index].holds = false;
             self.state.clear_cell(cell, self.plan.inputs.len() + index);
             mark_dependents(&mut self.state, &self.plan, &plan.dependents, Changed::Whole);
             return Ok(());
         }
         let instances = &self.state.families[plan.family].instances;
-        if !self.state.streams[index].holders.is_empty() {
-            self.state.streams[index].holders.remove((instances.generation(slot), slot));
+        if !self.state.streams[index].current_holders.is_empty() {
+            self.state.streams[index].current_holders.remove((instances.generation(slot), slot));
         }
         if let Some(rule) = &self.rules[index] {
             self.places.groups_moved |= rule.end(&self.plan, &mut self.state, slot);

@@ -286,7 +286,7 @@ impl Evaluator {
             Task::Evaluate(stream) => self.rests[stream],
             Task::Close(family) => {
                 let plan = &self.plan.families[family];
-                plan.is_parameterised && plan.close.as_ref().is_some_and(|close| close.remembers)
+                plan.is_parameterised && plan.close.as_ref().is_some_and(|close| close.incremental)
             }
         })
     }

@@ -13,7 +13,7 @@ impl Evaluator {
     #[inline(always)]
     pub(crate) fn evaluate_changed(&mut self, index: usize) -> Result<(), Box<Failed>> {
         let state = &mut self.state.streams[index];
-        if state.evaluate.is_clean() && state.holders.is_empty() {
+        if state.evaluate.is_clean() && state.current_holders.is_empty() {
             return Ok(());
         }
         self.evaluate(index)
@@ -32,7 +32,7 @@ impl Evaluator {
             self.evaluate_each(index)?;
         }
         if self.tells[index] {
-            self.tell_again(index);
+            self.emit_held_values(index);
         }
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Evaluator {
             return Ok(());
         }
         let family = plan.family;
-        let only_changed = plan.eval.remembers || plan.eval.guard.is_some();
+        let only_changed = plan.eval.incremental || plan.eval.guard.is_some();
         if !plan.is_parameterised() {
             let is_due = !only_changed || std::mem::take(&mut state.evaluate.all);
             let is_alive = self.state.families[family].alive;
@@ -76,17 +76,17 @@ impl Evaluator {
     }
 
     /// Whoever holds a value is told of each time, also where it was not evaluated again.
-    pub(crate) fn tell_again(&mut self, index: usize) {
+    pub(crate) fn emit_held_values(&mut self, index: usize) {
         let plan = &self.plan.streams[index];
         let state = &mut self.state.streams[index];
-        if state.holders.is_empty() || !plan.eval.remembers {
+        if state.current_holders.is_empty() || !plan.eval.incremental {
             return;
         }
         self.valued.push(index);
         // Whoever is always there need not be listed.
         if plan.is_parameterised() || self.plan.families[plan.family].spawn.is_some() {
             state.valued.clear();
-            state.valued.extend(state.holders.slots());
+            state.valued.extend(state.current_holders.slots());
         }
     }
 
@@ -130,7 +130,7 @@ impl Evaluator {
         let yields = run(&self.plan, &mut self.state, plan.eval.program)
             .map_err(|failure| Failed::new(index, failure))?;
         let whole = !plan.is_parameterised();
-        if plan.eval.remembers {
+        if plan.eval.incremental {
             let state = &mut self.state.streams[index];
             let instances = &mut self.state.families[plan.family].instances;
             let changed = if whole {
@@ -147,7 +147,7 @@ impl Evaluator {
             changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
         }
         if !self.is_plain[index] {
-            self.look_again(index, slot, yields, changed);
+            self.reschedule_self(index, slot, yields, changed);
         }
         Ok(())
     }
@@ -158,32 +158,32 @@ impl Evaluator {
         let plan = &self.plan.streams[index];
         let instances = &self.state.families[plan.family].instances;
         let holder = if plan.is_parameterised() { (instances.generation(slot), slot) } else { (0, WHOLE) };
-        let holders = &mut self.state.streams[index].holders;
+        let current_holders = &mut self.state.streams[index].current_holders;
         if yields {
-            holders.insert(holder);
+            current_holders.insert(holder);
         } else {
-            holders.remove(holder);
+            current_holders.remove(holder);
         }
     }
 
     /// What an evaluation means for the next, and for those who are told of this one.
-    pub(crate) fn look_again(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
+    pub(crate) fn reschedule_self(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
         let plan = &self.plan.streams[index];
         let State { windows, now, frame, families, streams, .. } = &mut self.state;
-        let remembers = plan.eval.remembers;
+        let incremental = plan.eval.incremental;
         let is_settled = |window: &usize| windows[*window].is_settled(&self.plan.windows[*window], *now);
         // What comes after its first conditions, and what is in a window, may change without notice.
         let again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
-            || (remembers && !plan.eval.windows.iter().all(is_settled))
-            || (remembers && changed && plan.eval.reads_itself);
+            || (incremental && !plan.eval.windows.iter().all(is_settled))
+            || (incremental && changed && plan.eval.reads_itself);
         let state = &mut streams[index];
         if again && plan.is_parameterised() {
             state.mark(&mut families[plan.family].instances, slot, plan.member.state());
         } else if again {
             state.evaluate.all = true;
         }
-        let is_computed = self.tells[index] && (!remembers || !self.repeats[index]);
-        if yields && (is_computed || (!remembers && plan.lists_fresh)) {
+        let is_computed = self.tells[index] && (!incremental || !self.repeats[index]);
+        if yields && (is_computed || (!incremental && plan.lists_fresh)) {
             if state.valued.is_empty() {
                 self.valued.push(index);
             }
@@ -203,7 +203,7 @@ impl Evaluator {
                 &frame[cell.value as usize..][..cell.width],
                 &frame[plan.eval.result as usize..][..cell.width],
             );
-        if plan.eval.remembers && !changed {
+        if plan.eval.incremental && !changed {
             return Ok(false);
         }
         let from = plan.eval.result as usize;
@@ -232,7 +232,7 @@ impl Evaluator {
         let old = instances.latest(slot, plan.member);
         let had = old.is_some();
         let changed = old.is_none_or(|old| !same(old, result));
-        if !changed && plan.eval.remembers {
+        if !changed && plan.eval.incremental {
             return Ok(false);
         }
         if !plan.grouped.is_empty() {

@@ -20,7 +20,7 @@ pub(crate) struct UpdateRule {
     pub(crate) params: usize,
     pub(crate) result: FrameSlot,
     pub(crate) location: ValueLocation,
-    pub(crate) remembers: bool,
+    pub(crate) incremental: bool,
     /// Whether somebody is told each time of who holds a value.
     pub(crate) repeats: bool,
     /// Whether an evaluation has consequences beside those of a new value, ...
@@ -108,11 +108,11 @@ impl UpdateRule {
             params: stream.param_width,
             result: eval.result,
             location,
-            remembers: eval.remembers,
-            repeats: tells && repeats && eval.remembers,
+            incremental: eval.incremental,
+            repeats: tells && repeats && eval.incremental,
             has_follow_up: !is_plain(stream, tells, repeats),
-            reschedules_on_change: eval.remembers && eval.reads_itself && (!tells || repeats),
-            reschedules_while: eval.guard.filter(|_| !eval.remembers && !tells),
+            reschedules_on_change: eval.incremental && eval.reads_itself && (!tells || repeats),
+            reschedules_while: eval.guard.filter(|_| !eval.incremental && !tells),
             windows,
             grouped: stream.grouped.iter().map(group_update).collect(),
             dependents: resolve_dependents(plan, &stream.dependents, &[]),
@@ -210,7 +210,7 @@ impl Evaluator {
                 let State { frame, streams, .. } = state;
                 let held = std::mem::replace(&mut streams[index].holds, yields);
                 let changed = yields && (frame[present as usize] == 0 || frame[value as usize] != new);
-                if changed || (yields && !rule.remembers) {
+                if changed || (yields && !rule.incremental) {
                     frame[present as usize] = 1;
                     frame[fresh as usize] = 1;
                     frame[value as usize] = new;
@@ -253,7 +253,7 @@ impl Evaluator {
             self.hold(index, slot, yields);
         }
         if has_follow_up {
-            self.look_again(index, slot, yields, changed);
+            self.reschedule_self(index, slot, yields, changed);
         }
         Ok(())
     }

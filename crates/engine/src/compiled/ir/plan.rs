@@ -200,7 +200,7 @@ pub(crate) struct EvalPlan {
     pub(crate) result: FrameSlot,
     pub(crate) clauses: Vec<ClausePlan>,
     /// Whether only instances need be evaluated for which something has changed.
-    pub(crate) remembers: bool,
+    pub(crate) incremental: bool,
     /// Whether its own value before is among what it reads.
     pub(crate) reads_itself: bool,
     /// A word that the program sets once the first of its conditions hold. Where they do not, an
@@ -249,7 +249,7 @@ pub(crate) struct ClosePlan {
     pub(crate) program: usize,
     pub(crate) path: Option<Path>,
     /// Whether only instances need be looked at for which something has changed, ...
-    pub(crate) remembers: bool,
+    pub(crate) incremental: bool,
     /// ... and whether an instance can be looked at when it is spawned: most often nothing has happened to it, and it
     /// need not be looked at before something does.
     pub(crate) looks_at_spawn: bool,

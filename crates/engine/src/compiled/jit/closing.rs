@@ -28,7 +28,7 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
         let plan = &self.evaluator.plan.families[family];
         let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
-        plan.close.as_ref().filter(|close| is_simple && close.remembers)
+        plan.close.as_ref().filter(|close| is_simple && close.incremental)
     }
 
     /// The instances of a family whose close condition must be looked at.

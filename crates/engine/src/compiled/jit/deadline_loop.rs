@@ -209,9 +209,10 @@ impl Scribe<'_, '_> {
             if let Task::Evaluate(stream) = *task
                 && self.evaluator.rules[stream].as_ref().is_none_or(|rule| rule.repeats)
             {
-                let holders = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
-                let holders = self.writer.load(I64, self.writer.streams, holders);
-                busy = self.writer.builder.ins().bor(busy, holders);
+                let current_holders =
+                    of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
+                let current_holders = self.writer.load(I64, self.writer.streams, current_holders);
+                busy = self.writer.builder.ins().bor(busy, current_holders);
             }
         }
         busy

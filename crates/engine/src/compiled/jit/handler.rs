@@ -391,7 +391,7 @@ impl<'e> Scribe<'e, '_> {
         self.writer.store(no, self.writer.streams, at);
         self.evaluate(stream, rule, None);
         self.writer.meet(way);
-        self.tell_again(stream, rule);
+        self.emit_held_values(stream, rule);
     }
 
     /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
@@ -412,7 +412,7 @@ impl<'e> Scribe<'e, '_> {
         self.evaluate(stream, rule, Some(instance));
         self.writer.builder.ins().jump(done, &[]);
         self.writer.resume(done, &fork);
-        self.tell_again(stream, rule);
+        self.emit_held_values(stream, rule);
         self.writer.builder.ins().jump(end, &[]);
         self.writer.resume(several, &fork);
         self.mark_pending(stream, number);
@@ -444,7 +444,7 @@ impl<'e> Scribe<'e, '_> {
             scribe.evaluate(stream, rule, Some(instance));
         });
         self.writer.meet(way);
-        self.tell_again(stream, rule);
+        self.emit_held_values(stream, rule);
     }
 
     /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
@@ -479,14 +479,14 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// Whoever holds a value is told of each time.
-    fn tell_again(&mut self, stream: usize, rule: &UpdateRule) {
+    fn emit_held_values(&mut self, stream: usize, rule: &UpdateRule) {
         if !rule.repeats {
             return;
         }
-        let at = of(stream) + offset_of!(StreamState, holders) + offset_of!(Holders, count);
-        let holders = self.writer.load(I64, self.writer.streams, at);
-        self.writer.when(holders, |writer| {
-            writer.call(runtime_calls::tell_again as *const u8, &[stream as u64]);
+        let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
+        let current_holders = self.writer.load(I64, self.writer.streams, at);
+        self.writer.when(current_holders, |writer| {
+            writer.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
         });
     }
 

@@ -344,7 +344,7 @@ pub(super) unsafe extern "sysv64" fn hold(context: *mut Context, stream: u64, sl
 }
 
 /// What an evaluation means for the next; `outcome` is whether it gave a value, and whether another one.
-pub(super) unsafe extern "sysv64" fn look_again(
+pub(super) unsafe extern "sysv64" fn reschedule_self(
     context: *mut Context,
     stream: u64,
     slot: u64,
@@ -352,16 +352,16 @@ pub(super) unsafe extern "sysv64" fn look_again(
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    evaluator.look_again(stream as usize, slot as u32, outcome & YIELDS != 0, outcome & CHANGED != 0);
+    evaluator.reschedule_self(stream as usize, slot as u32, outcome & YIELDS != 0, outcome & CHANGED != 0);
     0
 }
 
 pub(super) const YIELDS: u64 = 1;
 pub(super) const CHANGED: u64 = 2;
 
-pub(super) unsafe extern "sysv64" fn tell_again(context: *mut Context, stream: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn emit_held_values(context: *mut Context, stream: u64) -> u64 {
     // SAFETY: as the module says.
-    unsafe { evaluator(context) }.tell_again(stream as usize);
+    unsafe { evaluator(context) }.emit_held_values(stream as usize);
     0
 }
 

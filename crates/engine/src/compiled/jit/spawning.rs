@@ -155,7 +155,7 @@ impl Scribe<'_, '_> {
                 continue;
             } else if let Some(program) = stream.eval.first_look {
                 self.look((*member, program), instance, |scribe| scribe.mark_slot(reader, instance));
-            } else if stream.eval.remembers || stream.eval.guard.is_some() {
+            } else if stream.eval.incremental || stream.eval.guard.is_some() {
                 // What is rare is not worth a register.
                 if recent.is_some() {
                     self.mark_in_memory(reader, instance);
@@ -164,7 +164,7 @@ impl Scribe<'_, '_> {
                 }
             }
         }
-        if let Some(close) = plan.close.as_ref().filter(|close| close.remembers) {
+        if let Some(close) = plan.close.as_ref().filter(|close| close.incremental) {
             let reader = Reader::Family(family);
             if close.looks_at_spawn {
                 let condition = (self.evaluator.first_member(family), close.program);

@@ -60,7 +60,7 @@ impl<'e> Scribe<'e, '_> {
         let (had, old) = (self.writer.word(present), self.writer.word(value));
         self.holds(stream, rule, true);
         let one = self.writer.number(1);
-        if !rule.remembers {
+        if !rule.incremental {
             self.is_fresh(fresh);
         }
         let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
@@ -177,7 +177,7 @@ impl<'e> Scribe<'e, '_> {
                 | if changed { runtime_calls::CHANGED } else { 0 };
             let arguments =
                 [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
-            self.writer.call_with(runtime_calls::look_again as *const u8, &arguments);
+            self.writer.call_with(runtime_calls::reschedule_self as *const u8, &arguments);
         }
     }
 

@@ -68,7 +68,7 @@ impl Builder<'_> {
             })?;
             let path = self.path(condition, Place::Close)?;
             let pacing = pacing(&output.close.pacing);
-            let close = ClosePlan { pacing, program, path, remembers: false, looks_at_spawn: false };
+            let close = ClosePlan { pacing, program, path, incremental: false, looks_at_spawn: false };
             self.plan.families[index].close = Some(close);
         }
         Ok(())

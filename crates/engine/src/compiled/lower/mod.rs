@@ -101,10 +101,10 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     }
     builder.schedule();
     for index in 0..mir.outputs.len() {
-        builder.remember_values(index);
+        builder.plan_incremental_evaluation(index);
     }
     for family in 0..builder.plan.families.len() {
-        builder.remember_closes(family);
+        builder.plan_incremental_close(family);
     }
     for stream in &mut builder.plan.streams {
         stream.knows_its_spawn = builder.plan.families[stream.family].knows_its_spawn;
@@ -209,7 +209,7 @@ impl Builder<'_> {
                 program: 0,
                 result: 0,
                 clauses: Vec::new(),
-                remembers: false,
+                incremental: false,
                 reads_itself: false,
                 guard: None,
                 first_look: None,

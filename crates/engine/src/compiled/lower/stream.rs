@@ -88,7 +88,7 @@ impl Builder<'_> {
             program,
             result,
             clauses,
-            remembers: false,
+            incremental: false,
             reads_itself: false,
             guard: guard.map(|(slot, _)| slot),
             first_look,
@@ -181,7 +181,7 @@ impl Builder<'_> {
 
     /// Decides whether a stream's instances are evaluated only if something they read has changed,
     /// and lets what they read know.
-    pub(super) fn remember_values(&mut self, index: usize) {
+    pub(super) fn plan_incremental_evaluation(&mut self, index: usize) {
         self.stream = index;
         let mir = self.mir;
         let output = &mir.outputs[index];
@@ -209,7 +209,7 @@ impl Builder<'_> {
         let clauses = output.eval.clauses.iter();
         let parts = clauses.flat_map(|clause| clause.condition.iter().chain([&clause.expression]));
         if let Some(reads) = self.all_reads(index, parts) {
-            self.plan.streams[index].eval.remembers = true;
+            self.plan.streams[index].eval.incremental = true;
             self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
             reads.iter().for_each(|read| self.dependent(index, Reader::Stream(index), read));
             for clause in &output.eval.clauses {
@@ -255,7 +255,7 @@ impl Builder<'_> {
     }
 
     /// The same for the close condition of a family.
-    pub(super) fn remember_closes(&mut self, family: usize) {
+    pub(super) fn plan_incremental_close(&mut self, family: usize) {
         let mir = self.mir;
         let first = self.plan.families[family].members[0];
         if let (Some(close), Some(condition)) =
@@ -267,7 +267,7 @@ impl Builder<'_> {
         {
             let looks_at_spawn = self.only_looks(close.program);
             if let Some(close) = &mut self.plan.families[family].close {
-                close.remembers = true;
+                close.incremental = true;
                 close.looks_at_spawn = looks_at_spawn;
             }
             reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));

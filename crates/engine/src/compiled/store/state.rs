@@ -65,7 +65,7 @@ pub(crate) struct StreamState {
     /// InstanceSlab whose latest evaluation gave a value, in order of spawn; kept if they are told of
     /// each time.
     #[serde(skip)]
-    pub(crate) holders: Holders,
+    pub(crate) current_holders: Holders,
     /// Whether it is a counter whose values are told from the clock, ...
     pub(crate) counts: bool,
     /// ... the instant of its latest tick, ...
@@ -231,7 +231,7 @@ impl State {
         });
         let streams = plan.streams.iter().map(|_| StreamState {
             evaluate: DirtySet::all(),
-            holders: Holders::default(),
+            current_holders: Holders::default(),
             counts: false,
             last_tick_instant: 0,
             thresholds: Vec::new(),
@@ -354,7 +354,7 @@ impl StreamState {
     /// Whether nothing must be evaluated again, and nobody is told each time.
     #[inline(always)]
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.evaluate.is_clean() && self.holders.is_empty()
+        self.evaluate.is_clean() && self.current_holders.is_empty()
     }
 
     /// Something has changed that an instance reads, whose state is at a place in its slot.
