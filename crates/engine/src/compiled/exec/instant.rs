@@ -143,17 +143,17 @@ pub(crate) enum Stop {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Spawn(usize),
-    Evaluate(usize, Reach),
-    Close(usize, Reach),
+    Evaluate(usize, Target),
+    Close(usize, Target),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum Target {
     All,
     /// Those for which something has changed.
-    Changed,
+    Dirty,
     /// Those that the paths of these clauses lead to.
-    Paths(Vec<usize>),
+    Lookup(Vec<usize>),
     /// Those that a chime is due for.
     Expired(usize),
 }
@@ -400,17 +400,17 @@ impl Evaluator {
             Task::Close(family) => {
                 let plan = &self.plan.families[family];
                 let has_path = plan.close.as_ref().is_some_and(|close| close.path.is_some());
-                let reach =
-                    if has_path && plan.is_parameterised { Reach::Paths(Vec::new()) } else { Reach::All };
-                Step::Close(family, reach)
+                let target =
+                    if has_path && plan.is_parameterised { Target::Lookup(Vec::new()) } else { Target::All };
+                Step::Close(family, target)
             }
         }
     }
 
     /// The paths of the clauses that are active, if each of them has one.
-    fn reach(&self, stream: &StreamPlan, present: u128) -> Reach {
+    fn reach(&self, stream: &StreamPlan, present: u128) -> Target {
         if stream.eval.incremental && stream.eval.counter.is_none() {
-            return Reach::Changed;
+            return Target::Dirty;
         }
         let mut paths = Vec::new();
         for (index, clause) in stream.eval.clauses.iter().enumerate() {
@@ -418,21 +418,21 @@ impl Evaluator {
             match &clause.path {
                 _ if !when.holds(present) => {}
                 Some(_) if stream.is_parameterised() => paths.push(index),
-                _ => return Reach::All,
+                _ => return Target::All,
             }
         }
-        Reach::Paths(paths)
+        Target::Lookup(paths)
     }
 
     #[inline(always)]
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), Box<Failed>> {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, Reach::Expired(chime)) => self.evaluate_expired(*stream, *chime),
-            Step::Evaluate(stream, Reach::Paths(clauses)) => self.evaluate_candidates(*stream, clauses),
-            Step::Evaluate(stream, Reach::All) => self.evaluate(*stream),
-            Step::Evaluate(stream, Reach::Changed) => self.evaluate_changed(*stream),
-            Step::Close(family, Reach::Paths(_)) => self.close_candidates(*family),
+            Step::Evaluate(stream, Target::Expired(chime)) => self.evaluate_expired(*stream, *chime),
+            Step::Evaluate(stream, Target::Lookup(clauses)) => self.evaluate_candidates(*stream, clauses),
+            Step::Evaluate(stream, Target::All) => self.evaluate(*stream),
+            Step::Evaluate(stream, Target::Dirty) => self.evaluate_changed(*stream),
+            Step::Close(family, Target::Lookup(_)) => self.close_candidates(*family),
             Step::Close(family, _) => self.close(*family),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step};
+use crate::compiled::exec::instant::{Evaluator, Failed, Step, Target};
 use crate::compiled::ir::plan::{Chime, Pacing, Task};
 use crate::compiled::jit::Reaction;
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
@@ -234,7 +234,7 @@ impl Evaluator {
                     let streams = self.plan.chimes[number].streams.iter();
                     steps.extend(streams.map(|stream| {
                         let layer = self.plan.streams[*stream].eval_layer;
-                        (layer, Some(*stream), Step::Evaluate(*stream, Reach::Expired(number)))
+                        (layer, Some(*stream), Step::Evaluate(*stream, Target::Expired(number)))
                     }));
                 }
             }

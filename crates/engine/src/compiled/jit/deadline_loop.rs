@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use super::dirty::of;
 use super::handler::Scribe;
 use super::{Context, runtime_calls};
-use crate::compiled::exec::instant::{Evaluator, Reach, Step};
+use crate::compiled::exec::instant::{Evaluator, Step, Target};
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::plan::{Reader, Task};
 use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
@@ -43,7 +43,7 @@ impl Evaluator {
             !rule.repeats && !rule.has_follow_up && matches!(rule.location, ValueLocation::Slot { .. })
         };
         let is_step = |step: &Step| match step {
-            Step::Evaluate(stream, Reach::Expired(_)) => self.rules[*stream].as_ref().is_some_and(is_simple),
+            Step::Evaluate(stream, Target::Expired(_)) => self.rules[*stream].as_ref().is_some_and(is_simple),
             _ => false,
         };
         steps.iter().all(is_step)
@@ -241,7 +241,7 @@ impl Scribe<'_, '_> {
         }
         self.start_instant(next.at);
         for step in steps {
-            let Step::Evaluate(stream, Reach::Expired(chime)) = step else { continue };
+            let Step::Evaluate(stream, Target::Expired(chime)) = step else { continue };
             let Some(rule) = &self.evaluator.rules[*stream] else { continue };
             let (is_due, slot) = due[*chime];
             let way = self.writer.part(is_due);

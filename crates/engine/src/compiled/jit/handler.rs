@@ -20,7 +20,7 @@ use super::expr::{NARROW, Run, Writer};
 use super::lookup::Outcome;
 use super::value_cache::Lost;
 use super::{Context, runtime_calls};
-use crate::compiled::exec::instant::{Evaluator, Failed, Reach, Step, Stop};
+use crate::compiled::exec::instant::{Evaluator, Failed, Step, Stop, Target};
 use crate::compiled::exec::prefetch::BLOCK;
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::op::FrameSlot;
@@ -269,7 +269,7 @@ impl<'e> Scribe<'e, '_> {
             return;
         }
         for step in steps {
-            let Step::Evaluate(stream, Reach::Changed) = step else { continue };
+            let Step::Evaluate(stream, Target::Dirty) = step else { continue };
             if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
                 let variable = self.writer.builder.declare_var(I64);
                 let nobody = self.writer.number(0);
@@ -332,24 +332,24 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, reach) => match (self.rule(*stream), reach) {
-                (Some(rule), Reach::Changed) if matches!(rule.location, ValueLocation::Cell { .. }) => {
+            Step::Evaluate(stream, target) => match (self.rule(*stream), target) {
+                (Some(rule), Target::Dirty) if matches!(rule.location, ValueLocation::Cell { .. }) => {
                     self.changed_cell(*stream, rule);
                 }
-                (Some(rule), Reach::Changed) => self.changed_instances(*stream, rule, step),
-                (Some(rule), Reach::Paths(clauses)) => match self.path(*stream, clauses) {
+                (Some(rule), Target::Dirty) => self.changed_instances(*stream, rule, step),
+                (Some(rule), Target::Lookup(clauses)) => match self.path(*stream, clauses) {
                     Some(path) => self.candidate(*stream, rule, path, step),
                     None => self.call_step(step),
                 },
-                (Some(rule), Reach::Expired(chime)) => self.expired(*stream, rule, *chime),
-                (Some(rule), Reach::All) if self.reschedules_while(*stream, rule) => {
+                (Some(rule), Target::Expired(chime)) => self.expired(*stream, rule, *chime),
+                (Some(rule), Target::All) if self.reschedules_while(*stream, rule) => {
                     self.all_taken(*stream, rule)
                 }
-                (None, Reach::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
+                (None, Target::All) if self.evaluator.counting(*stream).is_some() => self.tick_count(*stream),
                 _ => self.call_step(step),
             },
-            Step::Close(family, reach) => match (self.closes_simply(*family), reach) {
-                (Some(close), Reach::All) => self.close(*family, close),
+            Step::Close(family, target) => match (self.closes_simply(*family), target) {
+                (Some(close), Target::All) => self.close(*family, close),
                 _ => self.call_step(step),
             },
         }
