@@ -8,7 +8,7 @@ use crate::compiled::exec::counters::{CounterDependents, materialise_counter};
 use crate::compiled::exec::input_batch::InputBatch;
 use crate::compiled::exec::prefetch::{Ahead, ahead};
 use crate::compiled::exec::propagate::{Changed, mark_dependents};
-use crate::compiled::exec::scheduler::{HourKind, Stroke};
+use crate::compiled::exec::scheduler::{DueTimer, TimerSet};
 use crate::compiled::exec::update_rule::UpdateRule;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{Activation, FrameSlot};
@@ -69,12 +69,12 @@ pub(crate) struct Evaluator {
     /// The inputs of the batch that is being evaluated.
     pub(crate) batch: InputBatch,
     /// The kinds of events that there have been, ...
-    pub(crate) kinds: Vec<EventKind>,
+    pub(crate) shapes: Vec<EventShape>,
     /// ... where they are, by the inputs that they carry, ...
-    pub(crate) kinds_by_inputs: HashMap<u128, usize>,
+    pub(crate) shapes_by_inputs: HashMap<u128, usize>,
     /// ... and which it was last.
     pub(crate) now: usize,
-    /// After how many events of a kind it gets machine code.
+    /// After how many events of a shape it gets machine code.
     pub(crate) often: u32,
     /// Where inputs will be looked for.
     pub(crate) ahead: Vec<Ahead>,
@@ -87,11 +87,11 @@ pub(crate) struct Evaluator {
     /// For each of them a task that had something to do.
     pub(crate) busy: Vec<usize>,
     /// What strikes at this time, ...
-    pub(crate) hour: Vec<Stroke>,
+    pub(crate) due_timers: Vec<DueTimer>,
     /// ... the kinds of such times, ...
-    pub(crate) hours: Vec<HourKind>,
+    pub(crate) timer_sets: Vec<TimerSet>,
     /// ... which it was last, ...
-    pub(crate) this_hour: usize,
+    pub(crate) current_timer_set: usize,
     /// ... machine code for deadlines of instances and ticks one after another, ...
     pub(crate) clockwork: Option<Reaction>,
     /// ... and for each chime the instances that are due.
@@ -118,7 +118,7 @@ pub(crate) struct Evaluator {
 
 /// Events that carry the same inputs.
 #[derive(Default)]
-pub(crate) struct EventKind {
+pub(crate) struct EventShape {
     inputs: u128,
     /// What is done at them.
     pub(crate) steps: Vec<Step>,
@@ -181,11 +181,11 @@ impl Evaluator {
         Evaluator {
             ticks: vec![0; plan.clocks.len()],
             busy: vec![0; plan.clocks.len()],
-            hour: Vec::new(),
-            hours: Vec::new(),
-            this_hour: 0,
+            due_timers: Vec::new(),
+            timer_sets: Vec::new(),
+            current_timer_set: 0,
             clockwork: None,
-            expired: vec![Vec::new(); plan.chimes.len()],
+            expired: vec![Vec::new(); plan.instance_timers.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
             readers: plan.streams.iter().map(|stream| CounterDependents::of(&plan, stream)).collect(),
@@ -200,8 +200,8 @@ impl Evaluator {
             valued: Vec::new(),
             moved: Vec::new(),
             batch: InputBatch::default(),
-            kinds: Vec::new(),
-            kinds_by_inputs: HashMap::new(),
+            shapes: Vec::new(),
+            shapes_by_inputs: HashMap::new(),
             now: 0,
             often: OFTEN,
             ahead: ahead(&plan),
@@ -310,26 +310,26 @@ impl Evaluator {
     /// Machine code for events with these inputs, if there is any.
     #[inline(never)]
     pub(crate) fn entry(&mut self, present: u128) -> Option<Entry> {
-        if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
-            self.find_kind(present);
+        if self.shapes.get(self.now).is_none_or(|shape| shape.inputs != present) {
+            self.find_shape(present);
         }
-        self.kinds[self.now].reaction.as_ref().map(Reaction::entry)
+        self.shapes[self.now].reaction.as_ref().map(Reaction::entry)
     }
 
     /// Everything that a row of the batch leads to, without machine code.
     pub(crate) fn event(&mut self, row: usize) -> Result<(), Box<Failed>> {
         let present = self.batch.present[row];
         self.state.present = present;
-        if self.kinds.get(self.now).is_none_or(|kind| kind.inputs != present) {
-            self.find_kind(present);
+        if self.shapes.get(self.now).is_none_or(|shape| shape.inputs != present) {
+            self.find_shape(present);
         }
-        let mut kind = std::mem::take(&mut self.kinds[self.now]);
-        kind.count = kind.count.saturating_add(1);
-        if kind.count == self.often {
-            kind.reaction = Reaction::new(self, present, &kind.steps);
+        let mut shape = std::mem::take(&mut self.shapes[self.now]);
+        shape.count = shape.count.saturating_add(1);
+        if shape.count == self.often {
+            shape.reaction = Reaction::new(self, present, &shape.steps);
         }
-        let done = self.interpret(row, &kind.steps);
-        self.kinds[self.now] = kind;
+        let done = self.interpret(row, &shape.steps);
+        self.shapes[self.now] = shape;
         done
     }
 
@@ -342,40 +342,40 @@ impl Evaluator {
         steps.iter().try_for_each(|step| self.step(step))
     }
 
-    /// Sees to it that the kind at hand is that of an event with these inputs.
-    pub(crate) fn find_kind(&mut self, present: u128) {
+    /// Sees to it that the shape at hand is that of an event with these inputs.
+    pub(crate) fn find_shape(&mut self, present: u128) {
         const MANY: usize = 4096;
         const FEW: usize = 8;
-        let Evaluator { kinds_by_inputs, kinds, .. } = self;
-        if let Some(found) = kinds.iter().take(FEW).position(|kind| kind.inputs == present) {
+        let Evaluator { shapes_by_inputs, shapes, .. } = self;
+        if let Some(found) = shapes.iter().take(FEW).position(|shape| shape.inputs == present) {
             self.now = found;
             return;
         }
-        if let Some(found) = kinds_by_inputs.get(&present) {
+        if let Some(found) = shapes_by_inputs.get(&present) {
             self.now = *found;
             return;
         }
-        if kinds.len() >= MANY {
-            kinds.clear();
-            kinds_by_inputs.clear();
+        if shapes.len() >= MANY {
+            shapes.clear();
+            shapes_by_inputs.clear();
         }
-        self.now = kinds.len();
-        kinds_by_inputs.insert(present, self.now);
+        self.now = shapes.len();
+        shapes_by_inputs.insert(present, self.now);
         let steps = self.steps_of(present);
-        self.kinds.push(EventKind { inputs: present, steps, ..EventKind::default() });
+        self.shapes.push(EventShape { inputs: present, steps, ..EventShape::default() });
     }
 
     /// Machine code was written for who was told before.
     pub(crate) fn forget_reactions(&mut self) {
-        for kind in &mut self.kinds {
-            (kind.reaction, kind.count) = (None, 0);
+        for shape in &mut self.shapes {
+            (shape.reaction, shape.count) = (None, 0);
         }
-        self.forget_hours();
+        self.drop_timer_handlers();
     }
 
     #[cfg(test)]
     pub(crate) fn has_reactions(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.reaction.is_some())
+        self.shapes.iter().any(|shape| shape.reaction.is_some())
     }
 
     fn steps_of(&self, present: u128) -> Vec<Step> {
@@ -428,7 +428,9 @@ impl Evaluator {
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), Box<Failed>> {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, Target::Expired(chime)) => self.evaluate_expired(*stream, *chime),
+            Step::Evaluate(stream, Target::Expired(instance_timer)) => {
+                self.evaluate_expired(*stream, *instance_timer)
+            }
             Step::Evaluate(stream, Target::Lookup(clauses)) => self.evaluate_candidates(*stream, clauses),
             Step::Evaluate(stream, Target::All) => self.evaluate(*stream),
             Step::Evaluate(stream, Target::Dirty) => self.evaluate_changed(*stream),

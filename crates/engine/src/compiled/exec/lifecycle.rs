@@ -121,15 +121,16 @@ impl Evaluator {
     /// Starts the clocks of an instance that has just been born.
     pub(crate) fn wind_up(&mut self, index: usize, slot: u32, generation: u64) {
         let plan = &self.plan.families[index];
-        let State { families, chimes, now, .. } = &mut self.state;
+        let State { families, instance_timers, now, .. } = &mut self.state;
         let quiet_until = &mut self.quiet_until;
         let mut due = |period: u64| {
             let at = now.saturating_add(period);
             *quiet_until = at.min(*quiet_until);
             Deadline { at, slot, generation }
         };
-        for chime in &plan.chimes {
-            self.places.clocks_moved |= chimes[*chime].add(due(self.plan.chimes[*chime].period));
+        for instance_timer in &plan.instance_timers {
+            self.places.clocks_moved |=
+                instance_timers[*instance_timer].add(due(self.plan.instance_timers[*instance_timer].period));
         }
         if let Some(ClosePlan { pacing: Pacing::Local(period), .. }) = &plan.close {
             families[index].close_deadlines.add(due(*period));
@@ -222,8 +223,8 @@ impl Evaluator {
         }
         let family = &self.state.families[index];
         let is_live = |due: &Deadline| family.is_live(due, !plan.is_parameterised);
-        for chime in &plan.chimes {
-            self.state.chimes[*chime].end(ended, is_live);
+        for instance_timer in &plan.instance_timers {
+            self.state.instance_timers[*instance_timer].end(ended, is_live);
         }
         if self.counters.is_empty() {
             return;

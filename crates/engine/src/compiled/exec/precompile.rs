@@ -22,12 +22,12 @@ impl Evaluator {
 
     fn prepare_reactions(&mut self) {
         for inputs in likely(&self.plan) {
-            self.find_kind(inputs);
-            let mut kind = std::mem::take(&mut self.kinds[self.now]);
-            kind.reaction = Reaction::new(self, inputs, &kind.steps);
-            self.kinds[self.now] = kind;
+            self.find_shape(inputs);
+            let mut shape = std::mem::take(&mut self.shapes[self.now]);
+            shape.reaction = Reaction::new(self, inputs, &shape.steps);
+            self.shapes[self.now] = shape;
         }
-        self.prepare_hours();
+        self.precompile_timer_sets();
     }
 
     /// Lets people have memory that has been touched, as far as it goes, for themselves and for their clocks.
@@ -41,13 +41,14 @@ impl Evaluator {
         }
         let Some(mut region) = PrefaultedRegion::new((families.len() + 1).min(SOME)) else { return };
         let share = region.left() / families.len();
-        let State { families: states, streams, chimes, .. } = &mut self.state;
+        let State { families: states, streams, instance_timers, .. } = &mut self.state;
         for family in families {
-            let FamilyPlan { members, chimes: own, .. } = &self.plan.families[family];
+            let FamilyPlan { members, instance_timers: own, .. } = &self.plan.families[family];
             let thresholds: usize = members.iter().map(|member| streams[*member].thresholds.len()).sum();
             let instances = &mut states[family].instances;
             let slots = instances.move_into(&mut region, share, own.len() + thresholds);
-            own.iter().for_each(|chime| chimes[*chime].move_into(&mut region, slots));
+            own.iter()
+                .for_each(|instance_timer| instance_timers[*instance_timer].move_into(&mut region, slots));
             let thresholds = |member: &usize| {
                 streams[*member].thresholds.iter_mut().for_each(|wake| wake.move_into(&mut region, slots))
             };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::compiled::exec::instant::{Evaluator, Failed, Step, Target};
-use crate::compiled::ir::plan::{Chime, Pacing, Task};
+use crate::compiled::ir::plan::{InstanceTimer, Pacing, Task};
 use crate::compiled::jit::Reaction;
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::State;
@@ -15,8 +15,8 @@ const AT_ONCE: u64 = 4;
 
 /// What comes at one time, and at many: the clocks that tick then, and the chimes of which instances are due.
 #[derive(Default)]
-pub(crate) struct HourKind {
-    hour: Vec<Stroke>,
+pub(crate) struct TimerSet {
+    due_timers: Vec<DueTimer>,
     /// What is done at it, layer by layer.
     steps: Vec<Step>,
     /// How many there have been, until they came often.
@@ -27,9 +27,9 @@ pub(crate) struct HourKind {
 
 /// A clock that strikes, by its number in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stroke {
+pub(crate) enum DueTimer {
     Clock(usize),
-    Chime(usize),
+    InstanceTimer(usize),
 }
 
 /// The first tick of a clock after a time; `guess` is one of its ticks that is likely to be it.
@@ -70,14 +70,15 @@ impl Evaluator {
         for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
             *tick = tick_after(done, *period, *tick);
         }
-        let are_many = |chime: &Chime| self.state.families[chime.family].instances.are_many();
-        if self.plan.chimes.iter().any(are_many) && self.look_ahead() { AT_ONCE } else { MANY }
+        let are_many =
+            |instance_timer: &InstanceTimer| self.state.families[instance_timer.family].instances.are_many();
+        if self.plan.instance_timers.iter().any(are_many) && self.look_ahead() { AT_ONCE } else { MANY }
     }
 
     /// When the first clock of an instance strikes.
     #[inline]
-    fn next_chime(&self) -> Option<u64> {
-        self.state.chimes.iter().map(DeadlineQueue::next).min().filter(|next| *next < u64::MAX)
+    fn next_instance_deadline(&self) -> Option<u64> {
+        self.state.instance_timers.iter().map(DeadlineQueue::next).min().filter(|next| *next < u64::MAX)
     }
 
     /// The first time after `done` and up to `until` at which something is due that is worth evaluating. If there
@@ -86,7 +87,7 @@ impl Evaluator {
         let (mut next, mut later) = (u64::MAX, u64::MAX);
         let mut sooner =
             |time: u64| if time <= until { next = next.min(time) } else { later = later.min(time) };
-        self.next_chime().into_iter().for_each(&mut sooner);
+        self.next_instance_deadline().into_iter().for_each(&mut sooner);
         for index in &self.counters {
             let (plan, state) = (&self.plan.streams[*index], &mut self.state.streams[*index]);
             let family = &self.state.families[plan.family];
@@ -133,11 +134,11 @@ impl Evaluator {
     /// Evaluates what is due at a time that is the [next](Self::next_due): layer by layer, closes last.
     pub(crate) fn deadline(&mut self, time: u64) -> Result<(), Box<Failed>> {
         self.start_instant(time);
-        self.hour.clear();
+        self.due_timers.clear();
         for (number, ((period, _), tick)) in self.plan.clocks.iter().zip(&self.ticks).enumerate() {
             // A clock for which there was nothing to do may be behind.
             if *tick == time || (*tick < time && time.is_multiple_of(*period)) {
-                self.hour.push(Stroke::Clock(number));
+                self.due_timers.push(DueTimer::Clock(number));
             }
         }
         self.find_expired(time);
@@ -152,9 +153,9 @@ impl Evaluator {
         const NEAR: Range<usize> = 2..2 + AT_ONCE as usize;
         const FAR: Range<usize> = 8..8 + AT_ONCE as usize;
         let mut is_worth_it = false;
-        for (clock, chime) in self.state.chimes.iter().zip(&self.plan.chimes) {
-            let instances = &self.state.families[chime.family].instances;
-            if instances.are_many() && self.plan.families[chime.family].is_parameterised {
+        for (clock, instance_timer) in self.state.instance_timers.iter().zip(&self.plan.instance_timers) {
+            let instances = &self.state.families[instance_timer.family].instances;
+            if instances.are_many() && self.plan.families[instance_timer.family].is_parameterised {
                 is_worth_it = true;
                 FAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch(due.slot));
                 NEAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch_own_entry(due.slot));
@@ -166,72 +167,72 @@ impl Evaluator {
     /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.
     #[inline]
     fn find_expired(&mut self, time: u64) {
-        let State { chimes, families, .. } = &mut self.state;
-        for (number, (clock, expired)) in chimes.iter_mut().zip(&mut self.expired).enumerate() {
+        let State { instance_timers, families, .. } = &mut self.state;
+        for (number, (clock, expired)) in instance_timers.iter_mut().zip(&mut self.expired).enumerate() {
             expired.clear();
             if clock.next() > time {
                 continue;
             }
-            let Chime { family, period, .. } = self.plan.chimes[number];
+            let InstanceTimer { family, period, .. } = self.plan.instance_timers[number];
             let is_whole = !self.plan.families[family].is_parameterised;
             let family = &families[family];
             clock.expire(time, period, |due| family.is_live(due, is_whole), expired);
             if !expired.is_empty() {
-                self.hour.push(Stroke::Chime(number));
+                self.due_timers.push(DueTimer::InstanceTimer(number));
             }
         }
     }
 
     /// Does what belongs to this hour.
     fn expire(&mut self) -> Result<(), Box<Failed>> {
-        if self.hour.is_empty() {
+        if self.due_timers.is_empty() {
             return Ok(());
         }
-        if self.hours.get(self.this_hour).is_none_or(|kind| kind.hour != self.hour) {
-            self.this_hour = self.find_hour();
+        if self.timer_sets.get(self.current_timer_set).is_none_or(|set| set.due_timers != self.due_timers) {
+            self.current_timer_set = self.find_timer_set();
         }
-        if let Some(reaction) = &self.hours[self.this_hour].reaction {
+        if let Some(reaction) = &self.timer_sets[self.current_timer_set].reaction {
             let entry = reaction.entry();
-            return self.react_to_hour(entry);
+            return self.run_timer_handler(entry);
         }
-        let mut kind = std::mem::take(&mut self.hours[self.this_hour]);
-        kind.count = kind.count.saturating_add(1);
-        if kind.count == self.often {
-            kind.reaction = Reaction::new(self, 0, &kind.steps);
+        let mut set = std::mem::take(&mut self.timer_sets[self.current_timer_set]);
+        set.count = set.count.saturating_add(1);
+        if set.count == self.often {
+            set.reaction = Reaction::new(self, 0, &set.steps);
         }
-        let done = kind.steps.iter().try_for_each(|step| self.step(step));
-        self.hours[self.this_hour] = kind;
+        let done = set.steps.iter().try_for_each(|step| self.step(step));
+        self.timer_sets[self.current_timer_set] = set;
         done
     }
 
-    /// The number of the kind of this hour.
-    fn find_hour(&mut self) -> usize {
+    /// The number of the set of this hour.
+    fn find_timer_set(&mut self) -> usize {
         const MANY: usize = 64;
-        if let Some(found) = self.hours.iter().position(|kind| kind.hour == self.hour) {
+        if let Some(found) = self.timer_sets.iter().position(|set| set.due_timers == self.due_timers) {
             return found;
         }
-        if self.hours.len() >= MANY {
-            self.hours.clear();
+        if self.timer_sets.len() >= MANY {
+            self.timer_sets.clear();
         }
-        self.hours.push(HourKind {
-            steps: self.steps_at(&self.hour),
-            hour: self.hour.clone(),
-            ..HourKind::default()
+        self.timer_sets.push(TimerSet {
+            steps: self.steps_at(&self.due_timers),
+            due_timers: self.due_timers.clone(),
+            ..TimerSet::default()
         });
-        self.hours.len() - 1
+        self.timer_sets.len() - 1
     }
 
     /// What is done at an hour: at one layer ticks come before the clocks of instances, which come stream by stream.
-    fn steps_at(&self, hour: &[Stroke]) -> Vec<Step> {
+    fn steps_at(&self, due_timers: &[DueTimer]) -> Vec<Step> {
         let mut steps: Vec<(usize, Option<usize>, Step)> = Vec::new();
-        for stroke in hour {
-            match *stroke {
-                Stroke::Clock(number) => {
+        for timer in due_timers {
+            match *timer {
+                DueTimer::Clock(number) => {
                     let tasks = self.plan.clocks[number].1.iter();
                     steps.extend(tasks.map(|task| (self.layer(*task), None, self.step_of(*task, 0))));
                 }
-                Stroke::Chime(number) => {
-                    let streams = self.plan.chimes[number].streams.iter();
+                DueTimer::InstanceTimer(number) => {
+                    let streams = self.plan.instance_timers[number].streams.iter();
                     steps.extend(streams.map(|stream| {
                         let layer = self.plan.streams[*stream].eval_layer;
                         (layer, Some(*stream), Step::Evaluate(*stream, Target::Expired(number)))
@@ -245,37 +246,43 @@ impl Evaluator {
 
     /// Writes machine code for the hours that are likely to come: each clock by itself, each instance by itself, and both
     /// together where instances are due at ticks if they are spawned at one, as they are where times are dates.
-    pub(crate) fn prepare_hours(&mut self) {
-        let clocks: Vec<Stroke> = (0..self.plan.clocks.len()).map(Stroke::Clock).collect();
-        let chimes: Vec<Stroke> = (0..self.plan.chimes.len()).map(Stroke::Chime).collect();
-        if clocks.is_empty() && chimes.is_empty() {
+    pub(crate) fn precompile_timer_sets(&mut self) {
+        let clocks: Vec<DueTimer> = (0..self.plan.clocks.len()).map(DueTimer::Clock).collect();
+        let instance_timers: Vec<DueTimer> =
+            (0..self.plan.instance_timers.len()).map(DueTimer::InstanceTimer).collect();
+        if clocks.is_empty() && instance_timers.is_empty() {
             return;
         }
         // Counters and closes of instances have times of their own.
         if self.counters.is_empty() && self.local_closes.is_empty() {
             let at_ticks = clocks.iter().map(|clock| self.steps_at(&[*clock])).collect();
-            self.clockwork = Reaction::of_clocks(self, self.steps_at(&chimes), at_ticks);
+            self.clockwork = Reaction::of_clocks(self, self.steps_at(&instance_timers), at_ticks);
         }
-        let is_left = |stroke: &Stroke| match stroke {
+        let is_left = |timer: &DueTimer| match timer {
             _ if self.clockwork.is_none() => true,
-            Stroke::Clock(clock) => !self.rests_simply(*clock),
-            Stroke::Chime(_) => false,
+            DueTimer::Clock(clock) => !self.rests_simply(*clock),
+            DueTimer::InstanceTimer(_) => false,
         };
         let meets = |(period, _): &&(u64, Vec<Task>)| {
-            !chimes.is_empty() && self.plan.chimes.iter().all(|chime| chime.period.is_multiple_of(*period))
+            !instance_timers.is_empty()
+                && self
+                    .plan
+                    .instance_timers
+                    .iter()
+                    .all(|instance_timer| instance_timer.period.is_multiple_of(*period))
         };
-        let together: Vec<Vec<Stroke>> = (clocks.iter().zip(&self.plan.clocks))
+        let together: Vec<Vec<DueTimer>> = (clocks.iter().zip(&self.plan.clocks))
             .filter(|(_, clock)| meets(clock))
-            .map(|(clock, _)| [&[*clock], chimes.as_slice()].concat())
+            .map(|(clock, _)| [&[*clock], instance_timers.as_slice()].concat())
             .collect();
-        let mut hours: Vec<Vec<Stroke>> =
-            clocks.into_iter().map(|clock| vec![clock]).chain([chimes]).collect();
-        hours.retain(|hour| hour.first().is_some_and(is_left));
-        hours.extend(together);
-        for hour in hours {
-            self.hour = hour;
-            let number = self.find_hour();
-            self.hours[number].reaction = Reaction::new(self, 0, &self.hours[number].steps);
+        let mut timer_sets: Vec<Vec<DueTimer>> =
+            clocks.into_iter().map(|clock| vec![clock]).chain([instance_timers]).collect();
+        timer_sets.retain(|due_timers| due_timers.first().is_some_and(is_left));
+        timer_sets.extend(together);
+        for due_timers in timer_sets {
+            self.due_timers = due_timers;
+            let number = self.find_timer_set();
+            self.timer_sets[number].reaction = Reaction::new(self, 0, &self.timer_sets[number].steps);
         }
     }
 
@@ -292,8 +299,8 @@ impl Evaluator {
     }
 
     /// Machine code was written for who was told before.
-    pub(crate) fn forget_hours(&mut self) {
-        self.hours.clear();
+    pub(crate) fn drop_timer_handlers(&mut self) {
+        self.timer_sets.clear();
         self.clockwork = None;
     }
 

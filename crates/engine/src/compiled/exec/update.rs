@@ -68,10 +68,14 @@ impl Evaluator {
     }
 
     /// Those whose clock says so.
-    pub(crate) fn evaluate_expired(&mut self, index: usize, chime: usize) -> Result<(), Box<Failed>> {
-        let slots = std::mem::take(&mut self.expired[chime]);
+    pub(crate) fn evaluate_expired(
+        &mut self,
+        index: usize,
+        instance_timer: usize,
+    ) -> Result<(), Box<Failed>> {
+        let slots = std::mem::take(&mut self.expired[instance_timer]);
         let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
-        self.expired[chime] = slots;
+        self.expired[instance_timer] = slots;
         done
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     /// Clocks that start with the monitor: a period and what may be done then.
     pub(crate) clocks: Vec<(u64, Vec<Task>)>,
     /// Clocks that start with instances.
-    pub(crate) chimes: Vec<Chime>,
+    pub(crate) instance_timers: Vec<InstanceTimer>,
     /// Places of the frame that say that something is of this instant, as far as somebody asks.
     pub(crate) asked_fresh: BTreeSet<FrameSlot>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
 /// Streams of a family that are evaluated by clocks of their instances with the same period: what is due for one is
 /// due for all.
 #[derive(Clone, Debug)]
-pub(crate) struct Chime {
+pub(crate) struct InstanceTimer {
     pub(crate) family: usize,
     pub(crate) period: u64,
     pub(crate) streams: Vec<usize>,
@@ -89,7 +89,7 @@ pub(crate) struct FamilyPlan {
     /// Whether it reads windows whose clock starts with its instances.
     pub(crate) knows_its_spawn: bool,
     /// The clocks that start with its instances, by their numbers in the plan.
-    pub(crate) chimes: Vec<usize>,
+    pub(crate) instance_timers: Vec<usize>,
 }
 
 impl Plan {

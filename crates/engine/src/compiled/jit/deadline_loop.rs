@@ -30,15 +30,15 @@ struct Front {
 /// What comes next: when the first instance of each chime is due, and when each clock ticks.
 struct Next {
     at: Value,
-    chime: Value,
-    chimes: Vec<Value>,
+    instance_timer: Value,
+    instance_timers: Vec<Value>,
     ticks: Vec<Value>,
     until: Value,
 }
 
 impl Evaluator {
     /// Whether nothing is told of what the clocks of instances lead to, and machine code can do all of it.
-    pub(super) fn chimes_simply(&self, steps: &[Step]) -> bool {
+    pub(super) fn can_compile_deadlines(&self, steps: &[Step]) -> bool {
         let is_simple = |rule: &UpdateRule| {
             !rule.repeats && !rule.has_follow_up && matches!(rule.location, ValueLocation::Slot { .. })
         };
@@ -47,7 +47,11 @@ impl Evaluator {
             _ => false,
         };
         steps.iter().all(is_step)
-            && self.plan.chimes.iter().all(|chime| self.plan.families[chime.family].is_parameterised)
+            && self
+                .plan
+                .instance_timers
+                .iter()
+                .all(|instance_timer| self.plan.families[instance_timer.family].is_parameterised)
     }
 }
 
@@ -55,7 +59,7 @@ impl Scribe<'_, '_> {
     /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
     /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
     /// is for Rust to do.
-    pub(super) fn clocks(&mut self, at_chimes: &[Step], at_ticks: &[Vec<Step>]) {
+    pub(super) fn clocks(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
         let [look, rest, due, expire, leave] = [(); 5].map(|()| self.writer.builder.create_block());
         self.writer.builder.ins().jump(look, &[]);
         self.writer.enter(look);
@@ -89,7 +93,7 @@ impl Scribe<'_, '_> {
             }
             self.writer.resume(other, &fork);
         }
-        self.chimes(&next, at_chimes, [look, leave]);
+        self.instance_timers(&next, at_deadlines, [look, leave]);
         self.writer.enter(leave);
     }
 
@@ -102,28 +106,34 @@ impl Scribe<'_, '_> {
 
     fn next(&mut self) -> Next {
         let context = self.writer.context;
-        let mut chime = self.writer.number(u64::MAX);
-        let mut chimes = Vec::new();
-        for number in 0..self.evaluator.plan.chimes.len() {
+        let mut instance_timer = self.writer.number(u64::MAX);
+        let mut instance_timers = Vec::new();
+        for number in 0..self.evaluator.plan.instance_timers.len() {
             let header = self.writer.place_at(self.writer.map.clock(number) + 16);
             let at = self.writer.load(I64, header, offset_of!(QueueHeader, next));
-            chime = self.writer.builder.ins().umin(chime, at);
-            chimes.push(at);
+            instance_timer = self.writer.builder.ins().umin(instance_timer, at);
+            instance_timers.push(at);
         }
         let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
         let clocks = 0..self.evaluator.plan.clocks.len();
         let ticks: Vec<Value> = clocks.map(|clock| self.writer.load(I64, ticks, 8 * clock)).collect();
-        let mut at = chime;
+        let mut at = instance_timer;
         for tick in &ticks {
             at = self.writer.builder.ins().umin(at, *tick);
         }
-        Next { at, chime, chimes, ticks, until: self.writer.load(I64, context, offset_of!(Context, until)) }
+        Next {
+            at,
+            instance_timer,
+            instance_timers,
+            ticks,
+            until: self.writer.load(I64, context, offset_of!(Context, until)),
+        }
     }
 
     /// What strikes together with a clock may have to be done in between.
     fn leave_unless_alone(&mut self, clock: usize, next: &Next, leave: Block) {
         let mut others: Vec<Value> = next.ticks.clone();
-        others[clock] = next.chime;
+        others[clock] = next.instance_timer;
         for other in others {
             let alone = self.writer.builder.create_block();
             let is_too = self.writer.builder.ins().icmp(IntCC::Equal, other, next.at);
@@ -143,7 +153,7 @@ impl Scribe<'_, '_> {
 
         self.writer.go_on(skip);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
-        let mut other = next.chime;
+        let mut other = next.instance_timer;
         for (_, tick) in others {
             other = self.writer.builder.ins().umin(other, *tick);
         }
@@ -228,22 +238,23 @@ impl Scribe<'_, '_> {
     }
 
     /// InstanceSlab are due, one of a chime.
-    fn chimes(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+    fn instance_timers(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
-        let fronts: Vec<Front> = (0..next.chimes.len()).map(|chime| self.front(chime)).collect();
+        let fronts: Vec<Front> =
+            (0..next.instance_timers.len()).map(|instance_timer| self.front(instance_timer)).collect();
         let due: Vec<(Value, Value)> = fronts
             .iter()
             .enumerate()
-            .map(|(chime, front)| self.only_one(chime, front, next, leave))
+            .map(|(instance_timer, front)| self.only_one(instance_timer, front, next, leave))
             .collect();
-        for (chime, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
-            self.start_again(chime, front, next.at, [*is_due, *slot]);
+        for (instance_timer, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
+            self.start_again(instance_timer, front, next.at, [*is_due, *slot]);
         }
         self.start_instant(next.at);
         for step in steps {
-            let Step::Evaluate(stream, Target::Expired(chime)) = step else { continue };
+            let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
             let Some(rule) = &self.evaluator.rules[*stream] else { continue };
-            let (is_due, slot) = due[*chime];
+            let (is_due, slot) = due[*instance_timer];
             let way = self.writer.part(is_due);
             let instance = self.writer.instance(rule.family, slot);
             self.evaluate(*stream, rule, Some(instance));
@@ -252,9 +263,10 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(look, &[]);
     }
 
-    fn front(&mut self, chime: usize) -> Front {
+    fn front(&mut self, instance_timer: usize) -> Front {
         let map = self.writer.map;
-        let [places, last, header] = [0, 8, 16].map(|at| self.writer.place_at(map.clock(chime) + at));
+        let [places, last, header] =
+            [0, 8, 16].map(|at| self.writer.place_at(map.clock(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.writer.load(I64, header, at));
         let due = self.due(places, last, first);
@@ -270,11 +282,18 @@ impl Scribe<'_, '_> {
 
     /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
     /// or if it has ended.
-    fn only_one(&mut self, chime: usize, front: &Front, next: &Next, otherwise: Block) -> (Value, Value) {
-        let family = self.evaluator.plan.chimes[chime].family;
+    fn only_one(
+        &mut self,
+        instance_timer: usize,
+        front: &Front,
+        next: &Next,
+        otherwise: Block,
+    ) -> (Value, Value) {
+        let family = self.evaluator.plan.instance_timers[instance_timer].family;
         let [look, done] = [(); 2].map(|()| self.writer.builder.create_block());
         let slot = self.writer.builder.append_block_param(done, I64);
-        let is_due = self.writer.builder.ins().icmp(IntCC::Equal, next.chimes[chime], next.at);
+        let is_due =
+            self.writer.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
         let fork = self.writer.fork();
         let nobody = self.writer.number(0);
         self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
@@ -299,10 +318,10 @@ impl Scribe<'_, '_> {
     }
 
     /// An instance that is due is due again a period later.
-    fn start_again(&mut self, chime: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
+    fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
         let way = self.writer.part(is_due);
         let generation = self.writer.load(I64, front.due, offset_of!(Deadline, generation));
-        let at = self.writer.later(next, self.evaluator.plan.chimes[chime].period);
+        let at = self.writer.later(next, self.evaluator.plan.instance_timers[instance_timer].period);
         let end = self.writer.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
         self.writer.store(at, due, offset_of!(Deadline, at));

@@ -38,7 +38,7 @@ pub(crate) struct Places {
 
 impl Evaluator {
     /// Never asked for.
-    pub(crate) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
+    pub(crate) fn run_timer_handler(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
         match entry {}
     }
 

@@ -56,13 +56,13 @@ impl Reaction {
     /// deadline, and at the ticks of each clock.
     pub(crate) fn of_clocks(
         evaluator: &Evaluator,
-        at_chimes: Vec<Step>,
+        at_deadlines: Vec<Step>,
         at_ticks: Vec<Vec<Step>>,
     ) -> Option<Reaction> {
-        if !evaluator.chimes_simply(&at_chimes) {
+        if !evaluator.can_compile_deadlines(&at_deadlines) {
             return None;
         }
-        let steps = std::iter::once(at_chimes).chain(at_ticks).collect();
+        let steps = std::iter::once(at_deadlines).chain(at_ticks).collect();
         Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
     }
 
@@ -203,7 +203,7 @@ impl Evaluator {
     }
 
     /// Does what is due at this time.
-    pub(crate) fn react_to_hour(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
+    pub(crate) fn run_timer_handler(&mut self, entry: Entry) -> Result<(), Box<Failed>> {
         let context = self.context();
         self.bind_expired();
         // SAFETY: as for a row; lists of who is due do not change meanwhile.
@@ -341,7 +341,7 @@ impl<'e> Scribe<'e, '_> {
                     Some(path) => self.candidate(*stream, rule, path, step),
                     None => self.call_step(step),
                 },
-                (Some(rule), Target::Expired(chime)) => self.expired(*stream, rule, *chime),
+                (Some(rule), Target::Expired(instance_timer)) => self.expired(*stream, rule, *instance_timer),
                 (Some(rule), Target::All) if self.reschedules_while(*stream, rule) => {
                     self.all_taken(*stream, rule)
                 }
@@ -491,8 +491,8 @@ impl<'e> Scribe<'e, '_> {
     }
 
     /// The instances whose clock says so, one after another.
-    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, chime: usize) {
-        let lists = self.writer.map.expired(chime);
+    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
+        let lists = self.writer.map.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
         self.each(slots, count, |scribe, slot| {
             let instance = scribe.writer.instance(rule.family, slot);

@@ -28,16 +28,16 @@ impl Scribe<'_, '_> {
     /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
     pub(super) fn wind_up(&mut self, family: usize, slot: Value, generation: Value) {
         let plan = &self.evaluator.plan;
-        let chimes = plan.families[family].chimes.as_slice();
-        if chimes.is_empty() {
+        let instance_timers = plan.families[family].instance_timers.as_slice();
+        if instance_timers.is_empty() {
             return;
         }
         let now = self.writer.of_state(offset_of!(State, now));
-        let timer = |chime: &usize| {
-            let due = self.writer.later(now, plan.chimes[*chime].period);
-            Timer { clock: self.writer.map.clock(*chime), due, time: due }
+        let timer = |instance_timer: &usize| {
+            let due = self.writer.later(now, plan.instance_timers[*instance_timer].period);
+            Timer { clock: self.writer.map.clock(*instance_timer), due, time: due }
         };
-        let timers: Vec<Timer> = chimes.iter().map(timer).collect();
+        let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
         self.start(&timers, [slot, generation], |scribe| {
             let which = scribe.writer.number(family as u64);
             scribe.writer.call_with(runtime_calls::wind_up as *const u8, &[which, slot, generation]);
@@ -172,7 +172,12 @@ impl Scribe<'_, '_> {
             let numbers = 0..plan.streams[*stream].eval.thresholds.len();
             numbers.map(|number| map.wake(plan, *stream, number))
         });
-        plan.families[family].chimes.iter().map(|chime| map.clock(*chime)).chain(thresholds).collect()
+        plan.families[family]
+            .instance_timers
+            .iter()
+            .map(|instance_timer| map.clock(*instance_timer))
+            .chain(thresholds)
+            .collect()
     }
 }
 

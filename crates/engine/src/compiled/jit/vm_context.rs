@@ -73,9 +73,9 @@ impl Map {
         let tables = slots + FAMILY * plan.families.len();
         let groups = tables + TABLE * number_of_tables;
         let expired = groups + GROUPED * plan.grouped.len();
-        let clocks = expired + EXPIRED * plan.chimes.len();
+        let clocks = expired + EXPIRED * plan.instance_timers.len();
         let thresholds: usize = plan.streams.iter().map(|stream| stream.eval.thresholds.len()).sum();
-        let lists = clocks + CLOCK * (plan.chimes.len() + thresholds);
+        let lists = clocks + CLOCK * (plan.instance_timers.len() + thresholds);
         let end = lists + LIST * plan.families.len();
         Map { inputs, slots, tables, groups, expired, clocks, lists, end }
     }
@@ -99,19 +99,19 @@ impl Map {
     }
 
     /// The slots of the instances that are due, and how many there are.
-    pub(super) fn expired(&self, chime: usize) -> usize {
-        self.expired + EXPIRED * chime
+    pub(super) fn expired(&self, instance_timer: usize) -> usize {
+        self.expired + EXPIRED * instance_timer
     }
 
     /// The [layout](DeadlineQueue::layout) of a chime's clock.
-    pub(super) fn clock(&self, chime: usize) -> usize {
-        self.clocks + CLOCK * chime
+    pub(super) fn clock(&self, instance_timer: usize) -> usize {
+        self.clocks + CLOCK * instance_timer
     }
 
     /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
     pub(super) fn wake(&self, plan: &Plan, stream: usize, number: usize) -> usize {
         let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.thresholds.len()).sum();
-        self.clock(plan.chimes.len() + before + number)
+        self.clock(plan.instance_timers.len() + before + number)
     }
 
     /// Room for the slots of a family that end, if they are few.
@@ -231,7 +231,7 @@ impl Evaluator {
             places.put(map.groups, state.grouped.iter_mut().flat_map(addresses));
         }
         if std::mem::take(&mut places.clocks_moved) {
-            places.put(map.clocks, state.chimes.iter_mut().flat_map(DeadlineQueue::layout));
+            places.put(map.clocks, state.instance_timers.iter_mut().flat_map(DeadlineQueue::layout));
             for counter in
                 counters.iter().filter(|counter| !plan.streams[**counter].eval.thresholds.is_empty())
             {
@@ -245,8 +245,8 @@ impl Evaluator {
     #[inline]
     pub(super) fn bind_expired(&mut self) {
         let Evaluator { places, expired, .. } = self;
-        for (chime, slots) in expired.iter().enumerate() {
-            let at = places.map.expired(chime) / size_of::<usize>();
+        for (instance_timer, slots) in expired.iter().enumerate() {
+            let at = places.map.expired(instance_timer) / size_of::<usize>();
             places.words[at] = slots.as_ptr().expose_provenance();
             places.words[at + 1] = slots.len();
         }

@@ -28,7 +28,7 @@ impl Builder<'_> {
                     spawn_layer: output.spawn_layer().inner(),
                     indexes: Vec::new(),
                     knows_its_spawn: false,
-                    chimes: Vec::new(),
+                    instance_timers: Vec::new(),
                 });
                 self.plan.families.len() - 1
             });

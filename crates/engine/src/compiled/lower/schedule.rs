@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{ActivationCondition, PacingType, StreamReference};
 use super::Builder;
 use crate::clock::period;
 use crate::compiled::ir::op::Activation;
-use crate::compiled::ir::plan::{Chime, Pacing, Task};
+use crate::compiled::ir::plan::{InstanceTimer, Pacing, Task};
 
 impl Builder<'_> {
     pub(super) fn schedule(&mut self) {
@@ -21,11 +21,11 @@ impl Builder<'_> {
             let close = family.close.iter().map(|close| &close.pacing);
             tasks.extend(close.map(|pacing| (usize::MAX, Task::Close(index), pacing)));
         }
-        let (mut at_event, mut chiming) = (Vec::new(), Vec::new());
+        let (mut at_event, mut local_evaluations) = (Vec::new(), Vec::new());
         for (layer, task, pacing) in tasks {
             match (pacing, task) {
                 (Pacing::Event(_), task) => at_event.push((layer, task)),
-                (Pacing::Local(period), Task::Evaluate(stream)) => chiming.push((stream, *period)),
+                (Pacing::Local(period), Task::Evaluate(stream)) => local_evaluations.push((stream, *period)),
                 (Pacing::Local(_), _) => {}
                 (Pacing::Global(period), task) => {
                     match self.plan.clocks.iter_mut().find(|(known, _)| known == period) {
@@ -37,18 +37,20 @@ impl Builder<'_> {
         }
         at_event.sort_by_key(|(layer, _)| *layer);
         self.plan.at_event = at_event.into_iter().map(|(_, task)| task).collect();
-        chiming.into_iter().for_each(|(stream, period)| self.chime(stream, period));
+        local_evaluations.into_iter().for_each(|(stream, period)| self.instance_timer(stream, period));
     }
 
     /// A stream is evaluated by clocks of its instances.
-    fn chime(&mut self, stream: usize, period: u64) {
+    fn instance_timer(&mut self, stream: usize, period: u64) {
         let family = self.plan.streams[stream].family;
-        let is_it = |chime: &&mut Chime| (chime.family, chime.period) == (family, period);
-        match self.plan.chimes.iter_mut().find(is_it) {
-            Some(chime) => chime.streams.push(stream),
+        let is_it = |instance_timer: &&mut InstanceTimer| {
+            (instance_timer.family, instance_timer.period) == (family, period)
+        };
+        match self.plan.instance_timers.iter_mut().find(is_it) {
+            Some(instance_timer) => instance_timer.streams.push(stream),
             None => {
-                self.plan.families[family].chimes.push(self.plan.chimes.len());
-                self.plan.chimes.push(Chime { family, period, streams: vec![stream] });
+                self.plan.families[family].instance_timers.push(self.plan.instance_timers.len());
+                self.plan.instance_timers.push(InstanceTimer { family, period, streams: vec![stream] });
             }
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) grouped: Vec<GroupedAggregate>,
     pub(crate) windows: Vec<Windows>,
     /// When instances are due, chime by chime.
-    pub(crate) chimes: Vec<DeadlineQueue>,
+    pub(crate) instance_timers: Vec<DeadlineQueue>,
     /// Nanoseconds since the start of the clock.
     pub(crate) now: u64,
     /// Counts events and deadlines; the first is 1.
@@ -256,7 +256,7 @@ impl State {
                 })
                 .collect(),
             windows: vec![Windows::default(); plan.windows.len()],
-            chimes: vec![DeadlineQueue::default(); plan.chimes.len()],
+            instance_timers: vec![DeadlineQueue::default(); plan.instance_timers.len()],
             now: 0,
             instant: 0,
             present: 0,
