@@ -108,7 +108,7 @@ impl CompiledEngine {
         self.evaluator.tells_lifecycle = (0..self.names.len()).map(lifecycle).collect();
         self.evaluator.enable_counters();
         // Selector is told may make ticks worth evaluating that were not.
-        self.evaluator.quiet_until = 0;
+        self.evaluator.idle_until = 0;
         if self.precompiles {
             self.evaluator.prepare();
         }
@@ -147,12 +147,12 @@ impl CompiledEngine {
         self.run_clock_before(*row, time, out)?;
         let evaluator = &mut self.evaluator;
         let now = self.timeline.since_start(time);
-        let can_react = self.timeline.is_in_order(time.0) && now <= evaluator.quiet_until;
+        let can_react = self.timeline.is_in_order(time.0) && now <= evaluator.idle_until;
         if can_react && evaluator.entry(evaluator.batch.present[*row]).is_some() {
             return Ok(());
         }
         evaluator.start_instant(now);
-        evaluator.wake();
+        evaluator.invalidate_idle();
         evaluator.event(*row).map_err(|failed| self.bad_row(*row, &failed))?;
         *row += 1;
         self.end_row(*row - 1, time, out)
@@ -192,8 +192,8 @@ impl CompiledEngine {
     ) -> Result<(), EngineError> {
         let until = self.timeline.since_start(time);
         let mut done = self.timeline.since_start(self.timeline.evaluated);
-        while self.evaluator.quiet_until <= until {
-            let result = self.evaluator.go_on(done, until);
+        while self.evaluator.idle_until <= until {
+            let result = self.evaluator.run_next_deadline(done, until);
             if matches!(result, Ok(false)) {
                 break;
             }

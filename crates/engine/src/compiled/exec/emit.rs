@@ -31,7 +31,7 @@ impl Evaluator {
         out: &mut dyn VerdictSink,
     ) -> Result<Result<(), Box<Failed>>, Cancelled> {
         self.write(time, out)?;
-        self.wake();
+        self.invalidate_idle();
         Ok(self.end_instant())
     }
 

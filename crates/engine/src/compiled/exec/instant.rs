@@ -59,7 +59,7 @@ pub(crate) struct Evaluator {
     /// Whether a value that was kept instead of computed again is told again.
     pub(crate) repeats: Vec<bool>,
     /// For each stream whether it need not be evaluated at a tick before which nothing has changed.
-    pub(crate) rests: Vec<bool>,
+    pub(crate) can_skip_tick: Vec<bool>,
     /// For each stream its short way, if it has one.
     pub(crate) rules: Vec<Option<UpdateRule>>,
     /// Streams with new values at this instant, as far as somebody wants to know.
@@ -85,7 +85,7 @@ pub(crate) struct Evaluator {
     /// When clocks that start with the monitor tick next, as far as somebody asked.
     pub(crate) ticks: Vec<u64>,
     /// For each of them a task that had something to do.
-    pub(crate) busy: Vec<usize>,
+    pub(crate) last_active_task: Vec<usize>,
     /// What strikes at this time, ...
     pub(crate) due_timers: Vec<DueTimer>,
     /// ... the kinds of such times, ...
@@ -93,7 +93,7 @@ pub(crate) struct Evaluator {
     /// ... which it was last, ...
     pub(crate) current_timer_set: usize,
     /// ... machine code for deadlines of instances and ticks one after another, ...
-    pub(crate) clockwork: Option<Reaction>,
+    pub(crate) deadline_loop: Option<Reaction>,
     /// ... and for each chime the instances that are due.
     pub(crate) expired: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
@@ -103,7 +103,7 @@ pub(crate) struct Evaluator {
     /// ... and who reads each stream, if it is one of them.
     pub(crate) readers: Vec<CounterDependents>,
     /// Nothing is due before this time since the start of the clock, unless an event [wakes](Self::wake) a clock.
-    pub(crate) quiet_until: u64,
+    pub(crate) idle_until: u64,
     /// The inputs and streams whose value is of this instant.
     pub(crate) fresh: Vec<FrameSlot>,
     pub(crate) candidates: Vec<u32>,
@@ -180,22 +180,22 @@ impl Evaluator {
         let closes = closes.map(|close| close.is_some_and(|close| is_local(&close.pacing)));
         Evaluator {
             ticks: vec![0; plan.clocks.len()],
-            busy: vec![0; plan.clocks.len()],
+            last_active_task: vec![0; plan.clocks.len()],
             due_timers: Vec::new(),
             timer_sets: Vec::new(),
             current_timer_set: 0,
-            clockwork: None,
+            deadline_loop: None,
             expired: vec![Vec::new(); plan.instance_timers.len()],
             local_closes: places_of(closes),
             counters: places_of(plan.streams.iter().map(|stream| stream.eval.counter.is_some())),
             readers: plan.streams.iter().map(|stream| CounterDependents::of(&plan, stream)).collect(),
-            quiet_until: 0,
+            idle_until: 0,
             state: State::new(&plan),
             tells: vec![false; plan.streams.len()],
             tells_lifecycle: vec![false; plan.streams.len()],
             is_plain: plan.streams.iter().map(|stream| is_plain(stream, false, true)).collect(),
             repeats: vec![true; plan.streams.len()],
-            rests: plan.streams.iter().map(|stream| stream.eval.incremental).collect(),
+            can_skip_tick: plan.streams.iter().map(|stream| stream.eval.incremental).collect(),
             rules: plan.streams.iter().map(|stream| UpdateRule::of(&plan, stream, false, true)).collect(),
             valued: Vec::new(),
             moved: Vec::new(),
@@ -263,7 +263,7 @@ impl Evaluator {
     pub(crate) fn resume(&mut self, state: State) {
         self.state = state;
         self.places = Places::default();
-        self.quiet_until = 0;
+        self.idle_until = 0;
         self.fresh.clear();
         self.valued.clear();
         self.moved.clear();
@@ -452,7 +452,9 @@ impl Evaluator {
         match task {
             Task::Spawn(_) => false,
             // Most often nothing has changed, and nobody is told of anything.
-            Task::Evaluate(index) if self.rests[index] && self.state.streams[index].is_at_rest() => true,
+            Task::Evaluate(index) if self.can_skip_tick[index] && self.state.streams[index].is_at_rest() => {
+                true
+            }
             Task::Evaluate(index) => {
                 let (plan, state) = (&self.plan.streams[index], &self.state.streams[index]);
                 if state.counts {

@@ -72,17 +72,17 @@ impl Evaluator {
             self.begin(index, slot);
         }
         self.look(index, slot);
-        self.wind_up(index, slot, generation);
+        self.arm_timers(index, slot, generation);
         Some(slot)
     }
 
     /// Starts the counters and windows of an instance that has just been born.
     pub(crate) fn begin(&mut self, index: usize, slot: u32) {
-        let Evaluator { plan, state, quiet_until, places, .. } = self;
+        let Evaluator { plan, state, idle_until, places, .. } = self;
         for member in &plan.families[index].members {
             if state.streams[*member].counts {
                 let (first, has_moved) = state.start_counter(&plan.streams[*member], *member, slot);
-                *quiet_until = first.min(*quiet_until);
+                *idle_until = first.min(*idle_until);
                 places.clocks_moved |= has_moved;
             }
             let State { families, windows, .. } = &mut *state;
@@ -119,13 +119,13 @@ impl Evaluator {
     }
 
     /// Starts the clocks of an instance that has just been born.
-    pub(crate) fn wind_up(&mut self, index: usize, slot: u32, generation: u64) {
+    pub(crate) fn arm_timers(&mut self, index: usize, slot: u32, generation: u64) {
         let plan = &self.plan.families[index];
         let State { families, instance_timers, now, .. } = &mut self.state;
-        let quiet_until = &mut self.quiet_until;
+        let idle_until = &mut self.idle_until;
         let mut due = |period: u64| {
             let at = now.saturating_add(period);
-            *quiet_until = at.min(*quiet_until);
+            *idle_until = at.min(*idle_until);
             Deadline { at, slot, generation }
         };
         for instance_timer in &plan.instance_timers {

@@ -42,11 +42,11 @@ impl Evaluator {
     /// Evaluates what is due next, after `done` and up to `until`: the first time at which something must be told, if
     /// machine code can do what is due before it. Whether there was something.
     #[inline]
-    pub(crate) fn go_on(&mut self, done: u64, until: u64) -> Result<bool, Box<Failed>> {
-        if let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) {
+    pub(crate) fn run_next_deadline(&mut self, done: u64, until: u64) -> Result<bool, Box<Failed>> {
+        if let Some(deadline_loop) = self.deadline_loop.as_ref().map(Reaction::entry) {
             let before = self.state.instant;
-            self.run_clockwork(clockwork, done, until)?;
-            if self.state.instant > before || self.quiet_until > until {
+            self.run_deadline_loop(deadline_loop, done, until)?;
+            if self.state.instant > before || self.idle_until > until {
                 return Ok(self.state.instant > before);
             }
         }
@@ -58,15 +58,15 @@ impl Evaluator {
 
     /// Something may have come up that is due at the next tick of a clock, though nothing was.
     #[inline]
-    pub(crate) fn wake(&mut self) {
-        if self.clockwork.is_some() {
-            self.quiet_until = 0;
+    pub(crate) fn invalidate_idle(&mut self) {
+        if self.deadline_loop.is_some() {
+            self.idle_until = 0;
         }
     }
 
     /// Sets the clocks that start with the monitor to a time. How many deadlines and ticks are done at once from then on.
     #[inline]
-    pub(crate) fn wind(&mut self, done: u64) -> u64 {
+    pub(crate) fn advance_clocks(&mut self, done: u64) -> u64 {
         for ((period, _), tick) in self.plan.clocks.iter().zip(&mut self.ticks) {
             *tick = tick_after(done, *period, *tick);
         }
@@ -106,26 +106,27 @@ impl Evaluator {
             time.into_iter().for_each(&mut sooner);
         }
         // What a tick would do is asked only if it comes first: there may be many deadlines before it.
-        let (mut ticks, mut busy) = (std::mem::take(&mut self.ticks), std::mem::take(&mut self.busy));
-        let clocks = self.plan.clocks.iter().zip(&mut ticks).zip(&mut busy);
-        for (((period, tasks), tick), busy) in clocks {
+        let (mut ticks, mut last_active_task) =
+            (std::mem::take(&mut self.ticks), std::mem::take(&mut self.last_active_task));
+        let clocks = self.plan.clocks.iter().zip(&mut ticks).zip(&mut last_active_task);
+        for (((period, tasks), tick), last_active_task) in clocks {
             *tick = tick_after(done, *period, *tick);
             if *tick > until {
                 later = later.min(*tick);
             } else if *tick < next {
                 // What had something to do at a tick has most often something to do at the next.
-                if !self.is_idle(tasks[*busy]) {
+                if !self.is_idle(tasks[*last_active_task]) {
                     next = *tick;
                 } else if let Some(found) = tasks.iter().position(|task| !self.is_idle(*task)) {
-                    (*busy, next) = (found, *tick);
+                    (*last_active_task, next) = (found, *tick);
                 } else {
                     later = later.min(tick_after(until, *period, tick.saturating_add(*period)));
                 }
             }
         }
-        (self.ticks, self.busy) = (ticks, busy);
+        (self.ticks, self.last_active_task) = (ticks, last_active_task);
         if next == u64::MAX {
-            self.quiet_until = later;
+            self.idle_until = later;
             return None;
         }
         Some(next)
@@ -256,11 +257,11 @@ impl Evaluator {
         // Counters and closes of instances have times of their own.
         if self.counters.is_empty() && self.local_closes.is_empty() {
             let at_ticks = clocks.iter().map(|clock| self.steps_at(&[*clock])).collect();
-            self.clockwork = Reaction::of_clocks(self, self.steps_at(&instance_timers), at_ticks);
+            self.deadline_loop = Reaction::of_clocks(self, self.steps_at(&instance_timers), at_ticks);
         }
         let is_left = |timer: &DueTimer| match timer {
-            _ if self.clockwork.is_none() => true,
-            DueTimer::Clock(clock) => !self.rests_simply(*clock),
+            _ if self.deadline_loop.is_none() => true,
+            DueTimer::Clock(clock) => !self.can_skip_cheaply(*clock),
             DueTimer::InstanceTimer(_) => false,
         };
         let meets = |(period, _): &&(u64, Vec<Task>)| {
@@ -287,10 +288,10 @@ impl Evaluator {
     }
 
     /// Whether it is easily told that a tick of a clock would change nothing and tell nothing.
-    pub(crate) fn rests_simply(&self, clock: usize) -> bool {
+    pub(crate) fn can_skip_cheaply(&self, clock: usize) -> bool {
         self.plan.clocks[clock].1.iter().all(|task| match *task {
             Task::Spawn(_) => false,
-            Task::Evaluate(stream) => self.rests[stream],
+            Task::Evaluate(stream) => self.can_skip_tick[stream],
             Task::Close(family) => {
                 let plan = &self.plan.families[family];
                 plan.is_parameterised && plan.close.as_ref().is_some_and(|close| close.incremental)
@@ -301,7 +302,7 @@ impl Evaluator {
     /// Machine code was written for who was told before.
     pub(crate) fn drop_timer_handlers(&mut self) {
         self.timer_sets.clear();
-        self.clockwork = None;
+        self.deadline_loop = None;
     }
 
     /// Closes that have a clock for each instance come last.

@@ -85,7 +85,7 @@ impl Scribe<'_, '_> {
             let is_it = self.writer.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
             self.writer.builder.ins().brif(is_it, tick, &[], other, &[]);
             self.writer.go_on(tick);
-            if self.evaluator.rests_simply(clock) {
+            if self.evaluator.can_skip_cheaply(clock) {
                 self.leave_unless_alone(clock, &next, leave);
                 self.tick(clock, &next, steps, [look, leave]);
             } else {
@@ -100,7 +100,7 @@ impl Scribe<'_, '_> {
     /// Nothing is due before a time.
     fn rest(&mut self, until: Value, leave: Block) {
         let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
-        self.writer.store(until, evaluator, offset_of!(Evaluator, quiet_until));
+        self.writer.store(until, evaluator, offset_of!(Evaluator, idle_until));
         self.writer.builder.ins().jump(leave, &[]);
     }
 
@@ -207,14 +207,14 @@ impl Scribe<'_, '_> {
 
     /// Not 0 if one of these tasks may have something to do.
     fn is_busy(&mut self, tasks: &[Task]) -> Value {
-        let mut busy = self.writer.number(0);
+        let mut last_active_task = self.writer.number(0);
         for task in tasks {
             let reader = match *task {
                 Task::Evaluate(stream) => Reader::Stream(stream),
                 Task::Close(family) | Task::Spawn(family) => Reader::Family(family),
             };
             let marked = self.marked(reader);
-            busy = self.writer.builder.ins().bor(busy, marked);
+            last_active_task = self.writer.builder.ins().bor(last_active_task, marked);
             // Whoever holds a value is told of, if anybody is.
             if let Task::Evaluate(stream) = *task
                 && self.evaluator.rules[stream].as_ref().is_none_or(|rule| rule.repeats)
@@ -222,10 +222,10 @@ impl Scribe<'_, '_> {
                 let current_holders =
                     of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
                 let current_holders = self.writer.load(I64, self.writer.streams, current_holders);
-                busy = self.writer.builder.ins().bor(busy, current_holders);
+                last_active_task = self.writer.builder.ins().bor(last_active_task, current_holders);
             }
         }
-        busy
+        last_active_task
     }
 
     fn start_instant(&mut self, now: Value) {

@@ -191,7 +191,7 @@ impl Scribe<'_, '_> {
 
     /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
     /// asked again, at its next tick or before.
-    pub(super) fn wake(&mut self, reader: Reader) {
+    pub(super) fn invalidate_idle(&mut self, reader: Reader) {
         let task = match reader {
             Reader::Stream(stream) => Task::Evaluate(stream),
             Reader::Family(family) => Task::Close(family),
@@ -204,13 +204,13 @@ impl Scribe<'_, '_> {
         }
         let context = self.writer.context;
         let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
-        let mut soonest = self.writer.load(I64, evaluator, offset_of!(Evaluator, quiet_until));
+        let mut soonest = self.writer.load(I64, evaluator, offset_of!(Evaluator, idle_until));
         let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
         for clock in clocks {
             let tick = self.writer.load(I64, ticks, 8 * clock);
             soonest = self.writer.builder.ins().umin(soonest, tick);
         }
-        self.writer.store(soonest, evaluator, offset_of!(Evaluator, quiet_until));
+        self.writer.store(soonest, evaluator, offset_of!(Evaluator, idle_until));
     }
 
     pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: Instance) {
@@ -228,7 +228,7 @@ impl Scribe<'_, '_> {
         self.writer.resume(mark, &fork);
         let flags = self.writer.builder.ins().bor_imm(flags, marks.flag.cast_signed());
         self.writer.store(flags, instance.words, 8 * marks.at);
-        self.wake(reader);
+        self.invalidate_idle(reader);
         let Marks { from, dirty, .. } = marks;
         // The word is written as a whole, as it will be read.
         let count = self.writer.load(I64, from, dirty);

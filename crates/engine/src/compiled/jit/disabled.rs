@@ -43,7 +43,7 @@ impl Evaluator {
     }
 
     /// Never asked for.
-    pub(crate) fn run_clockwork(&mut self, entry: Entry, _: u64, _: u64) -> Result<(), Box<Failed>> {
+    pub(crate) fn run_deadline_loop(&mut self, entry: Entry, _: u64, _: u64) -> Result<(), Box<Failed>> {
         match entry {}
     }
 

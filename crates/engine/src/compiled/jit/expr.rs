@@ -564,7 +564,7 @@ impl<'p, 'f> Writer<'p, 'f> {
         if self.present != 0 && !self.plan.clocks.is_empty() {
             let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
             let now = self.number(0);
-            self.store(now, evaluator, offset_of!(Evaluator, quiet_until));
+            self.store(now, evaluator, offset_of!(Evaluator, idle_until));
         }
         result
     }

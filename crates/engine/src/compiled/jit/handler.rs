@@ -52,7 +52,7 @@ impl Reaction {
         })
     }
 
-    /// For deadlines of instances and ticks of clocks, [one after another](Evaluator::run_clockwork): what is done at a
+    /// For deadlines of instances and ticks of clocks, [one after another](Evaluator::run_deadline_loop): what is done at a
     /// deadline, and at the ticks of each clock.
     pub(crate) fn of_clocks(
         evaluator: &Evaluator,
@@ -114,14 +114,14 @@ impl Evaluator {
         let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
         while *row < end && timeline.is_in_order(times[*row]) {
             let now = timeline.since_start(Time(times[*row]));
-            if now > self.quiet_until {
+            if now > self.idle_until {
                 let before = self.state.instant;
-                self.keep_time(context, timeline, now - 1, out)?;
-                if now > self.quiet_until && self.state.instant > before {
+                self.run_due_before(context, timeline, now - 1, out)?;
+                if now > self.idle_until && self.state.instant > before {
                     // There may be many.
                     out.check().map_err(Stop::Cancelled)?;
                     continue;
-                } else if now > self.quiet_until {
+                } else if now > self.idle_until {
                     break;
                 }
             }
@@ -154,18 +154,18 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Does what is due before a row, up to a time, and tells of it, as far as [clockwork](Self::run_clockwork) can.
+    /// Does what is due before a row, up to a time, and tells of it, as far as [clockwork](Self::run_deadline_loop) can.
     #[inline(never)]
-    fn keep_time(
+    fn run_due_before(
         &mut self,
         context: *mut Context,
         timeline: &mut Timeline,
         until: u64,
         out: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
-        let Some(clockwork) = self.clockwork.as_ref().map(Reaction::entry) else { return Ok(()) };
+        let Some(deadline_loop) = self.deadline_loop.as_ref().map(Reaction::entry) else { return Ok(()) };
         let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
-        self.go_around(context, clockwork, done, until).map_err(Stop::Deadline)?;
+        self.enter_deadline_loop(context, deadline_loop, done, until).map_err(Stop::Deadline)?;
         if self.state.instant > before {
             let time = timeline.at(self.state.now);
             self.conclude(time, out).map_err(Stop::Cancelled)?.map_err(Stop::Deadline)?;
@@ -177,20 +177,25 @@ impl Evaluator {
 
     /// Does what is due up to a time, one after another and so many at most, by machine code for that. What is left must
     /// be told, or is due together with something else.
-    pub(crate) fn run_clockwork(&mut self, entry: Entry, done: u64, until: u64) -> Result<(), Box<Failed>> {
+    pub(crate) fn run_deadline_loop(
+        &mut self,
+        entry: Entry,
+        done: u64,
+        until: u64,
+    ) -> Result<(), Box<Failed>> {
         let context = self.context();
-        self.go_around(context, entry, done, until)
+        self.enter_deadline_loop(context, entry, done, until)
     }
 
     #[inline]
-    fn go_around(
+    fn enter_deadline_loop(
         &mut self,
         context: *mut Context,
         entry: Entry,
         done: u64,
         until: u64,
     ) -> Result<(), Box<Failed>> {
-        let budget = self.wind(done);
+        let budget = self.advance_clocks(done);
         self.state.present = 0;
         self.turn_to(0, context);
         // SAFETY: as for a row.

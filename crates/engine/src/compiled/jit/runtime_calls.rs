@@ -305,7 +305,7 @@ pub(super) unsafe extern "sysv64" fn end_windows(context: *mut Context, stream: 
 }
 
 /// Starts the clocks of an instance.
-pub(super) unsafe extern "sysv64" fn wind_up(
+pub(super) unsafe extern "sysv64" fn arm_timers(
     context: *mut Context,
     family: u64,
     slot: u64,
@@ -313,7 +313,7 @@ pub(super) unsafe extern "sysv64" fn wind_up(
 ) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
-    evaluator.wind_up(family as usize, slot as u32, generation);
+    evaluator.arm_timers(family as usize, slot as u32, generation);
     evaluator.find_places();
     0
 }

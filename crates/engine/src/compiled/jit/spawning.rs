@@ -173,7 +173,7 @@ impl Scribe<'_, '_> {
                 self.mark_slot(reader, instance);
             }
         }
-        self.wind_up(family, slot, generation);
+        self.arm_timers(family, slot, generation);
         self.writer.builder.ins().jump(done, &[number.into()]);
     }
 

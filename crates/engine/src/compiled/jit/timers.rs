@@ -25,8 +25,8 @@ struct Timer {
 }
 
 impl Scribe<'_, '_> {
-    /// What [`Evaluator::wind_up`] does, for a family whose close has no clocks.
-    pub(super) fn wind_up(&mut self, family: usize, slot: Value, generation: Value) {
+    /// What [`Evaluator::arm_timers`] does, for a family whose close has no clocks.
+    pub(super) fn arm_timers(&mut self, family: usize, slot: Value, generation: Value) {
         let plan = &self.evaluator.plan;
         let instance_timers = plan.families[family].instance_timers.as_slice();
         if instance_timers.is_empty() {
@@ -40,7 +40,7 @@ impl Scribe<'_, '_> {
         let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
         self.start(&timers, [slot, generation], |scribe| {
             let which = scribe.writer.number(family as u64);
-            scribe.writer.call_with(runtime_calls::wind_up as *const u8, &[which, slot, generation]);
+            scribe.writer.call_with(runtime_calls::arm_timers as *const u8, &[which, slot, generation]);
         });
     }
 
@@ -68,7 +68,11 @@ impl Scribe<'_, '_> {
                 let due = self.writer.builder.ins().iadd_imm(ticks, after.cast_signed());
                 let period = self.writer.number(counter.period);
                 let time = self.writer.builder.ins().imul(due, period);
-                timers.push(Timer { clock: self.writer.map.wake(plan, stream, number), due, time });
+                timers.push(Timer {
+                    clock: self.writer.map.invalidate_idle(plan, stream, number),
+                    due,
+                    time,
+                });
             }
         }
         self.start(&timers, [instance.slot, generation], call);
@@ -101,7 +105,7 @@ impl Scribe<'_, '_> {
         self.writer.builder.ins().jump(done, &[]);
         self.writer.go_on(have_room);
         let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
-        let quiet = offset_of!(Evaluator, quiet_until);
+        let quiet = offset_of!(Evaluator, idle_until);
         let mut soonest = self.writer.load(I64, evaluator, quiet);
         for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
             soonest = self.writer.builder.ins().umin(soonest, timer.time);
@@ -170,7 +174,7 @@ impl Scribe<'_, '_> {
         let counters = members.filter(|member| evaluator.counting(**member).is_some());
         let thresholds = counters.flat_map(|stream| {
             let numbers = 0..plan.streams[*stream].eval.thresholds.len();
-            numbers.map(|number| map.wake(plan, *stream, number))
+            numbers.map(|number| map.invalidate_idle(plan, *stream, number))
         });
         plan.families[family]
             .instance_timers

@@ -194,7 +194,7 @@ impl<'e> Scribe<'e, '_> {
             (ResolvedDependent::All(reader), _) => {
                 let yes = self.writer.byte(1);
                 self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(DirtySet, all));
-                self.wake(Reader::Stream(*reader));
+                self.invalidate_idle(Reader::Stream(*reader));
             }
             (ResolvedDependent::Slot { stream: reader, .. }, Some(instance)) => {
                 self.mark_slot(Reader::Stream(*reader), instance);
@@ -346,7 +346,7 @@ impl<'e> Scribe<'e, '_> {
         let before = self.writer.load(I8, self.writer.streams, at);
         let now = self.writer.builder.ins().bor(before, is_other);
         self.writer.store(now, self.writer.streams, at);
-        self.wake(Reader::Stream(*reader));
+        self.invalidate_idle(Reader::Stream(*reader));
     }
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
@@ -375,10 +375,10 @@ impl<'e> Scribe<'e, '_> {
         self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.writer.resume(known, &fork);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
-            let [rests, marks] = [(); 2].map(|()| self.writer.builder.create_block());
+            let [can_skip_tick, marks] = [(); 2].map(|()| self.writer.builder.create_block());
             let fork = self.writer.fork();
-            self.writer.builder.ins().brif(is_nothing, rests, &[], marks, &[]);
-            self.writer.resume(rests, &fork);
+            self.writer.builder.ins().brif(is_nothing, can_skip_tick, &[], marks, &[]);
+            self.writer.resume(can_skip_tick, &fork);
             let slot = self.writer.builder.ins().iadd_imm(next, -1);
             let instance = self.writer.instance(*family, slot);
             self.unmark(*stream, instance);

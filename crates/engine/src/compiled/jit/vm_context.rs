@@ -109,7 +109,7 @@ impl Map {
     }
 
     /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
-    pub(super) fn wake(&self, plan: &Plan, stream: usize, number: usize) -> usize {
+    pub(super) fn invalidate_idle(&self, plan: &Plan, stream: usize, number: usize) -> usize {
         let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.thresholds.len()).sum();
         self.clock(plan.instance_timers.len() + before + number)
     }
@@ -236,7 +236,8 @@ impl Evaluator {
                 counters.iter().filter(|counter| !plan.streams[**counter].eval.thresholds.is_empty())
             {
                 let thresholds = state.streams[*counter].thresholds.iter_mut();
-                places.put(map.wake(plan, *counter, 0), thresholds.flat_map(DeadlineQueue::layout));
+                places
+                    .put(map.invalidate_idle(plan, *counter, 0), thresholds.flat_map(DeadlineQueue::layout));
             }
         }
     }
