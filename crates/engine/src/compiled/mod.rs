@@ -84,7 +84,7 @@ impl CompiledEngine {
     /// the same: short runs are not worth it, and tests want it at once.
     #[must_use]
     pub fn native_after(mut self, events: u32) -> CompiledEngine {
-        self.evaluator.often = events;
+        self.evaluator.compile_after = events;
         self
     }
 
@@ -119,7 +119,7 @@ impl CompiledEngine {
     fn rows(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         let mut row = 0;
         while row < events.len() {
-            let done = self.evaluator.react(&mut row, &events.times, &mut self.timeline, out);
+            let done = self.evaluator.run_compiled_rows(&mut row, &events.times, &mut self.timeline, out);
             done.map_err(|stop| self.stopped(stop, row))?;
             if row < events.len() {
                 self.without_machine_code(&mut row, events, out)?;
@@ -361,7 +361,7 @@ mod tests {
             let mut engine = engine.native_after(after).without_precompiling();
             engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
             engine.feed(&screenings(&spec, 2000), &mut Discard).unwrap();
-            assert_eq!(engine.evaluator.has_reactions(), expected, "after {after}");
+            assert_eq!(engine.evaluator.has_handlers(), expected, "after {after}");
         }
     }
 

@@ -126,7 +126,7 @@ impl Evaluator {
         }
         if is_other {
             self.places.clocks_moved = true;
-            self.forget_reactions();
+            self.drop_handlers();
         }
     }
 

@@ -13,7 +13,7 @@ use crate::compiled::exec::update_rule::UpdateRule;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{Activation, FrameSlot};
 use crate::compiled::ir::plan::{Pacing, Plan, StreamPlan, Task};
-use crate::compiled::jit::{Entry, OFTEN, Places, Reaction};
+use crate::compiled::jit::{COMPILE_AFTER, Entry, Handler, Places};
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{State, WHOLE};
 
@@ -75,7 +75,7 @@ pub(crate) struct Evaluator {
     /// ... and which it was last.
     pub(crate) now: usize,
     /// After how many events of a shape it gets machine code.
-    pub(crate) often: u32,
+    pub(crate) compile_after: u32,
     /// Where inputs will be looked for.
     pub(crate) ahead: Vec<Ahead>,
     /// Where machine code finds things, ...
@@ -93,7 +93,7 @@ pub(crate) struct Evaluator {
     /// ... which it was last, ...
     pub(crate) current_timer_set: usize,
     /// ... machine code for deadlines of instances and ticks one after another, ...
-    pub(crate) deadline_loop: Option<Reaction>,
+    pub(crate) deadline_loop: Option<Handler>,
     /// ... and for each chime the instances that are due.
     pub(crate) expired: Vec<Vec<u32>>,
     /// Families whose close has a clock for each instance.
@@ -125,7 +125,7 @@ pub(crate) struct EventShape {
     /// How many there have been, until they came often.
     count: u32,
     /// The same steps as machine code.
-    pub(crate) reaction: Option<Reaction>,
+    pub(crate) handler: Option<Handler>,
 }
 
 /// Why rows are not evaluated any further.
@@ -203,7 +203,7 @@ impl Evaluator {
             shapes: Vec::new(),
             shapes_by_inputs: HashMap::new(),
             now: 0,
-            often: OFTEN,
+            compile_after: COMPILE_AFTER,
             ahead: ahead(&plan),
             places: Places::default(),
             failed: None,
@@ -254,7 +254,7 @@ impl Evaluator {
             }
         }
         if is_other {
-            self.forget_reactions();
+            self.drop_handlers();
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Evaluator {
             self.is_plain[index] = is_plain(stream, false, self.repeats[index]);
             self.rules[index] = UpdateRule::of(&self.plan, stream, false, self.repeats[index]);
         }
-        self.forget_reactions();
+        self.drop_handlers();
     }
 
     pub(crate) fn start_instant(&mut self, now: u64) {
@@ -313,7 +313,7 @@ impl Evaluator {
         if self.shapes.get(self.now).is_none_or(|shape| shape.inputs != present) {
             self.find_shape(present);
         }
-        self.shapes[self.now].reaction.as_ref().map(Reaction::entry)
+        self.shapes[self.now].handler.as_ref().map(Handler::entry)
     }
 
     /// Everything that a row of the batch leads to, without machine code.
@@ -325,8 +325,8 @@ impl Evaluator {
         }
         let mut shape = std::mem::take(&mut self.shapes[self.now]);
         shape.count = shape.count.saturating_add(1);
-        if shape.count == self.often {
-            shape.reaction = Reaction::new(self, present, &shape.steps);
+        if shape.count == self.compile_after {
+            shape.handler = Handler::new(self, present, &shape.steps);
         }
         let done = self.interpret(row, &shape.steps);
         self.shapes[self.now] = shape;
@@ -366,16 +366,16 @@ impl Evaluator {
     }
 
     /// Machine code was written for who was told before.
-    pub(crate) fn forget_reactions(&mut self) {
+    pub(crate) fn drop_handlers(&mut self) {
         for shape in &mut self.shapes {
-            (shape.reaction, shape.count) = (None, 0);
+            (shape.handler, shape.count) = (None, 0);
         }
         self.drop_timer_handlers();
     }
 
     #[cfg(test)]
-    pub(crate) fn has_reactions(&self) -> bool {
-        self.shapes.iter().any(|shape| shape.reaction.is_some())
+    pub(crate) fn has_handlers(&self) -> bool {
+        self.shapes.iter().any(|shape| shape.handler.is_some())
     }
 
     fn steps_of(&self, present: u128) -> Vec<Step> {

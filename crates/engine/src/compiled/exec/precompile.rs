@@ -4,7 +4,7 @@
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::Activation;
 use crate::compiled::ir::plan::{FamilyPlan, Pacing, Plan};
-use crate::compiled::jit::Reaction;
+use crate::compiled::jit::Handler;
 use crate::compiled::store::huge_vec::PrefaultedRegion;
 use crate::compiled::store::state::State;
 
@@ -14,17 +14,17 @@ const SOME: usize = 4;
 impl Evaluator {
     /// Writes machine code for events that are likely to come, and has memory ready for them.
     pub(crate) fn prepare(&mut self) {
-        if self.often > 0 {
-            self.prepare_reactions();
+        if self.compile_after > 0 {
+            self.precompile_shapes();
         }
         self.move_into();
     }
 
-    fn prepare_reactions(&mut self) {
+    fn precompile_shapes(&mut self) {
         for inputs in likely(&self.plan) {
             self.find_shape(inputs);
             let mut shape = std::mem::take(&mut self.shapes[self.now]);
-            shape.reaction = Reaction::new(self, inputs, &shape.steps);
+            shape.handler = Handler::new(self, inputs, &shape.steps);
             self.shapes[self.now] = shape;
         }
         self.precompile_timer_sets();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::compiled::exec::instant::{Evaluator, Failed, Step, Target};
 use crate::compiled::ir::plan::{InstanceTimer, Pacing, Task};
-use crate::compiled::jit::Reaction;
+use crate::compiled::jit::Handler;
 use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::state::State;
 
@@ -22,7 +22,7 @@ pub(crate) struct TimerSet {
     /// How many there have been, until they came often.
     count: u32,
     /// The same steps as machine code.
-    reaction: Option<Reaction>,
+    handler: Option<Handler>,
 }
 
 /// A clock that strikes, by its number in the plan.
@@ -43,7 +43,7 @@ impl Evaluator {
     /// machine code can do what is due before it. Whether there was something.
     #[inline]
     pub(crate) fn run_next_deadline(&mut self, done: u64, until: u64) -> Result<bool, Box<Failed>> {
-        if let Some(deadline_loop) = self.deadline_loop.as_ref().map(Reaction::entry) {
+        if let Some(deadline_loop) = self.deadline_loop.as_ref().map(Handler::entry) {
             let before = self.state.instant;
             self.run_deadline_loop(deadline_loop, done, until)?;
             if self.state.instant > before || self.idle_until > until {
@@ -192,14 +192,14 @@ impl Evaluator {
         if self.timer_sets.get(self.current_timer_set).is_none_or(|set| set.due_timers != self.due_timers) {
             self.current_timer_set = self.find_timer_set();
         }
-        if let Some(reaction) = &self.timer_sets[self.current_timer_set].reaction {
-            let entry = reaction.entry();
+        if let Some(handler) = &self.timer_sets[self.current_timer_set].handler {
+            let entry = handler.entry();
             return self.run_timer_handler(entry);
         }
         let mut set = std::mem::take(&mut self.timer_sets[self.current_timer_set]);
         set.count = set.count.saturating_add(1);
-        if set.count == self.often {
-            set.reaction = Reaction::new(self, 0, &set.steps);
+        if set.count == self.compile_after {
+            set.handler = Handler::new(self, 0, &set.steps);
         }
         let done = set.steps.iter().try_for_each(|step| self.step(step));
         self.timer_sets[self.current_timer_set] = set;
@@ -257,7 +257,7 @@ impl Evaluator {
         // Counters and closes of instances have times of their own.
         if self.counters.is_empty() && self.local_closes.is_empty() {
             let at_ticks = clocks.iter().map(|clock| self.steps_at(&[*clock])).collect();
-            self.deadline_loop = Reaction::of_clocks(self, self.steps_at(&instance_timers), at_ticks);
+            self.deadline_loop = Handler::of_clocks(self, self.steps_at(&instance_timers), at_ticks);
         }
         let is_left = |timer: &DueTimer| match timer {
             _ if self.deadline_loop.is_none() => true,
@@ -283,7 +283,7 @@ impl Evaluator {
         for due_timers in timer_sets {
             self.due_timers = due_timers;
             let number = self.find_timer_set();
-            self.timer_sets[number].reaction = Reaction::new(self, 0, &self.timer_sets[number].steps);
+            self.timer_sets[number].handler = Handler::new(self, 0, &self.timer_sets[number].steps);
         }
     }
 

@@ -25,7 +25,7 @@ impl Code {
     /// The function that the bytes are.
     pub(super) fn entry(&self) -> Entry {
         // SAFETY: the bytes are one function of this type, from its first byte on, and do not depend on where they
-        // are: `reaction` makes no others. Whoever calls it sees to it that the code is still there.
+        // are: `handler` makes no others. Whoever calls it sees to it that the code is still there.
         unsafe { std::mem::transmute::<*const u8, Entry>(self.memory.as_ptr()) }
     }
 }

@@ -7,18 +7,18 @@ use fairstream_core::VerdictSink;
 use crate::compiled::exec::instant::{Evaluator, Failed, Step, Stop};
 use crate::timeline::Timeline;
 
-pub(crate) const OFTEN: u32 = u32::MAX;
+pub(crate) const COMPILE_AFTER: u32 = u32::MAX;
 
 pub(crate) type Entry = Infallible;
 
-pub(crate) struct Reaction(Infallible);
+pub(crate) struct Handler(Infallible);
 
-impl Reaction {
-    pub(crate) fn new(_: &Evaluator, _: u128, _: &[Step]) -> Option<Reaction> {
+impl Handler {
+    pub(crate) fn new(_: &Evaluator, _: u128, _: &[Step]) -> Option<Handler> {
         None
     }
 
-    pub(crate) fn of_clocks(_: &Evaluator, _: Vec<Step>, _: Vec<Vec<Step>>) -> Option<Reaction> {
+    pub(crate) fn of_clocks(_: &Evaluator, _: Vec<Step>, _: Vec<Vec<Step>>) -> Option<Handler> {
         None
     }
 
@@ -48,7 +48,7 @@ impl Evaluator {
     }
 
     /// Evaluates no row.
-    pub(crate) fn react(
+    pub(crate) fn run_compiled_rows(
         &mut self,
         _: &mut usize,
         _: &[i64],

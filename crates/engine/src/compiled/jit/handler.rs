@@ -29,21 +29,21 @@ use crate::compiled::store::state::{DirtySet, Holders, StreamState};
 use crate::timeline::Timeline;
 
 /// What is done at an event with certain inputs, as machine code.
-pub(crate) struct Reaction {
+pub(crate) struct Handler {
     code: Code,
     /// Steps that it has done for it.
     _steps: Vec<Vec<Step>>,
 }
 
-impl Reaction {
+impl Handler {
     /// Where it begins. It may be run as long as the reaction is there.
     pub(crate) fn entry(&self) -> Entry {
         self.code.entry()
     }
 
     /// `None` if there can be no machine code here.
-    pub(crate) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Reaction> {
-        Reaction::compile(evaluator, present, vec![steps.to_vec()], |scribe, steps| {
+    pub(crate) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Handler> {
+        Handler::compile(evaluator, present, vec![steps.to_vec()], |scribe, steps| {
             scribe.expect(&steps[0]);
             scribe.accept(present);
             steps[0].iter().for_each(|step| scribe.step(step));
@@ -58,12 +58,12 @@ impl Reaction {
         evaluator: &Evaluator,
         at_deadlines: Vec<Step>,
         at_ticks: Vec<Vec<Step>>,
-    ) -> Option<Reaction> {
+    ) -> Option<Handler> {
         if !evaluator.can_compile_deadlines(&at_deadlines) {
             return None;
         }
         let steps = std::iter::once(at_deadlines).chain(at_ticks).collect();
-        Reaction::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
+        Handler::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
     }
 
     fn compile(
@@ -71,7 +71,7 @@ impl Reaction {
         present: u128,
         steps: Vec<Vec<Step>>,
         write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Vec<Step>]),
-    ) -> Option<Reaction> {
+    ) -> Option<Handler> {
         let mut flags = settings::builder();
         // What optimizing would find costs more time than it saves.
         flags.set("opt_level", "none").ok()?;
@@ -92,7 +92,7 @@ impl Reaction {
             return None;
         }
         let code = Code::new(compiled.code_buffer()).ok()?;
-        Some(Reaction { code, _steps: steps })
+        Some(Handler { code, _steps: steps })
     }
 }
 
@@ -100,7 +100,7 @@ impl Evaluator {
     /// Evaluates rows of the batch and what is due before them, one after another, as long as machine code can. `row` is
     /// the first, and then the first that is left.
     #[inline(never)]
-    pub(crate) fn react(
+    pub(crate) fn run_compiled_rows(
         &mut self,
         row: &mut usize,
         times: &[i64],
@@ -163,7 +163,7 @@ impl Evaluator {
         until: u64,
         out: &mut dyn VerdictSink,
     ) -> Result<(), Stop> {
-        let Some(deadline_loop) = self.deadline_loop.as_ref().map(Reaction::entry) else { return Ok(()) };
+        let Some(deadline_loop) = self.deadline_loop.as_ref().map(Handler::entry) else { return Ok(()) };
         let (done, before) = (timeline.since_start(timeline.evaluated), self.state.instant);
         self.enter_deadline_loop(context, deadline_loop, done, until).map_err(Stop::Deadline)?;
         if self.state.instant > before {

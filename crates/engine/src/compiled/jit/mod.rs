@@ -2,7 +2,7 @@
 //!
 //! An event with certain inputs leads to the same steps each time, on words whose places are known, and so does a time at
 //! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
-//! become a [`Reaction`]: [`reaction`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
+//! become a [`Handler`]: [`handler`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
 //! of an instance does, [`clocks`] deadlines and ticks one after another, [`marks`] who must look again, [`lookup`] how
 //! instances are found, [`slots`] how they come and go, [`timers`] how their clocks do, [`groups`] how tallies hear of
 //! it, [`program`] the expressions, [`tick`] what they read from the clock, [`known`] what need not be read again or not
@@ -42,9 +42,9 @@ mod value_cache;
 mod vm_context;
 
 pub(super) use code_memory::Entry;
-pub(super) use handler::Reaction;
+pub(super) use handler::Handler;
 use vm_context::Context;
 pub(super) use vm_context::Places;
 
 /// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
-pub(super) const OFTEN: u32 = 2000;
+pub(super) const COMPILE_AFTER: u32 = 2000;
