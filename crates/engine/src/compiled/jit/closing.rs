@@ -10,7 +10,7 @@ use cranelift_frontend::Variable;
 
 use super::expr::{Instance, Run};
 use super::grouping::is_flat;
-use super::handler::Scribe;
+use super::handler::StepEmitter;
 use super::runtime_calls;
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::plan::{ClosePlan, Reader};
@@ -23,7 +23,7 @@ pub(super) struct Ending {
     count: Variable,
 }
 
-impl<'e> Scribe<'e, '_> {
+impl<'e> StepEmitter<'e, '_> {
     /// How a family closes, if that can be written.
     pub(super) fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
         let plan = &self.evaluator.plan.families[family];
@@ -34,44 +34,44 @@ impl<'e> Scribe<'e, '_> {
     /// The instances of a family whose close condition must be looked at.
     pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
         let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
-        let [some, done] = [(); 2].map(|()| self.writer.builder.create_block());
+        let [some, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let marked = self.marked(Reader::Family(family));
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(marked, some, &[], done, &[]);
-        self.writer.go_on(some);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(marked, some, &[], done, &[]);
+        self.expr.go_on(some);
         let [list, length, room] = self.list(Reader::Family(family), marked);
         if let Some(ending) = &ending {
-            self.writer.builder.def_var(ending.slots, room);
+            self.expr.builder.def_var(ending.slots, room);
         }
-        self.each_marked(Reader::Family(family), [list, length], |scribe, instance| {
-            let condition = (scribe.evaluator.first_member(family), close.program);
-            scribe.look(condition, instance, |scribe| match &ending {
-                Some(ending) => scribe.add(ending, instance.slot),
+        self.each_marked(Reader::Family(family), [list, length], |emitter, instance| {
+            let condition = (emitter.evaluator.first_member(family), close.program);
+            emitter.look(condition, instance, |emitter| match &ending {
+                Some(ending) => emitter.add(ending, instance.slot),
                 None => {
-                    let number = scribe.writer.number(family as u64);
-                    scribe.writer.call_with(runtime_calls::close as *const u8, &[number, instance.slot]);
+                    let number = emitter.expr.number(family as u64);
+                    emitter.expr.call_with(runtime_calls::close as *const u8, &[number, instance.slot]);
                 }
             });
         });
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
         self.ending.extend(ending);
     }
 
     /// Ends the instances that close. Selector reads others is gone before they are, most often, and need not look again.
     pub(super) fn end_instances(&mut self) {
         for Ending { family, slots, count } in std::mem::take(&mut self.ending).into_iter().rev() {
-            let [slots, count] = [slots, count].map(|variable| self.writer.builder.use_var(variable));
-            self.each(slots, count, |scribe, slot| {
-                let instance = scribe.writer.instance(family, slot);
-                for member in &scribe.evaluator.plan.families[family].members {
-                    if let Some(rule) = &scribe.evaluator.rules[*member] {
-                        scribe.end(*member, rule, instance);
-                    } else if let Some(counting) = scribe.evaluator.counting(*member) {
-                        scribe.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
+            let [slots, count] = [slots, count].map(|variable| self.expr.builder.use_var(variable));
+            self.each(slots, count, |emitter, slot| {
+                let instance = emitter.expr.instance(family, slot);
+                for member in &emitter.evaluator.plan.families[family].members {
+                    if let Some(rule) = &emitter.evaluator.rules[*member] {
+                        emitter.end(*member, rule, instance);
+                    } else if let Some(counting) = emitter.evaluator.counting(*member) {
+                        emitter.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
                     }
                 }
-                scribe.leave(family, instance);
+                emitter.leave(family, instance);
             });
             self.stop_clocks(family, count);
         }
@@ -80,7 +80,7 @@ impl<'e> Scribe<'e, '_> {
     /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
     /// words.
     fn ends_simply(&self, family: usize) -> bool {
-        let Scribe { evaluator, .. } = self;
+        let StepEmitter { evaluator, .. } = self;
         let is_simple = |member: &usize| {
             let aggregates = |grouped: usize| evaluator.plan.grouped[grouped].aggregates.iter();
             let is_word = |rule: &UpdateRule| {
@@ -94,7 +94,7 @@ impl<'e> Scribe<'e, '_> {
     }
 
     fn nobody_ends(&mut self, family: usize) -> Ending {
-        let builder = &mut self.writer.builder;
+        let builder = &mut self.expr.builder;
         let [slots, count] = [(); 2].map(|()| builder.declare_var(I64));
         let none = builder.ins().iconst(I64, 0);
         builder.def_var(slots, none);
@@ -104,14 +104,13 @@ impl<'e> Scribe<'e, '_> {
 
     /// Lists a slot among those that end.
     fn add(&mut self, ending: &Ending, slot: Value) {
-        let [slots, count] =
-            [ending.slots, ending.count].map(|variable| self.writer.builder.use_var(variable));
-        let at = self.writer.builder.ins().ishl_imm(count, 2);
-        let at = self.writer.builder.ins().iadd(slots, at);
-        let slot = self.writer.builder.ins().ireduce(I32, slot);
-        self.writer.store(slot, at, 0);
-        let more = self.writer.builder.ins().iadd_imm(count, 1);
-        self.writer.builder.def_var(ending.count, more);
+        let [slots, count] = [ending.slots, ending.count].map(|variable| self.expr.builder.use_var(variable));
+        let at = self.expr.builder.ins().ishl_imm(count, 2);
+        let at = self.expr.builder.ins().iadd(slots, at);
+        let slot = self.expr.builder.ins().ireduce(I32, slot);
+        self.expr.store(slot, at, 0);
+        let more = self.expr.builder.ins().iadd_imm(count, 1);
+        self.expr.builder.def_var(ending.count, more);
     }
 
     /// What [`UpdateRule::end`] does.
@@ -121,13 +120,13 @@ impl<'e> Scribe<'e, '_> {
         if rule.grouped.is_empty() && rule.dependents_on_close.is_empty() {
             return;
         }
-        let flags = self.writer.load(I64, instance.words, 8 * state);
-        let values = self.writer.builder.ins().ushr_imm(flags, 32);
-        let way = self.writer.part(values);
-        let old = self.writer.load(I64, instance.words, 8 * value);
+        let flags = self.expr.load(I64, instance.words, 8 * state);
+        let values = self.expr.builder.ins().ushr_imm(flags, 32);
+        let way = self.expr.part(values);
+        let old = self.expr.load(I64, instance.words, 8 * value);
         for (number, group_update) in rule.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
-            let (changed, members) = self.writer.leave(group_update, which, instance, old);
+            let (changed, members) = self.expr.leave(group_update, which, instance, old);
             let group = changed.first().map(|changed| changed.group);
             self.mark_all_readers(group_update, changed);
             if let Some(group) = group {
@@ -135,7 +134,7 @@ impl<'e> Scribe<'e, '_> {
             }
         }
         self.mark_instance_dependents(stream, &rule.dependents_on_close, instance);
-        self.writer.meet(way);
+        self.expr.meet(way);
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
@@ -146,27 +145,27 @@ impl<'e> Scribe<'e, '_> {
         let mut words =
             outlasting.filter_map(|window| window.last_decisive).map(|last_decisive| 8 * last_decisive.at);
         let Some(first) = words.next() else { return };
-        let mut any = self.writer.load(I64, instance.words, first);
+        let mut any = self.expr.load(I64, instance.words, first);
         for at in words {
-            let word = self.writer.load(I64, instance.words, at);
-            any = self.writer.builder.ins().bor(any, word);
+            let word = self.expr.load(I64, instance.words, at);
+            any = self.expr.builder.ins().bor(any, word);
         }
-        let way = self.writer.part(any);
-        let number = self.writer.number(stream as u64);
-        self.writer.call_with(runtime_calls::end_windows as *const u8, &[number, instance.slot]);
-        self.writer.meet(way);
+        let way = self.expr.part(any);
+        let number = self.expr.number(stream as u64);
+        self.expr.call_with(runtime_calls::end_windows as *const u8, &[number, instance.slot]);
+        self.expr.meet(way);
     }
 
     /// A group may have no members left.
     fn tidy(&mut self, grouped: usize, group: Value, members: Value) {
-        let is_empty = self.writer.builder.ins().icmp_imm(IntCC::Equal, members, 0);
-        let used = self.writer.load(I64, group, 8 * USED);
-        let listed = self.writer.builder.ins().band_imm(used, LISTED.cast_signed());
-        let is_new = self.writer.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
-        let is_empty = self.writer.builder.ins().band(is_empty, is_new);
-        self.writer.when(is_empty, |writer| {
-            let number = writer.number(grouped as u64);
-            writer.call_with(runtime_calls::tidy as *const u8, &[number, group]);
+        let is_empty = self.expr.builder.ins().icmp_imm(IntCC::Equal, members, 0);
+        let used = self.expr.load(I64, group, 8 * USED);
+        let listed = self.expr.builder.ins().band_imm(used, LISTED.cast_signed());
+        let is_new = self.expr.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
+        let is_empty = self.expr.builder.ins().band(is_empty, is_new);
+        self.expr.when(is_empty, |expr| {
+            let number = expr.number(grouped as u64);
+            expr.call_with(runtime_calls::tidy as *const u8, &[number, group]);
         });
     }
 
@@ -177,14 +176,14 @@ impl<'e> Scribe<'e, '_> {
         instance: Instance,
         then: impl FnOnce(&mut Self),
     ) {
-        let [yields, ends] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
+        let [yields, ends] = [(); 2].map(|()| self.expr.builder.create_block());
+        let fork = self.expr.fork();
         let plan = &self.evaluator.plan.streams[stream];
-        self.writer.know_parameters(plan.own, plan.param_width, instance.words);
-        self.writer.program(Run { stream, program, instance: Some(instance) }, yields, ends);
-        self.writer.resume(yields, &fork);
+        self.expr.know_parameters(plan.own, plan.param_width, instance.words);
+        self.expr.program(Run { stream, program, instance: Some(instance) }, yields, ends);
+        self.expr.resume(yields, &fork);
         then(self);
-        self.writer.builder.ins().jump(ends, &[]);
-        self.writer.resume(ends, &fork);
+        self.expr.builder.ins().jump(ends, &[]);
+        self.expr.resume(ends, &fork);
     }
 }

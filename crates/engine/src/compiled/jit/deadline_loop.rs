@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::dirty::of;
-use super::handler::Scribe;
+use super::handler::StepEmitter;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Step, Target};
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
@@ -55,78 +55,78 @@ impl Evaluator {
     }
 }
 
-impl Scribe<'_, '_> {
+impl StepEmitter<'_, '_> {
     /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
     /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
     /// is for Rust to do.
     pub(super) fn clocks(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
-        let [look, rest, due, expire, leave] = [(); 5].map(|()| self.writer.builder.create_block());
-        self.writer.builder.ins().jump(look, &[]);
-        self.writer.enter(look);
+        let [look, rest, due, expire, leave] = [(); 5].map(|()| self.expr.builder.create_block());
+        self.expr.builder.ins().jump(look, &[]);
+        self.expr.enter(look);
         let next = self.next();
-        let fork = self.writer.fork();
-        let is_due = self.writer.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
-        self.writer.builder.ins().brif(is_due, due, &[], rest, &[]);
+        let fork = self.expr.fork();
+        let is_due = self.expr.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
+        self.expr.builder.ins().brif(is_due, due, &[], rest, &[]);
 
-        self.writer.resume(rest, &fork);
+        self.expr.resume(rest, &fork);
         self.rest(next.at, leave);
 
-        self.writer.resume(due, &fork);
-        let context = self.writer.context;
-        let budget = self.writer.load(I64, context, offset_of!(Context, budget));
-        self.writer.builder.ins().brif(budget, expire, &[], leave, &[]);
-        self.writer.go_on(expire);
-        let less = self.writer.builder.ins().iadd_imm(budget, -1);
-        self.writer.store(less, context, offset_of!(Context, budget));
+        self.expr.resume(due, &fork);
+        let context = self.expr.context;
+        let budget = self.expr.load(I64, context, offset_of!(Context, budget));
+        self.expr.builder.ins().brif(budget, expire, &[], leave, &[]);
+        self.expr.go_on(expire);
+        let less = self.expr.builder.ins().iadd_imm(budget, -1);
+        self.expr.store(less, context, offset_of!(Context, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
-            let tick = self.writer.builder.create_block();
-            let other = self.writer.builder.create_block();
-            let fork = self.writer.fork();
-            let is_it = self.writer.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
-            self.writer.builder.ins().brif(is_it, tick, &[], other, &[]);
-            self.writer.go_on(tick);
+            let tick = self.expr.builder.create_block();
+            let other = self.expr.builder.create_block();
+            let fork = self.expr.fork();
+            let is_it = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
+            self.expr.builder.ins().brif(is_it, tick, &[], other, &[]);
+            self.expr.go_on(tick);
             if self.evaluator.can_skip_cheaply(clock) {
                 self.leave_unless_alone(clock, &next, leave);
                 self.tick(clock, &next, steps, [look, leave]);
             } else {
-                self.writer.builder.ins().jump(leave, &[]);
+                self.expr.builder.ins().jump(leave, &[]);
             }
-            self.writer.resume(other, &fork);
+            self.expr.resume(other, &fork);
         }
         self.instance_timers(&next, at_deadlines, [look, leave]);
-        self.writer.enter(leave);
+        self.expr.enter(leave);
     }
 
     /// Nothing is due before a time.
     fn rest(&mut self, until: Value, leave: Block) {
-        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
-        self.writer.store(until, evaluator, offset_of!(Evaluator, idle_until));
-        self.writer.builder.ins().jump(leave, &[]);
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
+        self.expr.store(until, evaluator, offset_of!(Evaluator, idle_until));
+        self.expr.builder.ins().jump(leave, &[]);
     }
 
     fn next(&mut self) -> Next {
-        let context = self.writer.context;
-        let mut instance_timer = self.writer.number(u64::MAX);
+        let context = self.expr.context;
+        let mut instance_timer = self.expr.number(u64::MAX);
         let mut instance_timers = Vec::new();
         for number in 0..self.evaluator.plan.instance_timers.len() {
-            let header = self.writer.place_at(self.writer.map.clock(number) + 16);
-            let at = self.writer.load(I64, header, offset_of!(QueueHeader, next));
-            instance_timer = self.writer.builder.ins().umin(instance_timer, at);
+            let header = self.expr.place_at(self.expr.map.clock(number) + 16);
+            let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
+            instance_timer = self.expr.builder.ins().umin(instance_timer, at);
             instance_timers.push(at);
         }
-        let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
+        let ticks = self.expr.load(I64, context, offset_of!(Context, ticks));
         let clocks = 0..self.evaluator.plan.clocks.len();
-        let ticks: Vec<Value> = clocks.map(|clock| self.writer.load(I64, ticks, 8 * clock)).collect();
+        let ticks: Vec<Value> = clocks.map(|clock| self.expr.load(I64, ticks, 8 * clock)).collect();
         let mut at = instance_timer;
         for tick in &ticks {
-            at = self.writer.builder.ins().umin(at, *tick);
+            at = self.expr.builder.ins().umin(at, *tick);
         }
         Next {
             at,
             instance_timer,
             instance_timers,
             ticks,
-            until: self.writer.load(I64, context, offset_of!(Context, until)),
+            until: self.expr.load(I64, context, offset_of!(Context, until)),
         }
     }
 
@@ -135,10 +135,10 @@ impl Scribe<'_, '_> {
         let mut others: Vec<Value> = next.ticks.clone();
         others[clock] = next.instance_timer;
         for other in others {
-            let alone = self.writer.builder.create_block();
-            let is_too = self.writer.builder.ins().icmp(IntCC::Equal, other, next.at);
-            self.writer.builder.ins().brif(is_too, leave, &[], alone, &[]);
-            self.writer.go_on(alone);
+            let alone = self.expr.builder.create_block();
+            let is_too = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
+            self.expr.builder.ins().brif(is_too, leave, &[], alone, &[]);
+            self.expr.go_on(alone);
         }
     }
 
@@ -146,95 +146,95 @@ impl Scribe<'_, '_> {
     /// [says so](Self::wake): then it is past that.
     fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
         let (period, tasks) = &self.evaluator.plan.clocks[clock];
-        let [work, skip] = [(); 2].map(|()| self.writer.builder.create_block());
+        let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
         let is_busy = self.is_busy(tasks);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_busy, work, &[], skip, &[]);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(is_busy, work, &[], skip, &[]);
 
-        self.writer.go_on(skip);
+        self.expr.go_on(skip);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
         let mut other = next.instance_timer;
         for (_, tick) in others {
-            other = self.writer.builder.ins().umin(other, *tick);
+            other = self.expr.builder.ins().umin(other, *tick);
         }
-        let end = self.writer.builder.ins().iadd_imm(next.until, 1);
-        let then = self.writer.builder.ins().umin(other, end);
+        let end = self.expr.builder.ins().iadd_imm(next.until, 1);
+        let then = self.expr.builder.ins().umin(other, end);
         let after = self.tick_from(then, next.at, *period);
         self.put_tick(clock, after);
-        let rest = self.writer.builder.create_block();
-        let is_over = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
-        self.writer.builder.ins().brif(is_over, rest, &[], look, &[]);
-        self.writer.go_on(rest);
+        let rest = self.expr.builder.create_block();
+        let is_over = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
+        self.expr.builder.ins().brif(is_over, rest, &[], look, &[]);
+        self.expr.go_on(rest);
         self.rest(other, leave);
 
-        self.writer.resume(work, &fork);
-        let after = self.writer.later(next.at, *period);
+        self.expr.resume(work, &fork);
+        let after = self.expr.later(next.at, *period);
         self.put_tick(clock, after);
         self.start_instant(next.at);
         steps.iter().for_each(|step| self.step(step));
         self.end_instances();
         self.end_fresh();
         // Nobody else knows whom it has spawned.
-        self.writer.spawned.fill(None);
-        let is_quiet = self.writer.call(runtime_calls::is_quiet as *const u8, &[]);
-        self.writer.builder.ins().brif(is_quiet, look, &[], leave, &[]);
+        self.expr.spawned.fill(None);
+        let is_quiet = self.expr.call(runtime_calls::is_quiet as *const u8, &[]);
+        self.expr.builder.ins().brif(is_quiet, look, &[], leave, &[]);
     }
 
     /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
     fn tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
-        let [far, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(far);
-        let from = self.writer.builder.append_block_param(done, I64);
-        let fork = self.writer.fork();
-        let after = self.writer.later(tick, period);
-        let is_next = self.writer.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
-        self.writer.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
-        self.writer.resume(far, &fork);
-        let before = self.writer.builder.ins().iadd_imm(time, -1);
-        let number = self.writer.divided(before, period);
-        let length = self.writer.number(period);
-        let start = self.writer.builder.ins().imul(number, length);
-        let after = self.writer.later(start, period);
-        self.writer.builder.ins().jump(done, &[after.into()]);
-        self.writer.resume(done, &fork);
+        let [far, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(far);
+        let from = self.expr.builder.append_block_param(done, I64);
+        let fork = self.expr.fork();
+        let after = self.expr.later(tick, period);
+        let is_next = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
+        self.expr.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
+        self.expr.resume(far, &fork);
+        let before = self.expr.builder.ins().iadd_imm(time, -1);
+        let number = self.expr.divided(before, period);
+        let length = self.expr.number(period);
+        let start = self.expr.builder.ins().imul(number, length);
+        let after = self.expr.later(start, period);
+        self.expr.builder.ins().jump(done, &[after.into()]);
+        self.expr.resume(done, &fork);
         from
     }
 
     fn put_tick(&mut self, clock: usize, tick: Value) {
-        let ticks = self.writer.load(I64, self.writer.context, offset_of!(Context, ticks));
-        self.writer.store(tick, ticks, 8 * clock);
+        let ticks = self.expr.load(I64, self.expr.context, offset_of!(Context, ticks));
+        self.expr.store(tick, ticks, 8 * clock);
     }
 
     /// Not 0 if one of these tasks may have something to do.
     fn is_busy(&mut self, tasks: &[Task]) -> Value {
-        let mut last_active_task = self.writer.number(0);
+        let mut last_active_task = self.expr.number(0);
         for task in tasks {
             let reader = match *task {
                 Task::Evaluate(stream) => Reader::Stream(stream),
                 Task::Close(family) | Task::Spawn(family) => Reader::Family(family),
             };
             let marked = self.marked(reader);
-            last_active_task = self.writer.builder.ins().bor(last_active_task, marked);
+            last_active_task = self.expr.builder.ins().bor(last_active_task, marked);
             // Whoever holds a value is told of, if anybody is.
             if let Task::Evaluate(stream) = *task
                 && self.evaluator.rules[stream].as_ref().is_none_or(|rule| rule.repeats)
             {
                 let current_holders =
                     of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
-                let current_holders = self.writer.load(I64, self.writer.streams, current_holders);
-                last_active_task = self.writer.builder.ins().bor(last_active_task, current_holders);
+                let current_holders = self.expr.load(I64, self.expr.streams, current_holders);
+                last_active_task = self.expr.builder.ins().bor(last_active_task, current_holders);
             }
         }
         last_active_task
     }
 
     fn start_instant(&mut self, now: Value) {
-        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
         let state = offset_of!(Evaluator, state);
-        self.writer.store(now, evaluator, state + offset_of!(State, now));
-        let instant = self.writer.load(I64, evaluator, state + offset_of!(State, instant));
-        let instant = self.writer.builder.ins().iadd_imm(instant, 1);
-        self.writer.store(instant, evaluator, state + offset_of!(State, instant));
+        self.expr.store(now, evaluator, state + offset_of!(State, now));
+        let instant = self.expr.load(I64, evaluator, state + offset_of!(State, instant));
+        let instant = self.expr.builder.ins().iadd_imm(instant, 1);
+        self.expr.store(instant, evaluator, state + offset_of!(State, instant));
     }
 
     /// InstanceSlab are due, one of a chime.
@@ -255,29 +255,28 @@ impl Scribe<'_, '_> {
             let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
             let Some(rule) = &self.evaluator.rules[*stream] else { continue };
             let (is_due, slot) = due[*instance_timer];
-            let way = self.writer.part(is_due);
-            let instance = self.writer.instance(rule.family, slot);
+            let way = self.expr.part(is_due);
+            let instance = self.expr.instance(rule.family, slot);
             self.evaluate(*stream, rule, Some(instance));
-            self.writer.meet(way);
+            self.expr.meet(way);
         }
-        self.writer.builder.ins().jump(look, &[]);
+        self.expr.builder.ins().jump(look, &[]);
     }
 
     fn front(&mut self, instance_timer: usize) -> Front {
-        let map = self.writer.map;
-        let [places, last, header] =
-            [0, 8, 16].map(|at| self.writer.place_at(map.clock(instance_timer) + at));
+        let map = self.expr.map;
+        let [places, last, header] = [0, 8, 16].map(|at| self.expr.place_at(map.clock(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
-            .map(|at| self.writer.load(I64, header, at));
+            .map(|at| self.expr.load(I64, header, at));
         let due = self.due(places, last, first);
         Front { places, last, header, first, count, due }
     }
 
     /// Where in memory a place of a clock is, counted around.
     fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
-        let place = self.writer.builder.ins().band(place, last);
-        let at = self.writer.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
-        self.writer.builder.ins().iadd(places, at)
+        let place = self.expr.builder.ins().band(place, last);
+        let at = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
+        self.expr.builder.ins().iadd(places, at)
     }
 
     /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
@@ -290,50 +289,50 @@ impl Scribe<'_, '_> {
         otherwise: Block,
     ) -> (Value, Value) {
         let family = self.evaluator.plan.instance_timers[instance_timer].family;
-        let [look, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let slot = self.writer.builder.append_block_param(done, I64);
+        let [look, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        let slot = self.expr.builder.append_block_param(done, I64);
         let is_due =
-            self.writer.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
-        let fork = self.writer.fork();
-        let nobody = self.writer.number(0);
-        self.writer.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
-        self.writer.go_on(look);
-        let number = self.writer.load(I32, front.due, offset_of!(Deadline, slot));
-        let number = self.writer.builder.ins().uextend(I64, number);
-        let instance = self.writer.instance(family, number);
-        let generation = self.writer.load(I64, instance.words, 8 * GENERATION);
-        let expected = self.writer.load(I64, front.due, offset_of!(Deadline, generation));
-        let is_there = self.writer.builder.ins().icmp(IntCC::Equal, generation, expected);
+            self.expr.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
+        let fork = self.expr.fork();
+        let nobody = self.expr.number(0);
+        self.expr.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
+        self.expr.go_on(look);
+        let number = self.expr.load(I32, front.due, offset_of!(Deadline, slot));
+        let number = self.expr.builder.ins().uextend(I64, number);
+        let instance = self.expr.instance(family, number);
+        let generation = self.expr.load(I64, instance.words, 8 * GENERATION);
+        let expected = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
+        let is_there = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
         // Where there is no second, its place has some other time, or that of the first.
-        let second = self.writer.builder.ins().iadd_imm(front.first, 1);
+        let second = self.expr.builder.ins().iadd_imm(front.first, 1);
         let second = self.due(front.places, front.last, second);
-        let at = self.writer.load(I64, second, offset_of!(Deadline, at));
-        let is_later = self.writer.builder.ins().icmp(IntCC::NotEqual, at, next.at);
-        let is_only = self.writer.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
-        let is_only = self.writer.builder.ins().bor(is_only, is_later);
-        let can = self.writer.builder.ins().band(is_there, is_only);
-        self.writer.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
-        self.writer.resume(done, &fork);
+        let at = self.expr.load(I64, second, offset_of!(Deadline, at));
+        let is_later = self.expr.builder.ins().icmp(IntCC::NotEqual, at, next.at);
+        let is_only = self.expr.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
+        let is_only = self.expr.builder.ins().bor(is_only, is_later);
+        let can = self.expr.builder.ins().band(is_there, is_only);
+        self.expr.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
+        self.expr.resume(done, &fork);
         (is_due, slot)
     }
 
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
-        let way = self.writer.part(is_due);
-        let generation = self.writer.load(I64, front.due, offset_of!(Deadline, generation));
-        let at = self.writer.later(next, self.evaluator.plan.instance_timers[instance_timer].period);
-        let end = self.writer.builder.ins().iadd(front.first, front.count);
+        let way = self.expr.part(is_due);
+        let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
+        let at = self.expr.later(next, self.evaluator.plan.instance_timers[instance_timer].period);
+        let end = self.expr.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
-        self.writer.store(at, due, offset_of!(Deadline, at));
-        self.writer.store(generation, due, offset_of!(Deadline, generation));
-        let slot = self.writer.builder.ins().ireduce(I32, slot);
-        self.writer.store(slot, due, offset_of!(Deadline, slot));
-        let first = self.writer.builder.ins().iadd_imm(front.first, 1);
-        let first = self.writer.builder.ins().band(first, front.last);
-        self.writer.store(first, front.header, offset_of!(QueueHeader, first));
+        self.expr.store(at, due, offset_of!(Deadline, at));
+        self.expr.store(generation, due, offset_of!(Deadline, generation));
+        let slot = self.expr.builder.ins().ireduce(I32, slot);
+        self.expr.store(slot, due, offset_of!(Deadline, slot));
+        let first = self.expr.builder.ins().iadd_imm(front.first, 1);
+        let first = self.expr.builder.ins().band(first, front.last);
+        self.expr.store(first, front.header, offset_of!(QueueHeader, first));
         let due = self.due(front.places, front.last, first);
-        let at = self.writer.load(I64, due, offset_of!(Deadline, at));
-        self.writer.store(at, front.header, offset_of!(QueueHeader, next));
-        self.writer.meet(way);
+        let at = self.expr.load(I64, due, offset_of!(Deadline, at));
+        self.expr.store(at, front.header, offset_of!(QueueHeader, next));
+        self.expr.meet(way);
     }
 }

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::expr::Instance;
-use super::handler::Scribe;
+use super::handler::StepEmitter;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::{Reader, Task};
@@ -27,19 +27,19 @@ struct Marks {
     flag: u64,
 }
 
-impl Scribe<'_, '_> {
+impl StepEmitter<'_, '_> {
     fn marks(&mut self, reader: Reader) -> Marks {
         let plan = &self.evaluator.plan;
         match reader {
             Reader::Stream(stream) => Marks {
-                from: self.writer.streams,
+                from: self.expr.streams,
                 dirty: dirty(stream),
                 family: plan.streams[stream].family,
                 at: plan.streams[stream].member.state(),
                 flag: flag::EVALUATE,
             },
             Reader::Family(family) => Marks {
-                from: self.writer.load(I64, self.writer.context, offset_of!(Context, families)),
+                from: self.expr.load(I64, self.expr.context, offset_of!(Context, families)),
                 dirty: dirty_family(family),
                 family,
                 at: PARAMS + plan.families[family].param_width,
@@ -51,7 +51,7 @@ impl Scribe<'_, '_> {
     /// Not 0 if somebody is marked: then [how many](DirtySet), unless all are.
     pub(super) fn marked(&mut self, reader: Reader) -> Value {
         let Marks { from, dirty, .. } = self.marks(reader);
-        self.writer.load(I64, from, dirty)
+        self.expr.load(I64, from, dirty)
     }
 
     /// Selector is [marked](Self::marked) is listed no more: where the list is, how long, and where there is room for as many.
@@ -62,30 +62,30 @@ impl Scribe<'_, '_> {
         let (room, take, number) = match reader {
             Reader::Stream(stream) => (None, runtime_calls::list_changed as *const u8, stream),
             Reader::Family(family) => {
-                (Some(self.writer.map.closing(family)), runtime_calls::list_closing as *const u8, family)
+                (Some(self.expr.map.closing(family)), runtime_calls::list_closing as *const u8, family)
             }
         };
-        let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let listed = [(); 3].map(|()| self.writer.builder.append_block_param(done, I64));
+        let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let listed = [(); 3].map(|()| self.expr.builder.append_block_param(done, I64));
         let are_few =
-            self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, INLINE_SLOTS as i64);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(are_few, few, &[], many, &[]);
-        self.writer.resume(few, &fork);
-        let zero = self.writer.number(0);
-        self.writer.store(zero, marks.from, marks.dirty);
+            self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, INLINE_SLOTS as i64);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(are_few, few, &[], many, &[]);
+        self.expr.resume(few, &fork);
+        let zero = self.expr.number(0);
+        self.expr.store(zero, marks.from, marks.dirty);
         let near = (marks.dirty + offset_of!(DirtySet, inline)) as i64;
-        let near = self.writer.builder.ins().iadd_imm(marks.from, near);
+        let near = self.expr.builder.ins().iadd_imm(marks.from, near);
         let room = match room {
-            Some(room) => self.writer.builder.ins().iadd_imm(self.writer.context, room as i64),
+            Some(room) => self.expr.builder.ins().iadd_imm(self.expr.context, room as i64),
             None => near,
         };
-        self.writer.builder.ins().jump(done, &[near.into(), marked.into(), room.into()]);
-        self.writer.resume(many, &fork);
-        let number = self.writer.call(take, &[number as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.writer.builder.ins().jump(done, &[slots.into(), number.into(), slots.into()]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[near.into(), marked.into(), room.into()]);
+        self.expr.resume(many, &fork);
+        let number = self.expr.call(take, &[number as u64]);
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        self.expr.builder.ins().jump(done, &[slots.into(), number.into(), slots.into()]);
+        self.expr.resume(done, &fork);
         listed
     }
 
@@ -96,19 +96,19 @@ impl Scribe<'_, '_> {
         [list, length]: [Value; 2],
         mut body: impl FnMut(&mut Self, Instance),
     ) {
-        self.each(list, length, |scribe, slot| {
-            let marks = scribe.marks(reader);
-            let instance = scribe.writer.instance(marks.family, slot);
-            let flags = scribe.writer.load(I64, instance.words, 8 * marks.at);
-            let others = scribe.writer.builder.ins().band_imm(flags, !marks.flag.cast_signed());
-            scribe.writer.store(others, instance.words, 8 * marks.at);
-            let is_marked = scribe.writer.builder.ins().icmp(IntCC::NotEqual, flags, others);
-            let generation = scribe.writer.load(I64, instance.words, 8 * GENERATION);
-            let is_there = scribe.writer.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
-            let is_due = scribe.writer.builder.ins().band(is_marked, is_there);
-            let way = scribe.writer.part(is_due);
-            body(scribe, instance);
-            scribe.writer.meet(way);
+        self.each(list, length, |emitter, slot| {
+            let marks = emitter.marks(reader);
+            let instance = emitter.expr.instance(marks.family, slot);
+            let flags = emitter.expr.load(I64, instance.words, 8 * marks.at);
+            let others = emitter.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
+            emitter.expr.store(others, instance.words, 8 * marks.at);
+            let is_marked = emitter.expr.builder.ins().icmp(IntCC::NotEqual, flags, others);
+            let generation = emitter.expr.load(I64, instance.words, 8 * GENERATION);
+            let is_there = emitter.expr.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
+            let is_due = emitter.expr.builder.ins().band(is_marked, is_there);
+            let way = emitter.expr.part(is_due);
+            body(emitter, instance);
+            emitter.expr.meet(way);
         });
     }
 
@@ -117,8 +117,8 @@ impl Scribe<'_, '_> {
         match self.pending_of(reader) {
             None => self.mark_in_memory(reader, instance),
             Some(pending) => {
-                let number = self.writer.builder.ins().iadd_imm(instance.slot, 1);
-                self.await_turn(pending, number, |scribe| scribe.mark_in_memory(reader, instance));
+                let number = self.expr.builder.ins().iadd_imm(instance.slot, 1);
+                self.await_turn(pending, number, |emitter| emitter.mark_in_memory(reader, instance));
             }
         }
     }
@@ -126,10 +126,10 @@ impl Scribe<'_, '_> {
     /// The same, with the number of its slot, plus one.
     pub(super) fn mark_number(&mut self, reader: Reader, number: Value) {
         let family = self.evaluator.plan.family_of(reader);
-        let mark = |scribe: &mut Self| {
-            let slot = scribe.writer.builder.ins().iadd_imm(number, -1);
-            let instance = scribe.writer.instance(family, slot);
-            scribe.mark_in_memory(reader, instance);
+        let mark = |emitter: &mut Self| {
+            let slot = emitter.expr.builder.ins().iadd_imm(number, -1);
+            let instance = emitter.expr.instance(family, slot);
+            emitter.mark_in_memory(reader, instance);
         };
         match self.pending_of(reader) {
             None => mark(self),
@@ -146,47 +146,46 @@ impl Scribe<'_, '_> {
 
     /// Notes who is pending; if somebody else is already, it is marked otherwise.
     fn await_turn(&mut self, pending: Variable, number: Value, mark: impl FnOnce(&mut Self)) {
-        let [first, other, another, done] = [(); 4].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(another);
-        let before = self.writer.builder.use_var(pending);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(before, other, &[], first, &[]);
-        self.writer.resume(first, &fork);
-        self.writer.builder.def_var(pending, number);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(other, &fork);
-        let is_it = self.writer.builder.ins().icmp(IntCC::Equal, before, number);
-        self.writer.builder.ins().brif(is_it, done, &[], another, &[]);
-        self.writer.resume(another, &fork);
+        let [first, other, another, done] = [(); 4].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(another);
+        let before = self.expr.builder.use_var(pending);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(before, other, &[], first, &[]);
+        self.expr.resume(first, &fork);
+        self.expr.builder.def_var(pending, number);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(other, &fork);
+        let is_it = self.expr.builder.ins().icmp(IntCC::Equal, before, number);
+        self.expr.builder.ins().brif(is_it, done, &[], another, &[]);
+        self.expr.resume(another, &fork);
         mark(self);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// An instance of a stream need not look again if it has a value. If it is the last that is listed, it is no longer:
     /// others may look in vain, so that whoever is not marked is not listed.
     pub(super) fn unmark(&mut self, stream: usize, instance: Instance) {
         let marks = self.marks(Reader::Stream(stream));
-        let flags = self.writer.load(I64, instance.words, 8 * marks.at);
-        let has_value = self.writer.builder.ins().ushr_imm(flags, 32);
-        let has_value = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, has_value, 0);
-        let count = self.writer.load(I64, marks.from, marks.dirty);
-        let before = self.writer.builder.ins().iadd_imm(count, -1);
-        let is_near =
-            self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
-        let can = self.writer.builder.ins().band(has_value, is_near);
-        let way = self.writer.part(can);
-        let place = self.writer.builder.ins().ishl_imm(before, 2);
-        let place = self.writer.builder.ins().iadd(marks.from, place);
-        let last = self.writer.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
-        let last = self.writer.builder.ins().uextend(I64, last);
-        let is_last = self.writer.builder.ins().icmp(IntCC::Equal, last, instance.slot);
-        let count = self.writer.builder.ins().select(is_last, before, count);
-        self.writer.store(count, marks.from, marks.dirty);
-        let others = self.writer.builder.ins().band_imm(flags, !marks.flag.cast_signed());
-        let flags = self.writer.builder.ins().select(is_last, others, flags);
-        self.writer.store(flags, instance.words, 8 * marks.at);
-        self.writer.meet(way);
+        let flags = self.expr.load(I64, instance.words, 8 * marks.at);
+        let has_value = self.expr.builder.ins().ushr_imm(flags, 32);
+        let has_value = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, has_value, 0);
+        let count = self.expr.load(I64, marks.from, marks.dirty);
+        let before = self.expr.builder.ins().iadd_imm(count, -1);
+        let is_near = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
+        let can = self.expr.builder.ins().band(has_value, is_near);
+        let way = self.expr.part(can);
+        let place = self.expr.builder.ins().ishl_imm(before, 2);
+        let place = self.expr.builder.ins().iadd(marks.from, place);
+        let last = self.expr.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
+        let last = self.expr.builder.ins().uextend(I64, last);
+        let is_last = self.expr.builder.ins().icmp(IntCC::Equal, last, instance.slot);
+        let count = self.expr.builder.ins().select(is_last, before, count);
+        self.expr.store(count, marks.from, marks.dirty);
+        let others = self.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
+        let flags = self.expr.builder.ins().select(is_last, others, flags);
+        self.expr.store(flags, instance.words, 8 * marks.at);
+        self.expr.meet(way);
     }
 
     /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
@@ -199,54 +198,54 @@ impl Scribe<'_, '_> {
         let plan = &self.evaluator.plan;
         let does_it = |clock: &usize| plan.clocks[*clock].1.contains(&task);
         let clocks: Vec<usize> = (0..plan.clocks.len()).filter(does_it).collect();
-        if self.writer.present == 0 || clocks.is_empty() {
+        if self.expr.present == 0 || clocks.is_empty() {
             return;
         }
-        let context = self.writer.context;
-        let evaluator = self.writer.load(I64, context, offset_of!(Context, evaluator));
-        let mut soonest = self.writer.load(I64, evaluator, offset_of!(Evaluator, idle_until));
-        let ticks = self.writer.load(I64, context, offset_of!(Context, ticks));
+        let context = self.expr.context;
+        let evaluator = self.expr.load(I64, context, offset_of!(Context, evaluator));
+        let mut soonest = self.expr.load(I64, evaluator, offset_of!(Evaluator, idle_until));
+        let ticks = self.expr.load(I64, context, offset_of!(Context, ticks));
         for clock in clocks {
-            let tick = self.writer.load(I64, ticks, 8 * clock);
-            soonest = self.writer.builder.ins().umin(soonest, tick);
+            let tick = self.expr.load(I64, ticks, 8 * clock);
+            soonest = self.expr.builder.ins().umin(soonest, tick);
         }
-        self.writer.store(soonest, evaluator, offset_of!(Evaluator, idle_until));
+        self.expr.store(soonest, evaluator, offset_of!(Evaluator, idle_until));
     }
 
     pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: Instance) {
-        let [mark, first, other, done] = [(); 4].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(other);
+        let [mark, first, other, done] = [(); 4].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(other);
         let (push, number) = match reader {
             Reader::Stream(stream) => (runtime_calls::mark as *const u8, stream),
             Reader::Family(family) => (runtime_calls::mark_close as *const u8, family),
         };
-        let fork = self.writer.fork();
+        let fork = self.expr.fork();
         let marks = self.marks(reader);
-        let flags = self.writer.load(I64, instance.words, 8 * marks.at);
-        let is_marked = self.writer.builder.ins().band_imm(flags, marks.flag.cast_signed());
-        self.writer.builder.ins().brif(is_marked, done, &[], mark, &[]);
-        self.writer.resume(mark, &fork);
-        let flags = self.writer.builder.ins().bor_imm(flags, marks.flag.cast_signed());
-        self.writer.store(flags, instance.words, 8 * marks.at);
+        let flags = self.expr.load(I64, instance.words, 8 * marks.at);
+        let is_marked = self.expr.builder.ins().band_imm(flags, marks.flag.cast_signed());
+        self.expr.builder.ins().brif(is_marked, done, &[], mark, &[]);
+        self.expr.resume(mark, &fork);
+        let flags = self.expr.builder.ins().bor_imm(flags, marks.flag.cast_signed());
+        self.expr.store(flags, instance.words, 8 * marks.at);
         self.invalidate_idle(reader);
         let Marks { from, dirty, .. } = marks;
         // The word is written as a whole, as it will be read.
-        let count = self.writer.load(I64, from, dirty);
-        let can = self.writer.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
-        self.writer.builder.ins().brif(can, first, &[], other, &[]);
-        self.writer.resume(first, &fork);
-        let more = self.writer.builder.ins().iadd_imm(count, 1);
-        self.writer.store(more, from, dirty);
-        let place = self.writer.builder.ins().ishl_imm(count, 2);
-        let place = self.writer.builder.ins().iadd(from, place);
-        let slot = self.writer.builder.ins().ireduce(I32, instance.slot);
-        self.writer.store(slot, place, dirty + offset_of!(DirtySet, inline));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(other, &fork);
-        let number = self.writer.number(number as u64);
-        self.writer.call_with(push, &[number, instance.slot]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        let count = self.expr.load(I64, from, dirty);
+        let can = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
+        self.expr.builder.ins().brif(can, first, &[], other, &[]);
+        self.expr.resume(first, &fork);
+        let more = self.expr.builder.ins().iadd_imm(count, 1);
+        self.expr.store(more, from, dirty);
+        let place = self.expr.builder.ins().ishl_imm(count, 2);
+        let place = self.expr.builder.ins().iadd(from, place);
+        let slot = self.expr.builder.ins().ireduce(I32, instance.slot);
+        self.expr.store(slot, place, dirty + offset_of!(DirtySet, inline));
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(other, &fork);
+        let number = self.expr.number(number as u64);
+        self.expr.call_with(push, &[number, instance.slot]);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 }
 

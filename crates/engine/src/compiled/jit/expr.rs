@@ -31,7 +31,7 @@ const WIDEST: usize = 2;
 pub(super) const NARROW: usize = 8;
 
 /// Writes instructions.
-pub(super) struct Writer<'p, 'f> {
+pub(super) struct ExprEmitter<'p, 'f> {
     pub(super) builder: FunctionBuilder<'f>,
     pub(super) plan: &'p Plan,
     /// Tallies, as far as they say where things are.
@@ -119,15 +119,15 @@ pub(super) struct Run {
     pub(super) instance: Option<Instance>,
 }
 
-impl<'p, 'f> Writer<'p, 'f> {
+impl<'p, 'f> ExprEmitter<'p, 'f> {
     pub(super) fn new(
         builder: FunctionBuilder<'f>,
         (plan, state): (&'p Plan, &'p State),
         present: u128,
         [context, frame, streams]: [Value; 3],
         failed: Block,
-    ) -> Writer<'p, 'f> {
-        Writer {
+    ) -> ExprEmitter<'p, 'f> {
+        ExprEmitter {
             builder,
             plan,
             grouped: &state.grouped,
@@ -437,16 +437,15 @@ impl<'p, 'f> Writer<'p, 'f> {
             self.lose_words(to, 1 + plan.width);
             return;
         }
-        let read = |writer: &mut Self, instance: Instance| {
+        let read = |expr: &mut Self, instance: Instance| {
             let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
-            let mut found = vec![writer.has_values(run, plan.member, 0)];
+            let mut found = vec![expr.has_values(run, plan.member, 0)];
             let from = plan.member.value();
-            found.extend((from..from + plan.width).map(|at| writer.slot_word(run, at)));
+            found.extend((from..from + plan.width).map(|at| expr.slot_word(run, at)));
             found
         };
-        let words = self.read_found(plan.family, key, 1 + plan.width, read, |writer| {
-            vec![writer.number(0); 1 + plan.width]
-        });
+        let words = self
+            .read_found(plan.family, key, 1 + plan.width, read, |expr| vec![expr.number(0); 1 + plan.width]);
         // What is not there is not read: words that are in its place do no harm.
         (to..).zip(words).for_each(|(to, word)| self.put(to, word));
     }

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
-use super::expr::{Instance, Writer};
+use super::expr::{ExprEmitter, Instance};
 use super::value_cache::Lost;
 use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
 use super::{Context, runtime_calls};
@@ -48,7 +48,7 @@ impl Changed {
     }
 }
 
-impl<'p> Writer<'p, '_> {
+impl<'p> ExprEmitter<'p, '_> {
     /// A tally hears of a change; what has come of it for each measure.
     pub(super) fn count(
         &mut self,
@@ -260,8 +260,8 @@ impl<'p> Writer<'p, '_> {
         cell: usize,
         rank: Value,
     ) -> Value {
-        let flip = |writer: &mut Self, word: Value| {
-            if order.largest { word } else { writer.builder.ins().bnot(word) }
+        let flip = |expr: &mut Self, word: Value| {
+            if order.largest { word } else { expr.builder.ins().bnot(word) }
         };
         let rank = flip(self, rank);
         self.store(rank, place, cell + 8 * RANKS);

@@ -16,7 +16,7 @@ use fairstream_core::{Time, VerdictSink};
 use super::closing::Ending;
 use super::code_memory::{Code, Entry};
 use super::dirty::{dirty, of};
-use super::expr::{NARROW, Run, Writer};
+use super::expr::{ExprEmitter, NARROW, Run};
 use super::lookup::Outcome;
 use super::value_cache::Lost;
 use super::{Context, runtime_calls};
@@ -43,12 +43,12 @@ impl Handler {
 
     /// `None` if there can be no machine code here.
     pub(crate) fn new(evaluator: &Evaluator, present: u128, steps: &[Step]) -> Option<Handler> {
-        Handler::compile(evaluator, present, vec![steps.to_vec()], |scribe, steps| {
-            scribe.expect(&steps[0]);
-            scribe.accept(present);
-            steps[0].iter().for_each(|step| scribe.step(step));
-            scribe.end_instances();
-            scribe.end_fresh();
+        Handler::compile(evaluator, present, vec![steps.to_vec()], |emitter, steps| {
+            emitter.expect(&steps[0]);
+            emitter.accept(present);
+            steps[0].iter().for_each(|step| emitter.step(step));
+            emitter.end_instances();
+            emitter.end_fresh();
         })
     }
 
@@ -63,14 +63,14 @@ impl Handler {
             return None;
         }
         let steps = std::iter::once(at_deadlines).chain(at_ticks).collect();
-        Handler::compile(evaluator, 0, steps, |scribe, steps| scribe.clocks(&steps[0], &steps[1..]))
+        Handler::compile(evaluator, 0, steps, |emitter, steps| emitter.clocks(&steps[0], &steps[1..]))
     }
 
     fn compile(
         evaluator: &Evaluator,
         present: u128,
         steps: Vec<Vec<Step>>,
-        write_steps: impl FnOnce(&mut Scribe<'_, '_>, &[Vec<Step>]),
+        write_steps: impl FnOnce(&mut StepEmitter<'_, '_>, &[Vec<Step>]),
     ) -> Option<Handler> {
         let mut flags = settings::builder();
         // What optimizing would find costs more time than it saves.
@@ -85,7 +85,7 @@ impl Handler {
             Compilation::for_function(Function::with_name_signature(UserFuncName::default(), signature));
         let mut shared = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut compilation.func, &mut shared);
-        write(evaluator, present, builder, |scribe| write_steps(scribe, &steps));
+        write(evaluator, present, builder, |emitter| write_steps(emitter, &steps));
         let compiled = compilation.compile(&*isa, &mut ControlPlane::default()).ok()?;
         // Nothing has been asked for that would have to be put in by a linker.
         if !compiled.buffer.relocs().is_empty() {
@@ -227,7 +227,7 @@ fn write(
     evaluator: &Evaluator,
     present: u128,
     mut builder: FunctionBuilder<'_>,
-    write_steps: impl FnOnce(&mut Scribe<'_, '_>),
+    write_steps: impl FnOnce(&mut StepEmitter<'_, '_>),
 ) {
     let (start, failed) = (builder.create_block(), builder.create_block());
     builder.append_block_params_for_function_params(start);
@@ -235,29 +235,29 @@ fn write(
     builder.switch_to_block(start);
     let context = builder.block_params(start)[0];
     let of = (&evaluator.plan, &evaluator.state);
-    let mut writer = Writer::new(builder, of, present, [context; 3], failed);
-    writer.frame = writer.load(I64, context, offset_of!(Context, frame));
-    writer.streams = writer.load(I64, context, offset_of!(Context, streams));
+    let mut expr = ExprEmitter::new(builder, of, present, [context; 3], failed);
+    expr.frame = expr.load(I64, context, offset_of!(Context, frame));
+    expr.streams = expr.load(I64, context, offset_of!(Context, streams));
     let pending = vec![None; evaluator.plan.streams.len()];
-    let mut scribe = Scribe { evaluator, writer, fresh: Vec::new(), pending, ending: Vec::new() };
-    write_steps(&mut scribe);
-    let Scribe { mut writer, .. } = scribe;
-    for write in std::mem::take(&mut writer.unread).in_vain() {
-        writer.builder.func.layout.remove_inst(write);
+    let mut emitter = StepEmitter { evaluator, expr, fresh: Vec::new(), pending, ending: Vec::new() };
+    write_steps(&mut emitter);
+    let StepEmitter { mut expr, .. } = emitter;
+    for write in std::mem::take(&mut expr.unread).in_vain() {
+        expr.builder.func.layout.remove_inst(write);
     }
-    let zero = writer.number(0);
-    writer.builder.ins().return_(&[zero]);
-    writer.builder.switch_to_block(failed);
-    let one = writer.number(1);
-    writer.builder.ins().return_(&[one]);
-    writer.builder.seal_all_blocks();
-    writer.builder.finalize();
+    let zero = expr.number(0);
+    expr.builder.ins().return_(&[zero]);
+    expr.builder.switch_to_block(failed);
+    let one = expr.number(1);
+    expr.builder.ins().return_(&[one]);
+    expr.builder.seal_all_blocks();
+    expr.builder.finalize();
 }
 
 /// Writes steps.
-pub(super) struct Scribe<'e, 'f> {
+pub(super) struct StepEmitter<'e, 'f> {
     pub(super) evaluator: &'e Evaluator,
-    pub(super) writer: Writer<'e, 'f>,
+    pub(super) expr: ExprEmitter<'e, 'f>,
     /// Places of the frame that say that something is of this instant.
     pub(super) fresh: Vec<FrameSlot>,
     /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
@@ -267,18 +267,18 @@ pub(super) struct Scribe<'e, 'f> {
     pub(super) ending: Vec<Ending>,
 }
 
-impl<'e> Scribe<'e, '_> {
+impl<'e> StepEmitter<'e, '_> {
     /// At an event one instance of a stream is marked, most often: it is remembered here.
     fn expect(&mut self, steps: &[Step]) {
-        if self.writer.present == 0 {
+        if self.expr.present == 0 {
             return;
         }
         for step in steps {
             let Step::Evaluate(stream, Target::Dirty) = step else { continue };
             if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
-                let variable = self.writer.builder.declare_var(I64);
-                let nobody = self.writer.number(0);
-                self.writer.builder.def_var(variable, nobody);
+                let variable = self.expr.builder.declare_var(I64);
+                let nobody = self.expr.number(0);
+                self.expr.builder.def_var(variable, nobody);
                 self.pending[*stream] = Some(variable);
             }
         }
@@ -289,49 +289,49 @@ impl<'e> Scribe<'e, '_> {
         let plan = &self.evaluator.plan;
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
             if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
-                let failed = self.writer.call(runtime_calls::accept as *const u8, &[input as u64]);
-                self.writer.lose(Lost::AllWords);
-                self.writer.check(failed);
+                let failed = self.expr.call(runtime_calls::accept as *const u8, &[input as u64]);
+                self.expr.lose(Lost::AllWords);
+                self.expr.check(failed);
                 continue;
             }
-            let first = self.writer.place_at(self.writer.map.input(input));
-            let row = self.writer.place_at(offset_of!(Context, row));
-            let at = self.writer.times(row, 8 * cell.width);
-            let words = self.writer.builder.ins().iadd(first, at);
-            let new: Vec<Value> = (0..cell.width).map(|at| self.writer.load(I64, words, 8 * at)).collect();
+            let first = self.expr.place_at(self.expr.map.input(input));
+            let row = self.expr.place_at(offset_of!(Context, row));
+            let at = self.expr.times(row, 8 * cell.width);
+            let words = self.expr.builder.ins().iadd(first, at);
+            let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
             if !plan.input_dependents[input].is_empty() {
-                let had = self.writer.word(cell.present);
-                let mut is_same = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+                let had = self.expr.word(cell.present);
+                let mut is_same = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
                 for (place, new) in (cell.value..).zip(&new) {
-                    let old = self.writer.word(place);
-                    let same = self.writer.builder.ins().icmp(IntCC::Equal, old, *new);
-                    is_same = self.writer.builder.ins().band(is_same, same);
+                    let old = self.expr.word(place);
+                    let same = self.expr.builder.ins().icmp(IntCC::Equal, old, *new);
+                    is_same = self.expr.builder.ins().band(is_same, same);
                 }
-                let is_other = self.writer.builder.ins().bxor_imm(is_same, 1);
-                self.writer.when(is_other, |writer| {
-                    writer.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
+                let is_other = self.expr.builder.ins().bxor_imm(is_same, 1);
+                self.expr.when(is_other, |expr| {
+                    expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
-            let one = self.writer.number(1);
-            self.writer.put(cell.present, one);
+            let one = self.expr.number(1);
+            self.expr.put(cell.present, one);
             self.is_fresh(cell.fresh);
-            (cell.value..).zip(new).for_each(|(place, word)| self.writer.put(place, word));
+            (cell.value..).zip(new).for_each(|(place, word)| self.expr.put(place, word));
         }
     }
 
     /// Something is of this instant, if anybody asks.
     pub(super) fn is_fresh(&mut self, fresh: FrameSlot) {
         if self.evaluator.plan.asked_fresh.contains(&fresh) {
-            let one = self.writer.number(1);
-            self.writer.put(fresh, one);
+            let one = self.expr.number(1);
+            self.expr.put(fresh, one);
             self.fresh.push(fresh);
         }
     }
 
     /// What is of this instant is not of the next.
     pub(super) fn end_fresh(&mut self) {
-        let zero = self.writer.number(0);
-        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.writer.put(slot, zero));
+        let zero = self.expr.number(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.put(slot, zero));
     }
 
     pub(super) fn step(&mut self, step: &Step) {
@@ -377,25 +377,25 @@ impl<'e> Scribe<'e, '_> {
 
     fn call_step(&mut self, step: &Step) {
         self.call_same(step);
-        self.writer.lose(Lost::AllWords);
+        self.expr.lose(Lost::AllWords);
     }
 
     /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
     fn call_same(&mut self, step: &Step) {
-        let failed = self.writer.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
-        self.writer.lose(Lost::Places);
-        self.writer.check(failed);
+        let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
+        self.expr.lose(Lost::Places);
+        self.expr.check(failed);
     }
 
     /// A stream without instances, if something has changed that it reads.
     fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty(stream) + offset_of!(DirtySet, all);
-        let is_due = self.writer.load(I8, self.writer.streams, at);
-        let way = self.writer.part(is_due);
-        let no = self.writer.byte(0);
-        self.writer.store(no, self.writer.streams, at);
+        let is_due = self.expr.load(I8, self.expr.streams, at);
+        let way = self.expr.part(is_due);
+        let no = self.expr.byte(0);
+        self.expr.store(no, self.expr.streams, at);
         self.evaluate(stream, rule, None);
-        self.writer.meet(way);
+        self.expr.meet(way);
         self.emit_held_values(stream, rule);
     }
 
@@ -403,34 +403,34 @@ impl<'e> Scribe<'e, '_> {
     /// marked in memory are left to Rust.
     fn changed_instances(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
         let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, rule, step) };
-        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(several);
-        let number = self.writer.builder.use_var(variable);
+        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(several);
+        let number = self.expr.builder.use_var(variable);
         let marked = self.marked(Reader::Stream(stream));
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(marked, several, &[], none, &[]);
-        self.writer.go_on(none);
-        self.writer.builder.ins().brif(number, evaluate, &[], done, &[]);
-        self.writer.go_on(evaluate);
-        let slot = self.writer.builder.ins().iadd_imm(number, -1);
-        let instance = self.writer.instance(rule.family, slot);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(marked, several, &[], none, &[]);
+        self.expr.go_on(none);
+        self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
+        self.expr.go_on(evaluate);
+        let slot = self.expr.builder.ins().iadd_imm(number, -1);
+        let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
         self.emit_held_values(stream, rule);
-        self.writer.builder.ins().jump(end, &[]);
-        self.writer.resume(several, &fork);
+        self.expr.builder.ins().jump(end, &[]);
+        self.expr.resume(several, &fork);
         self.mark_pending(stream, number);
         self.call_same(step);
-        self.writer.builder.ins().jump(end, &[]);
-        self.writer.resume(end, &fork);
+        self.expr.builder.ins().jump(end, &[]);
+        self.expr.resume(end, &fork);
     }
 
     /// Marks who is pending, if there is somebody.
     fn mark_pending(&mut self, stream: usize, number: Value) {
-        let way = self.writer.part(number);
+        let way = self.expr.part(number);
         self.mark_number(Reader::Stream(stream), number);
-        self.writer.meet(way);
+        self.expr.meet(way);
     }
 
     /// The instances that are marked in memory, one after another.
@@ -443,43 +443,43 @@ impl<'e> Scribe<'e, '_> {
             return self.call_step(step);
         }
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.writer.part(marked);
+        let way = self.expr.part(marked);
         let [list, length, _] = self.list(Reader::Stream(stream), marked);
-        self.each_marked(Reader::Stream(stream), [list, length], |scribe, instance| {
-            scribe.evaluate(stream, rule, Some(instance));
+        self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
+            emitter.evaluate(stream, rule, Some(instance));
         });
-        self.writer.meet(way);
+        self.expr.meet(way);
         self.emit_held_values(stream, rule);
     }
 
     /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
     fn reschedules_while(&self, stream: usize, rule: &UpdateRule) -> bool {
         let has_guard = self.evaluator.plan.streams[stream].eval.guard.is_some();
-        has_guard && self.writer.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
+        has_guard && self.expr.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
     }
 
     /// The instances that are marked, one after another: they may mark themselves for the next time.
     fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.writer.part(marked);
-        let count = self.writer.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.each(slots, count, |scribe, slot| {
-            let instance = scribe.writer.instance(rule.family, slot);
-            scribe.evaluate(stream, rule, Some(instance));
+        let way = self.expr.part(marked);
+        let count = self.expr.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(rule.family, slot);
+            emitter.evaluate(stream, rule, Some(instance));
         });
-        self.writer.meet(way);
+        self.expr.meet(way);
     }
 
     /// A tick of a counter: who reads it looks again if the tick matters.
     fn tick_count(&mut self, stream: usize) {
         let Some(counting) = self.evaluator.counting(stream) else { return };
         let family = self.evaluator.plan.streams[stream].family;
-        let count = self.writer.call(runtime_calls::tick as *const u8, &[stream as u64]);
-        let slots = self.writer.load(I64, self.writer.context, offset_of!(Context, listed));
-        self.each(slots, count, |scribe, slot| {
-            let instance = scribe.writer.instance(family, slot);
-            scribe.mark_instance_dependents(stream, &counting.dependents, instance);
+        let count = self.expr.call(runtime_calls::tick as *const u8, &[stream as u64]);
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(family, slot);
+            emitter.mark_instance_dependents(stream, &counting.dependents, instance);
         });
     }
 
@@ -489,63 +489,63 @@ impl<'e> Scribe<'e, '_> {
             return;
         }
         let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
-        let current_holders = self.writer.load(I64, self.writer.streams, at);
-        self.writer.when(current_holders, |writer| {
-            writer.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
+        let current_holders = self.expr.load(I64, self.expr.streams, at);
+        self.expr.when(current_holders, |expr| {
+            expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
         });
     }
 
     /// The instances whose clock says so, one after another.
     fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
-        let lists = self.writer.map.expired(instance_timer);
-        let [slots, count] = [0, 8].map(|at| self.writer.load(I64, self.writer.context, lists + at));
-        self.each(slots, count, |scribe, slot| {
-            let instance = scribe.writer.instance(rule.family, slot);
-            scribe.evaluate(stream, rule, Some(instance));
+        let lists = self.expr.map.expired(instance_timer);
+        let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(rule.family, slot);
+            emitter.evaluate(stream, rule, Some(instance));
         });
     }
 
     /// Does something for each of so many numbers in memory.
     pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
-        let [look, again, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let at = self.writer.builder.append_block_param(look, I64);
-        let zero = self.writer.number(0);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().jump(look, &[zero.into()]);
-        self.writer.enter(look);
-        let is_left = self.writer.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
-        self.writer.builder.ins().brif(is_left, again, &[], done, &[]);
-        self.writer.go_on(again);
-        let place = self.writer.builder.ins().ishl_imm(at, 2);
-        let place = self.writer.builder.ins().iadd(first, place);
-        let number = self.writer.load(I32, place, 0);
-        let number = self.writer.builder.ins().uextend(I64, number);
+        let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let at = self.expr.builder.append_block_param(look, I64);
+        let zero = self.expr.number(0);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().jump(look, &[zero.into()]);
+        self.expr.enter(look);
+        let is_left = self.expr.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        self.expr.builder.ins().brif(is_left, again, &[], done, &[]);
+        self.expr.go_on(again);
+        let place = self.expr.builder.ins().ishl_imm(at, 2);
+        let place = self.expr.builder.ins().iadd(first, place);
+        let number = self.expr.load(I32, place, 0);
+        let number = self.expr.builder.ins().uextend(I64, number);
         body(self, number);
-        let next = self.writer.builder.ins().iadd_imm(at, 1);
-        self.writer.builder.ins().jump(look, &[next.into()]);
-        self.writer.resume(done, &fork);
+        let next = self.expr.builder.ins().iadd_imm(at, 1);
+        self.expr.builder.ins().jump(look, &[next.into()]);
+        self.expr.resume(done, &fork);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
     fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
-            let next = self.writer.builder.create_block();
-            let fork = self.writer.fork();
-            self.writer.program(Run { stream, program, instance: None }, next, next);
-            self.writer.resume(next, &fork);
+            let next = self.expr.builder.create_block();
+            let fork = self.expr.fork();
+            self.expr.program(Run { stream, program, instance: None }, next, next);
+            self.expr.resume(next, &fork);
         }
-        let [several, one, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(several);
-        let slot = self.writer.builder.append_block_param(one, I64);
-        let fork = self.writer.fork();
-        self.writer.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
-        self.writer.resume(one, &fork);
-        let instance = self.writer.instance(rule.family, slot);
+        let [several, one, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(several);
+        let slot = self.expr.builder.append_block_param(one, I64);
+        let fork = self.expr.fork();
+        self.expr.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
+        self.expr.resume(one, &fork);
+        let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(several, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(several, &fork);
         self.call_same(step);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 }

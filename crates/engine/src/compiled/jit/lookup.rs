@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
-use super::expr::{Instance, Writer};
+use super::expr::{ExprEmitter, Instance};
 use super::runtime_calls;
 use super::vm_context::SLOTS;
 use crate::compiled::ir::op::FrameSlot;
@@ -38,7 +38,7 @@ pub(super) struct Vacancy {
     pub(super) at: Value,
 }
 
-impl Writer<'_, '_> {
+impl ExprEmitter<'_, '_> {
     /// Finds the instances of a family that a route leads to, with a key in the frame.
     pub(super) fn find(&mut self, family: usize, route: Route, key: FrameSlot, to: Outcome) {
         let plan = &self.plan.families[family];
@@ -211,13 +211,13 @@ impl Writer<'_, '_> {
         let number = self.builder.ins().iadd_imm(slot, 1);
         let above = self.builder.ins().ishl_imm(tag, 32);
         let wanted = self.builder.ins().bor(above, number);
-        let entry_at = |writer: &mut Self, place: Value| {
-            let at = writer.builder.ins().ishl_imm(place, 3);
-            writer.builder.ins().iadd(entries, at)
+        let entry_at = |expr: &mut Self, place: Value| {
+            let at = expr.builder.ins().ishl_imm(place, 3);
+            expr.builder.ins().iadd(entries, at)
         };
-        let after = |writer: &mut Self, place: Value| {
-            let after = writer.builder.ins().iadd_imm(place, 1);
-            writer.builder.ins().band(after, mask)
+        let after = |expr: &mut Self, place: Value| {
+            let after = expr.builder.ins().iadd_imm(place, 1);
+            expr.builder.ins().band(after, mask)
         };
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(tag, bits);

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::Context;
 use super::dirty::of;
-use super::expr::{Instance, Run, Writer};
+use super::expr::{ExprEmitter, Instance, Run};
 use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
@@ -32,7 +32,7 @@ impl Inverse {
     }
 }
 
-impl Writer<'_, '_> {
+impl ExprEmitter<'_, '_> {
     /// The time of this instant, or another word of the state.
     pub(super) fn of_state(&mut self, at: usize) -> Value {
         let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
@@ -79,10 +79,10 @@ impl Writer<'_, '_> {
     pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: Instance, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
-        self.when(decides, |writer| {
-            let bucket = writer.bucket(size);
-            let word = writer.builder.ins().iadd_imm(bucket, 1);
-            writer.store(word, instance.words, at);
+        self.when(decides, |expr| {
+            let bucket = expr.bucket(size);
+            let word = expr.builder.ins().iadd_imm(bucket, 1);
+            expr.store(word, instance.words, at);
         });
     }
 
@@ -100,26 +100,26 @@ impl Writer<'_, '_> {
         if !self.plan.families[family].indexes.is_empty() {
             return false;
         }
-        let read = |writer: &mut Self, instance: Instance| {
-            let word = writer.load(I64, instance.words, 8 * last_decisive.at);
-            let bucket = writer.bucket(last_decisive.size);
-            let after = writer.builder.ins().isub(bucket, word);
-            let age = writer.builder.ins().iadd_imm(after, 1);
-            let count = writer.number(last_decisive.count);
-            let is_recent = writer.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
-            let has_come = writer.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
-            let is_inside = writer.builder.ins().band(is_recent, has_come);
-            let says = writer.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
-            vec![writer.builder.ins().uextend(I64, says)]
+        let read = |expr: &mut Self, instance: Instance| {
+            let word = expr.load(I64, instance.words, 8 * last_decisive.at);
+            let bucket = expr.bucket(last_decisive.size);
+            let after = expr.builder.ins().isub(bucket, word);
+            let age = expr.builder.ins().iadd_imm(after, 1);
+            let count = expr.number(last_decisive.count);
+            let is_recent = expr.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
+            let has_come = expr.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
+            let is_inside = expr.builder.ins().band(is_recent, has_come);
+            let says = expr.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
+            vec![expr.builder.ins().uextend(I64, says)]
         };
         // It may have ended.
         let width = self.plan.streams[target].param_width;
-        let said = self.read_found(family, key, 1, read, |writer| {
-            writer.rust_reads(key, width);
-            let failed = writer.call_rare(run, at);
-            writer.lose_words(to, 2);
-            writer.check(failed);
-            vec![writer.written(to + 1)]
+        let said = self.read_found(family, key, 1, read, |expr| {
+            expr.rust_reads(key, width);
+            let failed = expr.call_rare(run, at);
+            expr.lose_words(to, 2);
+            expr.check(failed);
+            vec![expr.written(to + 1)]
         });
         let there = self.number(1);
         self.put(to, there);
@@ -155,8 +155,8 @@ impl Writer<'_, '_> {
             plan.family,
             key,
             2,
-            |writer, instance| writer.counted(stream, &counter, instance).to_vec(),
-            |writer| vec![writer.number(0); 2],
+            |expr, instance| expr.counted(stream, &counter, instance).to_vec(),
+            |expr| vec![expr.number(0); 2],
         );
         (to..).zip(said).for_each(|(to, word)| self.put(to, word));
         true

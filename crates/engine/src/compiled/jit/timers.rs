@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::expr::Instance;
-use super::handler::Scribe;
+use super::handler::StepEmitter;
 use super::value_cache::Lost;
 use super::{Context, runtime_calls};
 use crate::compiled::exec::counters::TickCounter;
@@ -24,7 +24,7 @@ struct Timer {
     time: Value,
 }
 
-impl Scribe<'_, '_> {
+impl StepEmitter<'_, '_> {
     /// What [`Evaluator::arm_timers`] does, for a family whose close has no clocks.
     pub(super) fn arm_timers(&mut self, family: usize, slot: Value, generation: Value) {
         let plan = &self.evaluator.plan;
@@ -32,15 +32,15 @@ impl Scribe<'_, '_> {
         if instance_timers.is_empty() {
             return;
         }
-        let now = self.writer.of_state(offset_of!(State, now));
+        let now = self.expr.of_state(offset_of!(State, now));
         let timer = |instance_timer: &usize| {
-            let due = self.writer.later(now, plan.instance_timers[*instance_timer].period);
-            Timer { clock: self.writer.map.clock(*instance_timer), due, time: due }
+            let due = self.expr.later(now, plan.instance_timers[*instance_timer].period);
+            Timer { clock: self.expr.map.clock(*instance_timer), due, time: due }
         };
         let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
-        self.start(&timers, [slot, generation], |scribe| {
-            let which = scribe.writer.number(family as u64);
-            scribe.writer.call_with(runtime_calls::arm_timers as *const u8, &[which, slot, generation]);
+        self.start(&timers, [slot, generation], |emitter| {
+            let which = emitter.expr.number(family as u64);
+            emitter.expr.call_with(runtime_calls::arm_timers as *const u8, &[which, slot, generation]);
         });
     }
 
@@ -52,27 +52,23 @@ impl Scribe<'_, '_> {
             .filter(|member| evaluator.counting(**member).is_some())
             .filter_map(|member| Some((*member, plan.streams[*member].eval.counter?)))
             .collect();
-        let call = |scribe: &mut Self| {
-            let which = scribe.writer.number(family as u64);
-            scribe.writer.call_quietly(runtime_calls::begin as *const u8, &[which, instance.slot]);
+        let call = |emitter: &mut Self| {
+            let which = emitter.expr.number(family as u64);
+            emitter.expr.call_quietly(runtime_calls::begin as *const u8, &[which, instance.slot]);
         };
         if evaluator.begins_in_full(family, &counters) {
             call(self);
-            return self.writer.lose(Lost::Places);
+            return self.expr.lose(Lost::Places);
         }
         let mut timers = Vec::new();
         for (stream, counter) in counters {
-            let ticks = self.writer.ticks(stream, counter.period);
-            self.writer.store(ticks, instance.words, 8 * plan.streams[stream].member.value());
+            let ticks = self.expr.ticks(stream, counter.period);
+            self.expr.store(ticks, instance.words, 8 * plan.streams[stream].member.value());
             for (number, after) in plan.streams[stream].eval.thresholds.iter().enumerate() {
-                let due = self.writer.builder.ins().iadd_imm(ticks, after.cast_signed());
-                let period = self.writer.number(counter.period);
-                let time = self.writer.builder.ins().imul(due, period);
-                timers.push(Timer {
-                    clock: self.writer.map.invalidate_idle(plan, stream, number),
-                    due,
-                    time,
-                });
+                let due = self.expr.builder.ins().iadd_imm(ticks, after.cast_signed());
+                let period = self.expr.number(counter.period);
+                let time = self.expr.builder.ins().imul(due, period);
+                timers.push(Timer { clock: self.expr.map.invalidate_idle(plan, stream, number), due, time });
             }
         }
         self.start(&timers, [instance.slot, generation], call);
@@ -83,49 +79,49 @@ impl Scribe<'_, '_> {
         if timers.is_empty() {
             return;
         }
-        let [have_room, otherwise, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(otherwise);
+        let [have_room, otherwise, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(otherwise);
         let layout = |timer: &Timer| {
-            let [places, last, header] = [0, 8, 16].map(|at| self.writer.place_at(timer.clock + at));
-            [places, last, header, self.writer.load(I64, header, offset_of!(QueueHeader, count))]
+            let [places, last, header] = [0, 8, 16].map(|at| self.expr.place_at(timer.clock + at));
+            [places, last, header, self.expr.load(I64, header, offset_of!(QueueHeader, count))]
         };
         let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
-        let mut has_room = self.writer.byte(1);
+        let mut has_room = self.expr.byte(1);
         for [_, last, _, count] in &layouts {
             // Without any place, the last is -1.
-            let is_full = self.writer.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
-            let is_not = self.writer.builder.ins().bxor_imm(is_full, 1);
-            has_room = self.writer.builder.ins().band(has_room, is_not);
+            let is_full = self.expr.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
+            let is_not = self.expr.builder.ins().bxor_imm(is_full, 1);
+            has_room = self.expr.builder.ins().band(has_room, is_not);
         }
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
-        self.writer.resume(otherwise, &fork);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
+        self.expr.resume(otherwise, &fork);
         full(self);
-        self.writer.lose(Lost::Places);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.go_on(have_room);
-        let evaluator = self.writer.load(I64, self.writer.context, offset_of!(Context, evaluator));
+        self.expr.lose(Lost::Places);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.go_on(have_room);
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
         let quiet = offset_of!(Evaluator, idle_until);
-        let mut soonest = self.writer.load(I64, evaluator, quiet);
+        let mut soonest = self.expr.load(I64, evaluator, quiet);
         for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
-            soonest = self.writer.builder.ins().umin(soonest, timer.time);
-            let first = self.writer.load(I64, header, offset_of!(QueueHeader, first));
-            let place = self.writer.builder.ins().iadd(first, count);
-            let place = self.writer.builder.ins().band(place, last);
-            let place = self.writer.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
-            let due = self.writer.builder.ins().iadd(places, place);
-            self.writer.store(timer.due, due, offset_of!(Deadline, at));
-            self.writer.store(generation, due, offset_of!(Deadline, generation));
-            let slot = self.writer.builder.ins().ireduce(I32, slot);
-            self.writer.store(slot, due, offset_of!(Deadline, slot));
+            soonest = self.expr.builder.ins().umin(soonest, timer.time);
+            let first = self.expr.load(I64, header, offset_of!(QueueHeader, first));
+            let place = self.expr.builder.ins().iadd(first, count);
+            let place = self.expr.builder.ins().band(place, last);
+            let place = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
+            let due = self.expr.builder.ins().iadd(places, place);
+            self.expr.store(timer.due, due, offset_of!(Deadline, at));
+            self.expr.store(generation, due, offset_of!(Deadline, generation));
+            let slot = self.expr.builder.ins().ireduce(I32, slot);
+            self.expr.store(slot, due, offset_of!(Deadline, slot));
             self.increment(header, offset_of!(QueueHeader, count));
-            let next = self.writer.load(I64, header, offset_of!(QueueHeader, next));
-            let next = self.writer.builder.ins().umin(next, timer.due);
-            self.writer.store(next, header, offset_of!(QueueHeader, next));
+            let next = self.expr.load(I64, header, offset_of!(QueueHeader, next));
+            let next = self.expr.builder.ins().umin(next, timer.due);
+            self.expr.store(next, header, offset_of!(QueueHeader, next));
         }
-        self.writer.store(soonest, evaluator, quiet);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.store(soonest, evaluator, quiet);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// The clocks of so many instances that have ended stop, as
@@ -135,41 +131,41 @@ impl Scribe<'_, '_> {
         let clocks = self.clocks_of(family);
         let mut are_many = None;
         for clock in &clocks {
-            let header = self.writer.place_at(clock + 16);
-            let recently_stale = self.writer.load(I64, header, offset_of!(QueueHeader, recently_stale));
-            let recently_stale = self.writer.builder.ins().iadd(recently_stale, ended);
+            let header = self.expr.place_at(clock + 16);
+            let recently_stale = self.expr.load(I64, header, offset_of!(QueueHeader, recently_stale));
+            let recently_stale = self.expr.builder.ins().iadd(recently_stale, ended);
             let are =
-                self.writer.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, recently_stale, FEW as i64);
+                self.expr.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, recently_stale, FEW as i64);
             are_many = Some(match are_many {
-                Some(others) => self.writer.builder.ins().bor(are, others),
+                Some(others) => self.expr.builder.ins().bor(are, others),
                 None => are,
             });
         }
         let Some(are_many) = are_many else { return };
-        let [few, many, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(many);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(are_many, many, &[], few, &[]);
-        self.writer.resume(many, &fork);
-        let number = self.writer.number(family as u64);
-        self.writer.call_with(runtime_calls::stop_clocks as *const u8, &[number, ended]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(few, &fork);
+        let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(many);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(are_many, many, &[], few, &[]);
+        self.expr.resume(many, &fork);
+        let number = self.expr.number(family as u64);
+        self.expr.call_with(runtime_calls::stop_clocks as *const u8, &[number, ended]);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(few, &fork);
         for clock in &clocks {
-            let header = self.writer.place_at(clock + 16);
+            let header = self.expr.place_at(clock + 16);
             for at in [offset_of!(QueueHeader, stale), offset_of!(QueueHeader, recently_stale)] {
-                let before = self.writer.load(I64, header, at);
-                let now = self.writer.builder.ins().iadd(before, ended);
-                self.writer.store(now, header, at);
+                let before = self.expr.load(I64, header, at);
+                let now = self.expr.builder.ins().iadd(before, ended);
+                self.expr.store(now, header, at);
             }
         }
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// The clocks that start with instances of a family, as places after the context.
     fn clocks_of(&self, family: usize) -> Vec<usize> {
-        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.writer.map);
+        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.expr.map);
         let members = plan.families[family].members.iter();
         let counters = members.filter(|member| evaluator.counting(**member).is_some());
         let thresholds = counters.flat_map(|stream| {

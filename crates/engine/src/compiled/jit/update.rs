@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::dirty::{dirty, of};
 use super::expr::{Instance, Run};
 use super::grouping::{Change, Changed};
-use super::handler::Scribe;
+use super::handler::StepEmitter;
 use super::lookup::Outcome;
 use super::runtime_calls;
 use crate::compiled::exec::update_rule::{GroupUpdate, ResolvedDependent, UpdateRule, ValueLocation};
@@ -18,67 +18,67 @@ use crate::compiled::ir::plan::{Dependent, Reader, Route, Selector};
 use crate::compiled::store::slab::{PARAMS, flag};
 use crate::compiled::store::state::{DirtySet, StreamState};
 
-impl<'e> Scribe<'e, '_> {
+impl<'e> StepEmitter<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
     pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<Instance>) {
         if let Some(instance) = instance {
-            self.writer.know_parameters(rule.own, rule.params, instance.words);
+            self.expr.know_parameters(rule.own, rule.params, instance.words);
         }
-        let [yields, ends, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
-        let at_yield = self.writer.program(Run { stream, program: rule.program, instance }, yields, ends);
+        let [yields, ends, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let fork = self.expr.fork();
+        let at_yield = self.expr.program(Run { stream, program: rule.program, instance }, yields, ends);
         match (rule.location, instance) {
             (ValueLocation::Cell { present, fresh, value }, _) => {
-                self.writer.resume(yields, &at_yield);
+                self.expr.resume(yields, &at_yield);
                 self.push_cell(stream, rule, [present, fresh, value]);
-                self.writer.builder.ins().jump(done, &[]);
-                self.writer.resume(ends, &fork);
+                self.expr.builder.ins().jump(done, &[]);
+                self.expr.resume(ends, &fork);
                 self.holds(stream, rule, false);
                 self.again(stream, rule, None, [false, false]);
             }
             (ValueLocation::Slot { state, value }, Some(instance)) => {
-                self.writer.resume(yields, &at_yield);
+                self.expr.resume(yields, &at_yield);
                 self.push_instance(stream, rule, instance, [state, value]);
-                self.writer.builder.ins().jump(done, &[]);
-                self.writer.resume(ends, &fork);
-                let flags = self.writer.load(I64, instance.words, 8 * state);
-                let others = self.writer.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
-                self.writer.store(others, instance.words, 8 * state);
+                self.expr.builder.ins().jump(done, &[]);
+                self.expr.resume(ends, &fork);
+                let flags = self.expr.load(I64, instance.words, 8 * state);
+                let others = self.expr.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
+                self.expr.store(others, instance.words, 8 * state);
                 self.held(stream, rule, instance, flags, false);
                 self.again(stream, rule, Some(instance), [false, false]);
             }
             (ValueLocation::Slot { .. }, None) => {}
         }
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// A stream without instances has a value.
     fn push_cell(&mut self, stream: usize, rule: &'e UpdateRule, [present, fresh, value]: [FrameSlot; 3]) {
-        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let new = self.writer.word(rule.result);
-        let (had, old) = (self.writer.word(present), self.writer.word(value));
+        let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let new = self.expr.word(rule.result);
+        let (had, old) = (self.expr.word(present), self.expr.word(value));
         self.holds(stream, rule, true);
-        let one = self.writer.number(1);
+        let one = self.expr.number(1);
         if !rule.incremental {
             self.is_fresh(fresh);
         }
-        let had = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
-        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
-        let is_same = self.writer.builder.ins().band(had, is_old);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.writer.go_on(changed);
-        self.writer.put(present, one);
+        let had = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.expr.builder.ins().band(had, is_old);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.expr.go_on(changed);
+        self.expr.put(present, one);
         self.is_fresh(fresh);
-        self.writer.put(value, new);
+        self.expr.put(value, new);
         rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
         self.again(stream, rule, None, [true, true]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(same, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(same, &fork);
         self.again(stream, rule, None, [true, false]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// An instance has a value.
@@ -89,44 +89,44 @@ impl<'e> Scribe<'e, '_> {
         instance: Instance,
         [state, value]: [usize; 2],
     ) {
-        let [changed, same, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        let new = self.writer.word(rule.result);
-        let flags = self.writer.load(I64, instance.words, 8 * state);
-        let old = self.writer.load(I64, instance.words, 8 * value);
-        let now = self.writer.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
-        self.writer.store(now, instance.words, 8 * state);
-        self.writer.store(new, instance.words, 8 * value);
+        let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let new = self.expr.word(rule.result);
+        let flags = self.expr.load(I64, instance.words, 8 * state);
+        let old = self.expr.load(I64, instance.words, 8 * value);
+        let now = self.expr.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
+        self.expr.store(now, instance.words, 8 * state);
+        self.expr.store(new, instance.words, 8 * value);
         self.held(stream, rule, instance, flags, true);
-        let had = self.writer.builder.ins().ushr_imm(flags, 32);
-        let has_old = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
-        let is_old = self.writer.builder.ins().icmp(IntCC::Equal, old, new);
-        let is_same = self.writer.builder.ins().band(has_old, is_old);
-        let fork = self.writer.fork();
-        self.writer.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.writer.go_on(changed);
+        let had = self.expr.builder.ins().ushr_imm(flags, 32);
+        let has_old = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+        let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
+        let is_same = self.expr.builder.ins().band(has_old, is_old);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
+        self.expr.go_on(changed);
         for (number, group_update) in rule.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
-            let changed = self.writer.count(group_update, which, instance, Change { had, old, new });
+            let changed = self.expr.count(group_update, which, instance, Change { had, old, new });
             self.mark_all_readers(group_update, changed);
         }
         self.mark_instance_dependents(stream, &rule.dependents, instance);
         self.again(stream, rule, Some(instance), [true, true]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(same, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(same, &fork);
         self.again(stream, rule, Some(instance), [true, false]);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
-        rule.windows.iter().for_each(|window| self.writer.enter_window(window, instance, new));
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
+        rule.windows.iter().for_each(|window| self.expr.enter_window(window, instance, new));
     }
 
     /// Notes whether a stream without instances holds a value.
     fn holds(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
         let at = of(stream) + offset_of!(StreamState, holds);
-        let held = self.writer.load(I8, self.writer.streams, at);
-        let now = self.writer.byte(yields.into());
-        self.writer.store(now, self.writer.streams, at);
+        let held = self.expr.load(I8, self.expr.streams, at);
+        let now = self.expr.byte(yields.into());
+        self.expr.store(now, self.expr.streams, at);
         if rule.repeats {
-            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
+            let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
             self.hold_if(stream, is_other, None, yields);
         }
     }
@@ -134,19 +134,19 @@ impl<'e> Scribe<'e, '_> {
     /// The same for an instance, whose flags were these.
     fn held(&mut self, stream: usize, rule: &UpdateRule, instance: Instance, flags: Value, yields: bool) {
         if rule.repeats {
-            let held = self.writer.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
+            let held = self.expr.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
-            let is_other = self.writer.builder.ins().icmp_imm(condition, held, 0);
+            let is_other = self.expr.builder.ins().icmp_imm(condition, held, 0);
             self.hold_if(stream, is_other, Some(instance), yields);
         }
     }
 
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
-        let way = self.writer.part(is_other);
+        let way = self.expr.part(is_other);
         let arguments =
-            [self.writer.number(stream as u64), self.slot(instance), self.writer.number(yields.into())];
-        self.writer.call_with(runtime_calls::hold as *const u8, &arguments);
-        self.writer.meet(way);
+            [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
+        self.expr.call_with(runtime_calls::hold as *const u8, &arguments);
+        self.expr.meet(way);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.
@@ -166,25 +166,24 @@ impl<'e> Scribe<'e, '_> {
                 _ => self.mark(stream, &ResolvedDependent::All(stream), None),
             }
         } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
-            let holds = self.writer.word(guard);
-            let way = self.writer.part(holds);
+            let holds = self.expr.word(guard);
+            let way = self.expr.part(holds);
             self.mark_slot(Reader::Stream(stream), instance);
-            self.writer.meet(way);
+            self.expr.meet(way);
         } else if rule.has_follow_up {
             let guard = self.evaluator.plan.streams[stream].eval.guard;
-            guard.into_iter().for_each(|guard| self.writer.rust_reads(guard, 1));
+            guard.into_iter().for_each(|guard| self.expr.rust_reads(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
                 | if changed { runtime_calls::CHANGED } else { 0 };
-            let arguments =
-                [self.writer.number(stream as u64), self.slot(instance), self.writer.number(outcome)];
-            self.writer.call_with(runtime_calls::reschedule_self as *const u8, &arguments);
+            let arguments = [self.expr.number(stream as u64), self.slot(instance), self.expr.number(outcome)];
+            self.expr.call_with(runtime_calls::reschedule_self as *const u8, &arguments);
         }
     }
 
     fn slot(&mut self, instance: Option<Instance>) -> Value {
         match instance {
             Some(instance) => instance.slot,
-            None => self.writer.number(0),
+            None => self.expr.number(0),
         }
     }
 
@@ -192,8 +191,8 @@ impl<'e> Scribe<'e, '_> {
     pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<Instance>) {
         match (dependent, instance) {
             (ResolvedDependent::All(reader), _) => {
-                let yes = self.writer.byte(1);
-                self.writer.store(yes, self.writer.streams, dirty(*reader) + offset_of!(DirtySet, all));
+                let yes = self.expr.byte(1);
+                self.expr.store(yes, self.expr.streams, dirty(*reader) + offset_of!(DirtySet, all));
                 self.invalidate_idle(Reader::Stream(*reader));
             }
             (ResolvedDependent::Slot { stream: reader, .. }, Some(instance)) => {
@@ -209,9 +208,9 @@ impl<'e> Scribe<'e, '_> {
     }
 
     fn mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
-        let dependent = self.writer.number(&raw const *dependent as u64);
-        let arguments = [dependent, self.writer.number(stream as u64), slot];
-        self.writer.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
+        let dependent = self.expr.number(&raw const *dependent as u64);
+        let arguments = [dependent, self.expr.number(stream as u64), slot];
+        self.expr.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
     }
 
     /// Selector reads an instance of a stream must look again. Those who are found in the same way are found once.
@@ -253,16 +252,16 @@ impl<'e> Scribe<'e, '_> {
             return;
         };
         let family = plan.family_of(*reader);
-        let mark_resolved = |scribe: &mut Self, instance: Instance| {
+        let mark_resolved = |emitter: &mut Self, instance: Instance| {
             for dependent in resolve_dependents {
                 let ResolvedDependent::Other(Dependent { reader, .. }) = dependent else { continue };
-                scribe.mark_slot(*reader, instance);
+                emitter.mark_slot(*reader, instance);
             }
         };
-        let tell_all = |scribe: &mut Self| {
+        let tell_all = |emitter: &mut Self| {
             resolve_dependents
                 .iter()
-                .for_each(|dependent| scribe.mark_dependent(stream, dependent, instance.slot));
+                .for_each(|dependent| emitter.mark_dependent(stream, dependent, instance.slot));
         };
         let (route, places) = match selector {
             Selector::Slot => return mark_resolved(self, instance),
@@ -270,21 +269,21 @@ impl<'e> Scribe<'e, '_> {
             Selector::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
             Selector::All | Selector::Instance(_) => return tell_all(self),
         };
-        let word = |place: &usize| self.writer.load(I64, instance.words, 8 * (PARAMS + place));
+        let word = |place: &usize| self.expr.load(I64, instance.words, 8 * (PARAMS + place));
         let key: Vec<Value> = places.iter().map(word).collect();
-        let [one, several, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(several);
-        let slot = self.writer.builder.append_block_param(one, I64);
-        let fork = self.writer.fork();
-        self.writer.find_by(family, route, &key, Outcome { one, none: done, several });
-        self.writer.resume(several, &fork);
+        let [one, several, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(several);
+        let slot = self.expr.builder.append_block_param(one, I64);
+        let fork = self.expr.fork();
+        self.expr.find_by(family, route, &key, Outcome { one, none: done, several });
+        self.expr.resume(several, &fork);
         tell_all(self);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(one, &fork);
-        let found = self.writer.instance(family, slot);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(one, &fork);
+        let found = self.expr.instance(family, slot);
         mark_resolved(self, found);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
@@ -295,7 +294,7 @@ impl<'e> Scribe<'e, '_> {
             match questions.iter_mut().find(|(_, asked)| *asked == dependents.as_slice()) {
                 Some((question, _)) => {
                     let both = question.is_other.zip(changed.is_other);
-                    question.is_other = both.map(|(one, other)| self.writer.either(one, other));
+                    question.is_other = both.map(|(one, other)| self.expr.either(one, other));
                 }
                 None => questions.push((changed, dependents)),
             }
@@ -312,17 +311,17 @@ impl<'e> Scribe<'e, '_> {
             && dependents.iter().all(|dependent| matches!(dependent, ResolvedDependent::All(_)))
         {
             // Whether an extreme has changed is anybody's guess: better no branch.
-            let is_other = self.writer.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
+            let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
             dependents.iter().for_each(|dependent| self.mark_all_if(is_other, dependent));
             return;
         }
-        let [mark, done] = [(); 2].map(|()| self.writer.builder.create_block());
-        let fork = self.writer.fork();
+        let [mark, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        let fork = self.expr.fork();
         match is_other {
-            Some(is_other) => self.writer.builder.ins().brif(is_other, mark, &[], done, &[]),
-            None => self.writer.builder.ins().jump(mark, &[]),
+            Some(is_other) => self.expr.builder.ins().brif(is_other, mark, &[], done, &[]),
+            None => self.expr.builder.ins().jump(mark, &[]),
         };
-        self.writer.go_on(mark);
+        self.expr.go_on(mark);
         for dependent in dependents {
             match dependent {
                 ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
@@ -330,22 +329,22 @@ impl<'e> Scribe<'e, '_> {
                     self.mark_reader(grouped, group, dependent, is_nothing)
                 }
                 dependent => {
-                    let dependent = self.writer.number(&raw const *dependent as u64);
-                    let arguments = [dependent, self.writer.number(grouped as u64), group];
-                    self.writer.call_with(runtime_calls::mark_group_dependent as *const u8, &arguments);
+                    let dependent = self.expr.number(&raw const *dependent as u64);
+                    let arguments = [dependent, self.expr.number(grouped as u64), group];
+                    self.expr.call_with(runtime_calls::mark_group_dependent as *const u8, &arguments);
                 }
             }
         }
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     fn mark_all_if(&mut self, is_other: Value, dependent: &ResolvedDependent) {
         let ResolvedDependent::All(reader) = dependent else { return };
         let at = dirty(*reader) + offset_of!(DirtySet, all);
-        let before = self.writer.load(I8, self.writer.streams, at);
-        let now = self.writer.builder.ins().bor(before, is_other);
-        self.writer.store(now, self.writer.streams, at);
+        let before = self.expr.load(I8, self.expr.streams, at);
+        let now = self.expr.builder.ins().bor(before, is_other);
+        self.expr.store(now, self.expr.streams, at);
         self.invalidate_idle(Reader::Stream(*reader));
     }
 
@@ -360,34 +359,33 @@ impl<'e> Scribe<'e, '_> {
     ) {
         let ResolvedDependent::Instance { stream, family, kept: Some(kept), .. } = dependent else { return };
         let tally_number = grouped;
-        let [look, known, done] = [(); 3].map(|()| self.writer.builder.create_block());
-        self.writer.builder.set_cold_block(look);
-        let next = self.writer.builder.append_block_param(known, I64);
-        let fork = self.writer.fork();
+        let [look, known, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(look);
+        let next = self.expr.builder.append_block_param(known, I64);
+        let fork = self.expr.fork();
         let place = self.evaluator.state.grouped[grouped].stride() - kept;
-        let slot = self.writer.load(I64, group, 8 * place);
-        self.writer.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
-        self.writer.resume(look, &fork);
+        let slot = self.expr.load(I64, group, 8 * place);
+        self.expr.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
+        self.expr.resume(look, &fork);
         let [dependent, grouped] =
-            [&raw const *dependent as u64, grouped as u64].map(|it| self.writer.number(it));
-        let slot =
-            self.writer.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
-        self.writer.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
-        self.writer.resume(known, &fork);
+            [&raw const *dependent as u64, grouped as u64].map(|it| self.expr.number(it));
+        let slot = self.expr.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
+        self.expr.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
+        self.expr.resume(known, &fork);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
-            let [can_skip_tick, marks] = [(); 2].map(|()| self.writer.builder.create_block());
-            let fork = self.writer.fork();
-            self.writer.builder.ins().brif(is_nothing, can_skip_tick, &[], marks, &[]);
-            self.writer.resume(can_skip_tick, &fork);
-            let slot = self.writer.builder.ins().iadd_imm(next, -1);
-            let instance = self.writer.instance(*family, slot);
+            let [can_skip_tick, marks] = [(); 2].map(|()| self.expr.builder.create_block());
+            let fork = self.expr.fork();
+            self.expr.builder.ins().brif(is_nothing, can_skip_tick, &[], marks, &[]);
+            self.expr.resume(can_skip_tick, &fork);
+            let slot = self.expr.builder.ins().iadd_imm(next, -1);
+            let instance = self.expr.instance(*family, slot);
             self.unmark(*stream, instance);
-            self.writer.builder.ins().jump(done, &[]);
-            self.writer.resume(marks, &fork);
+            self.expr.builder.ins().jump(done, &[]);
+            self.expr.resume(marks, &fork);
         }
         self.mark_number(Reader::Stream(*stream), next);
-        self.writer.builder.ins().jump(done, &[]);
-        self.writer.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
     }
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, Inst, InstBuilder, MemFlags, Type, Value};
 
-use super::expr::Writer;
+use super::expr::ExprEmitter;
 use super::float_range::Range;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
@@ -55,7 +55,7 @@ pub(super) struct Way {
     done: Block,
 }
 
-impl Writer<'_, '_> {
+impl ExprEmitter<'_, '_> {
     /// Goes on in a block that can be reached from anywhere.
     pub(super) fn enter(&mut self, block: Block) {
         self.builder.switch_to_block(block);
