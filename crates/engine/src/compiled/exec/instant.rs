@@ -13,7 +13,7 @@ use crate::compiled::exec::update_rule::UpdateRule;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{Activation, FrameSlot};
 use crate::compiled::ir::plan::{Pacing, Plan, StreamPlan, Task};
-use crate::compiled::jit::{COMPILE_AFTER, Entry, Handler, Places};
+use crate::compiled::jit::{COMPILE_AFTER, Entry, Handler, VmContextBuffer};
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{State, WHOLE};
 
@@ -79,7 +79,7 @@ pub(crate) struct Evaluator {
     /// Where inputs will be looked for.
     pub(crate) ahead: Vec<Ahead>,
     /// Where machine code finds things, ...
-    pub(crate) places: Places,
+    pub(crate) places: VmContextBuffer,
     /// ... and why it failed.
     pub(crate) failed: Option<Box<Failed>>,
     /// When clocks that start with the monitor tick next, as far as somebody asked.
@@ -205,7 +205,7 @@ impl Evaluator {
             now: 0,
             compile_after: COMPILE_AFTER,
             ahead: ahead(&plan),
-            places: Places::default(),
+            places: VmContextBuffer::default(),
             failed: None,
             fresh: Vec::new(),
             candidates: Vec::new(),
@@ -262,7 +262,7 @@ impl Evaluator {
     /// Goes on from another state.
     pub(crate) fn resume(&mut self, state: State) {
         self.state = state;
-        self.places = Places::default();
+        self.places = VmContextBuffer::default();
         self.idle_until = 0;
         self.fresh.clear();
         self.valued.clear();

@@ -4,10 +4,10 @@ use std::io;
 
 use memmap2::{Mmap, MmapMut};
 
-use super::Context;
+use super::VmContext;
 
 /// Whether a reaction failed; if so, the evaluator knows why.
-pub(crate) type Entry = unsafe extern "sysv64" fn(*mut Context) -> u64;
+pub(crate) type Entry = unsafe extern "sysv64" fn(*mut VmContext) -> u64;
 
 pub(super) struct Code {
     memory: Mmap,

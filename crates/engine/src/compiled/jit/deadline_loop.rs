@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::dirty::of;
 use super::handler::StepEmitter;
-use super::{Context, runtime_calls};
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Step, Target};
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::ir::plan::{Reader, Task};
@@ -73,11 +73,11 @@ impl StepEmitter<'_, '_> {
 
         self.expr.resume(due, &fork);
         let context = self.expr.context;
-        let budget = self.expr.load(I64, context, offset_of!(Context, budget));
+        let budget = self.expr.load(I64, context, offset_of!(VmContext, budget));
         self.expr.builder.ins().brif(budget, expire, &[], leave, &[]);
         self.expr.go_on(expire);
         let less = self.expr.builder.ins().iadd_imm(budget, -1);
-        self.expr.store(less, context, offset_of!(Context, budget));
+        self.expr.store(less, context, offset_of!(VmContext, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
             let tick = self.expr.builder.create_block();
             let other = self.expr.builder.create_block();
@@ -99,7 +99,7 @@ impl StepEmitter<'_, '_> {
 
     /// Nothing is due before a time.
     fn rest(&mut self, until: Value, leave: Block) {
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
         self.expr.store(until, evaluator, offset_of!(Evaluator, idle_until));
         self.expr.builder.ins().jump(leave, &[]);
     }
@@ -109,12 +109,12 @@ impl StepEmitter<'_, '_> {
         let mut instance_timer = self.expr.number(u64::MAX);
         let mut instance_timers = Vec::new();
         for number in 0..self.evaluator.plan.instance_timers.len() {
-            let header = self.expr.place_at(self.expr.map.clock(number) + 16);
+            let header = self.expr.place_at(self.expr.offsets.clock(number) + 16);
             let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
             instance_timer = self.expr.builder.ins().umin(instance_timer, at);
             instance_timers.push(at);
         }
-        let ticks = self.expr.load(I64, context, offset_of!(Context, ticks));
+        let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
         let clocks = 0..self.evaluator.plan.clocks.len();
         let ticks: Vec<Value> = clocks.map(|clock| self.expr.load(I64, ticks, 8 * clock)).collect();
         let mut at = instance_timer;
@@ -126,7 +126,7 @@ impl StepEmitter<'_, '_> {
             instance_timer,
             instance_timers,
             ticks,
-            until: self.expr.load(I64, context, offset_of!(Context, until)),
+            until: self.expr.load(I64, context, offset_of!(VmContext, until)),
         }
     }
 
@@ -201,7 +201,7 @@ impl StepEmitter<'_, '_> {
     }
 
     fn put_tick(&mut self, clock: usize, tick: Value) {
-        let ticks = self.expr.load(I64, self.expr.context, offset_of!(Context, ticks));
+        let ticks = self.expr.load(I64, self.expr.context, offset_of!(VmContext, ticks));
         self.expr.store(tick, ticks, 8 * clock);
     }
 
@@ -229,7 +229,7 @@ impl StepEmitter<'_, '_> {
     }
 
     fn start_instant(&mut self, now: Value) {
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
         let state = offset_of!(Evaluator, state);
         self.expr.store(now, evaluator, state + offset_of!(State, now));
         let instant = self.expr.load(I64, evaluator, state + offset_of!(State, instant));
@@ -264,7 +264,7 @@ impl StepEmitter<'_, '_> {
     }
 
     fn front(&mut self, instance_timer: usize) -> Front {
-        let map = self.expr.map;
+        let map = self.expr.offsets;
         let [places, last, header] = [0, 8, 16].map(|at| self.expr.place_at(map.clock(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));

@@ -9,7 +9,7 @@ use cranelift_frontend::Variable;
 
 use super::expr::Instance;
 use super::handler::StepEmitter;
-use super::{Context, runtime_calls};
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::plan::{Reader, Task};
 use crate::compiled::store::slab::{GENERATION, PARAMS, flag};
@@ -39,7 +39,7 @@ impl StepEmitter<'_, '_> {
                 flag: flag::EVALUATE,
             },
             Reader::Family(family) => Marks {
-                from: self.expr.load(I64, self.expr.context, offset_of!(Context, families)),
+                from: self.expr.load(I64, self.expr.context, offset_of!(VmContext, families)),
                 dirty: dirty_family(family),
                 family,
                 at: PARAMS + plan.families[family].param_width,
@@ -62,7 +62,7 @@ impl StepEmitter<'_, '_> {
         let (room, take, number) = match reader {
             Reader::Stream(stream) => (None, runtime_calls::list_changed as *const u8, stream),
             Reader::Family(family) => {
-                (Some(self.expr.map.closing(family)), runtime_calls::list_closing as *const u8, family)
+                (Some(self.expr.offsets.closing(family)), runtime_calls::list_closing as *const u8, family)
             }
         };
         let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
@@ -83,7 +83,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().jump(done, &[near.into(), marked.into(), room.into()]);
         self.expr.resume(many, &fork);
         let number = self.expr.call(take, &[number as u64]);
-        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.expr.builder.ins().jump(done, &[slots.into(), number.into(), slots.into()]);
         self.expr.resume(done, &fork);
         listed
@@ -202,9 +202,9 @@ impl StepEmitter<'_, '_> {
             return;
         }
         let context = self.expr.context;
-        let evaluator = self.expr.load(I64, context, offset_of!(Context, evaluator));
+        let evaluator = self.expr.load(I64, context, offset_of!(VmContext, evaluator));
         let mut soonest = self.expr.load(I64, evaluator, offset_of!(Evaluator, idle_until));
-        let ticks = self.expr.load(I64, context, offset_of!(Context, ticks));
+        let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
         for clock in clocks {
             let tick = self.expr.load(I64, ticks, 8 * clock);
             soonest = self.expr.builder.ins().umin(soonest, tick);

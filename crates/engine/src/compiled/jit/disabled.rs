@@ -29,7 +29,7 @@ impl Handler {
 
 /// Where machine code would find things.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct VmContextBuffer {
     pub(crate) inputs_moved: bool,
     pub(crate) slots_moved: bool,
     pub(crate) groups_moved: bool,

@@ -14,8 +14,8 @@ use super::float_range::Range;
 use super::grouping::is_at_hand;
 use super::lookup::Spawned;
 use super::value_cache::{Fork, Known, Lost, Unread};
-use super::vm_context::Map;
-use super::{Context, runtime_calls};
+use super::vm_context::VmOffsets;
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
@@ -45,7 +45,7 @@ pub(super) struct ExprEmitter<'p, 'f> {
     /// The inputs of the event.
     pub(super) present: u128,
     pub(super) context: Value,
-    pub(super) map: Map,
+    pub(super) offsets: VmOffsets,
     pub(super) frame: Value,
     pub(super) streams: Value,
     /// What is known at this point, ...
@@ -136,7 +136,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             spawned: vec![None; plan.families.len()],
             present,
             context,
-            map: Map::new(plan),
+            offsets: VmOffsets::new(plan),
             frame,
             streams,
             known: Known::default(),
@@ -561,7 +561,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let result = self.call_quietly(function, values);
         // Whom it has marked is not known here.
         if self.present != 0 && !self.plan.clocks.is_empty() {
-            let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+            let evaluator = self.load(I64, self.context, offset_of!(VmContext, evaluator));
             let now = self.number(0);
             self.store(now, evaluator, offset_of!(Evaluator, idle_until));
         }

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use super::expr::{ExprEmitter, Instance};
 use super::value_cache::Lost;
 use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
-use super::{Context, runtime_calls};
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::update_rule::GroupUpdate;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::FrameSlot;
@@ -133,8 +133,8 @@ impl<'p> ExprEmitter<'p, '_> {
         self.resume(missing, &fork);
         let which = self.number(which);
         self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
-        self.lose(Lost::Places);
-        let words = self.load(I64, self.context, offset_of!(Context, found));
+        self.lose(Lost::VmContextBuffer);
+        let words = self.load(I64, self.context, offset_of!(VmContext, found));
         self.builder.ins().jump(found, &[words.into()]);
         self.resume(found, &fork);
         group
@@ -145,8 +145,8 @@ impl<'p> ExprEmitter<'p, '_> {
         let Change { had, old, new } = change;
         let which = self.number(which);
         let bits = self.call_with(runtime_calls::count as *const u8, &[which, instance.slot, had, old, new]);
-        self.lose(Lost::Places);
-        (bits, self.load(I64, self.context, offset_of!(Context, found)))
+        self.lose(Lost::VmContextBuffer);
+        (bits, self.load(I64, self.context, offset_of!(VmContext, found)))
     }
 
     /// Not 0 if one of two words is not.
@@ -216,7 +216,7 @@ impl<'p> ExprEmitter<'p, '_> {
     ) -> Vec<BlockArg> {
         let (aggregates, grouped) =
             (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
-        let places = self.place_at(self.map.grouped(group_update.grouped) + PLACES);
+        let places = self.place_at(self.offsets.grouped(group_update.grouped) + PLACES);
         let at = self.builder.ins().ishl_imm(slot, 2);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);
@@ -290,7 +290,7 @@ impl<'p> ExprEmitter<'p, '_> {
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
     fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
-        let first = self.place_at(self.map.grouped(number) + GROUPS);
+        let first = self.place_at(self.offsets.grouped(number) + GROUPS);
         if !is_narrow(key.len()) {
             self.builder.ins().brif(first, look, &[], missing, &[]);
             self.go_on(look);
@@ -301,7 +301,7 @@ impl<'p> ExprEmitter<'p, '_> {
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.place_at(self.map.grouped(number) + GROUP_CACHE);
+        let recent = self.place_at(self.offsets.grouped(number) + GROUP_CACHE);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);

@@ -19,7 +19,7 @@ use super::dirty::{dirty, of};
 use super::expr::{ExprEmitter, NARROW, Run};
 use super::lookup::Outcome;
 use super::value_cache::Lost;
-use super::{Context, runtime_calls};
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Failed, Step, Stop, Target};
 use crate::compiled::exec::prefetch::BLOCK;
 use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
@@ -142,7 +142,7 @@ impl Evaluator {
             self.start_instant(now);
             self.state.present = present;
             timeline.evaluated = Time(times[*row] - 1);
-            self.turn_to(*row, context);
+            self.bind_row(*row, context);
             // SAFETY: the code was written for the plan of this evaluator and for what it tells at present, and is
             // there: the evaluator owns it. All pointers come from the one to the evaluator, which nobody else uses
             // before the code returns.
@@ -158,7 +158,7 @@ impl Evaluator {
     #[inline(never)]
     fn run_due_before(
         &mut self,
-        context: *mut Context,
+        context: *mut VmContext,
         timeline: &mut Timeline,
         until: u64,
         out: &mut dyn VerdictSink,
@@ -190,14 +190,14 @@ impl Evaluator {
     #[inline]
     fn enter_deadline_loop(
         &mut self,
-        context: *mut Context,
+        context: *mut VmContext,
         entry: Entry,
         done: u64,
         until: u64,
     ) -> Result<(), Box<Failed>> {
         let budget = self.advance_clocks(done);
         self.state.present = 0;
-        self.turn_to(0, context);
+        self.bind_row(0, context);
         // SAFETY: as for a row.
         let failed = unsafe {
             (*context).until = until.min(u64::MAX - 1);
@@ -236,8 +236,8 @@ fn write(
     let context = builder.block_params(start)[0];
     let of = (&evaluator.plan, &evaluator.state);
     let mut expr = ExprEmitter::new(builder, of, present, [context; 3], failed);
-    expr.frame = expr.load(I64, context, offset_of!(Context, frame));
-    expr.streams = expr.load(I64, context, offset_of!(Context, streams));
+    expr.frame = expr.load(I64, context, offset_of!(VmContext, frame));
+    expr.streams = expr.load(I64, context, offset_of!(VmContext, streams));
     let pending = vec![None; evaluator.plan.streams.len()];
     let mut emitter = StepEmitter { evaluator, expr, fresh: Vec::new(), pending, ending: Vec::new() };
     write_steps(&mut emitter);
@@ -258,7 +258,7 @@ fn write(
 pub(super) struct StepEmitter<'e, 'f> {
     pub(super) evaluator: &'e Evaluator,
     pub(super) expr: ExprEmitter<'e, 'f>,
-    /// Places of the frame that say that something is of this instant.
+    /// VmContextBuffer of the frame that say that something is of this instant.
     pub(super) fresh: Vec<FrameSlot>,
     /// For each stream whose turn is yet to come, the slot, plus one, of the only instance that the event has marked; 0 if
     /// there is none. Others are marked in memory.
@@ -294,8 +294,8 @@ impl<'e> StepEmitter<'e, '_> {
                 self.expr.check(failed);
                 continue;
             }
-            let first = self.expr.place_at(self.expr.map.input(input));
-            let row = self.expr.place_at(offset_of!(Context, row));
+            let first = self.expr.place_at(self.expr.offsets.input(input));
+            let row = self.expr.place_at(offset_of!(VmContext, row));
             let at = self.expr.times(row, 8 * cell.width);
             let words = self.expr.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
@@ -383,7 +383,7 @@ impl<'e> StepEmitter<'e, '_> {
     /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
     fn call_same(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
-        self.expr.lose(Lost::Places);
+        self.expr.lose(Lost::VmContextBuffer);
         self.expr.check(failed);
     }
 
@@ -463,7 +463,7 @@ impl<'e> StepEmitter<'e, '_> {
         let marked = self.marked(Reader::Stream(stream));
         let way = self.expr.part(marked);
         let count = self.expr.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
-        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.each(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
@@ -476,7 +476,7 @@ impl<'e> StepEmitter<'e, '_> {
         let Some(counting) = self.evaluator.counting(stream) else { return };
         let family = self.evaluator.plan.streams[stream].family;
         let count = self.expr.call(runtime_calls::tick as *const u8, &[stream as u64]);
-        let slots = self.expr.load(I64, self.expr.context, offset_of!(Context, listed));
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.each(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(family, slot);
             emitter.mark_instance_dependents(stream, &counting.dependents, instance);
@@ -497,7 +497,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The instances whose clock says so, one after another.
     fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
-        let lists = self.expr.map.expired(instance_timer);
+        let lists = self.expr.offsets.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
         self.each(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);

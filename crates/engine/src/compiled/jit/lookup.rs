@@ -157,7 +157,7 @@ impl ExprEmitter<'_, '_> {
     ) -> Vacancy {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let tag = self.hash_tag(key);
-        let layout = self.map.table(table);
+        let layout = self.offsets.table(table);
         let [entries, shift, mask] = [0, 8, 16].map(|at| self.place_at(layout + at));
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(tag, shift);
@@ -206,7 +206,7 @@ impl ExprEmitter<'_, '_> {
         let [look, next, found, shift, compare, up, on, done, end] =
             [(); 9].map(|()| self.builder.create_block());
         let tag = self.hash_tag(key);
-        let layout = self.map.table(table);
+        let layout = self.offsets.table(table);
         let [entries, bits, mask, occupancy] = [0, 8, 16, 24].map(|at| self.place_at(layout + at));
         let number = self.builder.ins().iadd_imm(slot, 1);
         let above = self.builder.ins().ishl_imm(tag, 32);
@@ -312,7 +312,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
-        let first = self.place_at(self.map.family(family) + SLOTS);
+        let first = self.place_at(self.offsets.family(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.times(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);

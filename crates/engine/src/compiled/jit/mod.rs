@@ -10,13 +10,13 @@
 //! back into Rust ([`calls`]).
 //!
 //! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
-//! so: differential tests run both. All memory that it reads and writes it finds through the [`Context`] that it is
+//! so: differential tests run both. All memory that it reads and writes it finds through the [`VmContext`] that it is
 //! given ([`places`]): the frame, the inputs of the batch, the slots of instances, the groups of tallies, and what the state of a
 //! stream says about who must be evaluated. It relies on this:
 //!
-//! - Places in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
+//! - VmContextBuffer in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
 //! - Slots and clocks move when an instance is spawned, groups when there is a new one, inputs with the next batch, and
-//!   at no other time. Whoever does that says so in [`Places`], and things are found anew before machine code goes on.
+//!   at no other time. Whoever does that says so in [`VmContextBuffer`], and things are found anew before machine code goes on.
 //! - In a list of slots that it goes through, only who has had its turn is listed again meanwhile, in the place of one
 //!   who has.
 //! - A clock that has nothing to do sleeps. Whoever marks somebody at an event, who may be evaluated at its ticks, wakes
@@ -43,8 +43,8 @@ mod vm_context;
 
 pub(super) use code_memory::Entry;
 pub(super) use handler::Handler;
-use vm_context::Context;
-pub(super) use vm_context::Places;
+use vm_context::VmContext;
+pub(super) use vm_context::VmContextBuffer;
 
 /// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
 pub(super) const COMPILE_AFTER: u32 = 2000;

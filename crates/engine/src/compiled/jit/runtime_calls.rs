@@ -3,7 +3,7 @@
 //! Every function here is called by a reaction only, with the context that it was given: its evaluator is there, and
 //! nobody else uses it meanwhile. Numbers of streams, families and slots are those of its plan and state.
 
-use super::Context;
+use super::VmContext;
 use crate::compiled::exec::bytecode::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
 use crate::compiled::exec::instant::{Evaluator, Failed, Step};
 use crate::compiled::exec::propagate::{Changed, mark_dependents, with_words};
@@ -19,7 +19,7 @@ pub(super) const NONE: u64 = u64::MAX;
 
 /// # Safety
 /// As the module says.
-unsafe fn evaluator<'a>(context: *mut Context) -> &'a mut Evaluator {
+unsafe fn evaluator<'a>(context: *mut VmContext) -> &'a mut Evaluator {
     // SAFETY: as the module says.
     unsafe { &mut *(*context).evaluator }
 }
@@ -35,25 +35,25 @@ fn status(evaluator: &mut Evaluator, done: Result<(), Box<Failed>>) -> u64 {
 }
 
 /// Does a step that has no machine code.
-pub(super) unsafe extern "sysv64" fn step(context: *mut Context, step: *const Step) -> u64 {
+pub(super) unsafe extern "sysv64" fn step(context: *mut VmContext, step: *const Step) -> u64 {
     // SAFETY: as the module says; the reaction that is running owns the step.
     let (evaluator, step) = unsafe { (evaluator(context), &*step) };
     let done = evaluator.step(step);
-    evaluator.find_places();
+    evaluator.refresh_addresses();
     status(evaluator, done)
 }
 
 /// Spawns the instance of a family whose parameters are in their place; its slot plus one, or 0 if it is there.
-pub(super) unsafe extern "sysv64" fn spawn(context: *mut Context, family: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn spawn(context: *mut VmContext, family: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let slot = evaluator.spawn_key(family as usize);
-    evaluator.find_places();
+    evaluator.refresh_addresses();
     slot.map_or(0, |slot| u64::from(slot) + 1)
 }
 
 /// An input has a value, to be remembered beside others or counted in a window.
-pub(super) unsafe extern "sysv64" fn accept(context: *mut Context, input: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn accept(context: *mut VmContext, input: u64) -> u64 {
     // SAFETY: as the module says.
     let (evaluator, row) = unsafe { (evaluator(context), (*context).row) };
     let done = evaluator.accept(input as usize, row);
@@ -61,7 +61,7 @@ pub(super) unsafe extern "sysv64" fn accept(context: *mut Context, input: u64) -
 }
 
 /// An input has another value.
-pub(super) unsafe extern "sysv64" fn mark_input_dependents(context: *mut Context, input: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn mark_input_dependents(context: *mut VmContext, input: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
     mark_dependents(state, plan, &plan.input_dependents[input as usize], Changed::Whole);
@@ -69,7 +69,7 @@ pub(super) unsafe extern "sysv64" fn mark_input_dependents(context: *mut Context
 }
 
 /// The instance of a family with a key in the frame.
-pub(super) unsafe extern "sysv64" fn find(context: *mut Context, family: u64, key: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn find(context: *mut VmContext, family: u64, key: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let width = evaluator.plan.families[family as usize].param_width;
@@ -80,7 +80,7 @@ pub(super) unsafe extern "sysv64" fn find(context: *mut Context, family: u64, ke
 /// An instance has another value: the tally counts it. A bit for each measure that may be another one; the group is
 /// in the context. `which` is the stream and the number of its tally.
 pub(super) unsafe extern "sysv64" fn count(
-    context: *mut Context,
+    context: *mut VmContext,
     which: u64,
     slot: u64,
     had: u64,
@@ -97,7 +97,7 @@ pub(super) unsafe extern "sysv64" fn count(
 }
 
 /// Finds the group that an instance belongs to, which is new if need be; it is in the context.
-pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn group(context: *mut VmContext, which: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe {
         update_grouped(context, which, |group_update, plan, state, family| {
@@ -111,7 +111,7 @@ pub(super) unsafe extern "sysv64" fn group(context: *mut Context, which: u64, sl
 /// # Safety
 /// As the module says.
 unsafe fn update_grouped(
-    context: *mut Context,
+    context: *mut VmContext,
     which: u64,
     tell: impl FnOnce(&GroupUpdate, &Plan, &mut State, usize) -> (usize, u64),
 ) -> u64 {
@@ -128,7 +128,7 @@ unsafe fn update_grouped(
     grouped.remember(group);
     let found = grouped.words_mut(group).as_mut_ptr();
     places.groups_moved |= of(grouped) != before;
-    evaluator.find_places();
+    evaluator.refresh_addresses();
     // SAFETY: as the module says.
     unsafe { (*context).found = found };
     number
@@ -141,7 +141,7 @@ fn split(which: u64) -> (usize, usize) {
 /// The slot, plus one, of the instance that reads a group and never goes away, which is kept with the group; 0 if it is
 /// not there yet. `group` says where its words are.
 pub(super) unsafe extern "sysv64" fn find_reader(
-    context: *mut Context,
+    context: *mut VmContext,
     dependent: *const ResolvedDependent,
     grouped: u64,
     group: usize,
@@ -161,7 +161,7 @@ pub(super) unsafe extern "sysv64" fn find_reader(
 
 /// Somebody must look again because a group has changed.
 pub(super) unsafe extern "sysv64" fn mark_group_dependent(
-    context: *mut Context,
+    context: *mut VmContext,
     dependent: *const ResolvedDependent,
     grouped: u64,
     group: usize,
@@ -175,7 +175,7 @@ pub(super) unsafe extern "sysv64" fn mark_group_dependent(
 }
 
 /// An instance must be evaluated again, and is not the only one, or all are.
-pub(super) unsafe extern "sysv64" fn mark(context: *mut Context, stream: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn mark(context: *mut VmContext, stream: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
     let instances = &state.families[plan.streams[stream as usize].family].instances;
@@ -184,7 +184,7 @@ pub(super) unsafe extern "sysv64" fn mark(context: *mut Context, stream: u64, sl
 }
 
 /// The close condition of an instance must be looked at, and not only its own, or all.
-pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn mark_close(context: *mut VmContext, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     let family = &mut unsafe { evaluator(context) }.state.families[family as usize];
     family.close.push(slot as u32, &family.instances);
@@ -192,13 +192,13 @@ pub(super) unsafe extern "sysv64" fn mark_close(context: *mut Context, family: u
 }
 
 /// Lists the instances of a stream that may have to be evaluated again; those that must are marked. How many they are.
-pub(super) unsafe extern "sysv64" fn list_changed(context: *mut Context, stream: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn list_changed(context: *mut VmContext, stream: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { list(context, stream as usize, DirtySet::list) }
 }
 
 /// Lists the instances of a stream that must be evaluated again, and marks them no more. How many they are.
-pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn take_changed(context: *mut VmContext, stream: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { list(context, stream as usize, DirtySet::take) }
 }
@@ -206,7 +206,7 @@ pub(super) unsafe extern "sysv64" fn take_changed(context: *mut Context, stream:
 /// # Safety
 /// As the module says.
 unsafe fn list(
-    context: *mut Context,
+    context: *mut VmContext,
     stream: usize,
     how: fn(&mut DirtySet, &mut InstanceSlab, Member, u64, &mut Vec<u32>),
 ) -> u64 {
@@ -224,14 +224,14 @@ unsafe fn list(
 ///
 /// # Safety
 /// As the module says.
-unsafe fn show_listed(context: *mut Context, evaluator: &mut Evaluator) -> u64 {
+unsafe fn show_listed(context: *mut VmContext, evaluator: &mut Evaluator) -> u64 {
     // SAFETY: as the module says.
     unsafe { (*context).listed = evaluator.listed.as_mut_ptr() };
     evaluator.listed.len() as u64
 }
 
 /// A counter ticks: lists the instances whose readers must look again. How many they are.
-pub(super) unsafe extern "sysv64" fn tick(context: *mut Context, stream: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn tick(context: *mut VmContext, stream: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     evaluator.list_crossed(stream as usize);
@@ -241,7 +241,7 @@ pub(super) unsafe extern "sysv64" fn tick(context: *mut Context, stream: u64) ->
 
 /// Lists the instances of a family whose close condition may have to be looked at. The list is theirs until the
 /// end of the instant.
-pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn list_closing(context: *mut VmContext, family: u64) -> u64 {
     // SAFETY: as the module says.
     let Evaluator { state, places, .. } = unsafe { evaluator(context) };
     let FamilyState { instances, close, .. } = &mut state.families[family as usize];
@@ -253,7 +253,7 @@ pub(super) unsafe extern "sysv64" fn list_closing(context: *mut Context, family:
 }
 
 /// An instance that has ended leaves its slot.
-pub(super) unsafe extern "sysv64" fn leave(context: *mut Context, family: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn leave(context: *mut VmContext, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     let state = &mut unsafe { evaluator(context) }.state;
     state.families[family as usize].instances.close(slot as u32);
@@ -261,14 +261,14 @@ pub(super) unsafe extern "sysv64" fn leave(context: *mut Context, family: u64, s
 }
 
 /// The clocks of so many instances that have ended stop.
-pub(super) unsafe extern "sysv64" fn stop_clocks(context: *mut Context, family: u64, ended: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn stop_clocks(context: *mut VmContext, family: u64, ended: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.stop_clocks(family as usize, ended as usize);
     0
 }
 
 /// A group of a tally has no members left.
-pub(super) unsafe extern "sysv64" fn tidy(context: *mut Context, grouped: u64, group: usize) -> u64 {
+pub(super) unsafe extern "sysv64" fn tidy(context: *mut VmContext, grouped: u64, group: usize) -> u64 {
     // SAFETY: as the module says.
     let grouped = &mut unsafe { evaluator(context) }.state.grouped[grouped as usize];
     grouped.tidy(grouped.number(group));
@@ -276,29 +276,29 @@ pub(super) unsafe extern "sysv64" fn tidy(context: *mut Context, grouped: u64, g
 }
 
 /// An instance closes at the end of this instant.
-pub(super) unsafe extern "sysv64" fn close(context: *mut Context, family: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn close(context: *mut VmContext, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.is_closing(family as usize, slot as u32);
     0
 }
 
 /// Whether there is nothing to tell of this instant, and nothing to end.
-pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut Context) -> u64 {
+pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut VmContext) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.is_quiet().into()
 }
 
 /// Starts the counters and windows of an instance.
-pub(super) unsafe extern "sysv64" fn begin(context: *mut Context, family: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn begin(context: *mut VmContext, family: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     evaluator.begin(family as usize, slot as u32);
-    evaluator.find_places();
+    evaluator.refresh_addresses();
     0
 }
 
 /// The windows over an instance that ends can be read for a time.
-pub(super) unsafe extern "sysv64" fn end_windows(context: *mut Context, stream: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn end_windows(context: *mut VmContext, stream: u64, slot: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.end_windows(stream as usize, slot as u32);
     0
@@ -306,7 +306,7 @@ pub(super) unsafe extern "sysv64" fn end_windows(context: *mut Context, stream: 
 
 /// Starts the clocks of an instance.
 pub(super) unsafe extern "sysv64" fn arm_timers(
-    context: *mut Context,
+    context: *mut VmContext,
     family: u64,
     slot: u64,
     generation: u64,
@@ -314,13 +314,13 @@ pub(super) unsafe extern "sysv64" fn arm_timers(
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     evaluator.arm_timers(family as usize, slot as u32, generation);
-    evaluator.find_places();
+    evaluator.refresh_addresses();
     0
 }
 
 /// Somebody else must look again because a stream has changed.
 pub(super) unsafe extern "sysv64" fn mark_dependent(
-    context: *mut Context,
+    context: *mut VmContext,
     dependent: *const ResolvedDependent,
     stream: u64,
     slot: u64,
@@ -337,7 +337,12 @@ pub(super) unsafe extern "sysv64" fn mark_dependent(
 }
 
 /// Somebody holds a value, or no longer does.
-pub(super) unsafe extern "sysv64" fn hold(context: *mut Context, stream: u64, slot: u64, yields: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn hold(
+    context: *mut VmContext,
+    stream: u64,
+    slot: u64,
+    yields: u64,
+) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.hold(stream as usize, slot as u32, yields != 0);
     0
@@ -345,7 +350,7 @@ pub(super) unsafe extern "sysv64" fn hold(context: *mut Context, stream: u64, sl
 
 /// What an evaluation means for the next; `outcome` is whether it gave a value, and whether another one.
 pub(super) unsafe extern "sysv64" fn reschedule_self(
-    context: *mut Context,
+    context: *mut VmContext,
     stream: u64,
     slot: u64,
     outcome: u64,
@@ -359,7 +364,7 @@ pub(super) unsafe extern "sysv64" fn reschedule_self(
 pub(super) const YIELDS: u64 = 1;
 pub(super) const CHANGED: u64 = 2;
 
-pub(super) unsafe extern "sysv64" fn emit_held_values(context: *mut Context, stream: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn emit_held_values(context: *mut VmContext, stream: u64) -> u64 {
     // SAFETY: as the module says.
     unsafe { evaluator(context) }.emit_held_values(stream as usize);
     0
@@ -367,7 +372,7 @@ pub(super) unsafe extern "sysv64" fn emit_held_values(context: *mut Context, str
 
 /// What a tally says, into the frame.
 pub(super) unsafe extern "sysv64" fn read_grouped(
-    context: *mut Context,
+    context: *mut VmContext,
     grouped: u64,
     aggregate: u64,
     key: u64,
@@ -383,7 +388,7 @@ pub(super) unsafe extern "sysv64" fn read_grouped(
 
 /// The value of an instance, into the frame.
 pub(super) unsafe extern "sysv64" fn read_instance(
-    context: *mut Context,
+    context: *mut VmContext,
     stream: u64,
     key: u64,
     to: u64,
@@ -396,7 +401,7 @@ pub(super) unsafe extern "sysv64" fn read_instance(
 
 /// The value of an instance that must be there, into the frame.
 pub(super) unsafe extern "sysv64" fn need_instance(
-    context: *mut Context,
+    context: *mut VmContext,
     stream: u64,
     key: u64,
     to: u64,
@@ -408,7 +413,12 @@ pub(super) unsafe extern "sysv64" fn need_instance(
 }
 
 /// Runs an operation that has no machine code: `at` is the program and the place in it.
-pub(super) unsafe extern "sysv64" fn run_rare(context: *mut Context, stream: u64, at: u64, slot: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn run_rare(
+    context: *mut VmContext,
+    stream: u64,
+    at: u64,
+    slot: u64,
+) -> u64 {
     // SAFETY: as the module says.
     let evaluator = unsafe { evaluator(context) };
     let (program, at) = split(at);
@@ -419,7 +429,7 @@ pub(super) unsafe extern "sysv64" fn run_rare(context: *mut Context, stream: u64
 }
 
 /// A program failed: `at` is the program and the place in it.
-pub(super) unsafe extern "sysv64" fn fail(context: *mut Context, stream: u64, at: u64, number: u64) -> u64 {
+pub(super) unsafe extern "sysv64" fn fail(context: *mut VmContext, stream: u64, at: u64, number: u64) -> u64 {
     let fault = FAULTS.get(number as usize - 1).copied().unwrap_or(Fault::Internal);
     let (program, at) = split(at);
     let failure = Failure { program, at, fault };

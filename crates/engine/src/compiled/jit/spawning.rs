@@ -57,7 +57,7 @@ impl StepEmitter<'_, '_> {
         }
         self.expr.resume(call, &here);
         let called = self.expr.call(runtime_calls::spawn as *const u8, &[family as u64]);
-        self.expr.lose(Lost::Places);
+        self.expr.lose(Lost::VmContextBuffer);
         if self.evaluator.plan.looks_at_spawn(family) {
             self.expr.lose(Lost::AllWords);
         }
@@ -101,7 +101,7 @@ impl StepEmitter<'_, '_> {
         }
 
         self.expr.resume(none, &fork);
-        let map = self.expr.map;
+        let map = self.expr.offsets;
         let header = self.expr.place_at(map.family(family) + HEADER);
         let occupancy = self.expr.place_at(map.table(table) + 24);
         let [slot, room, free] =
@@ -196,7 +196,7 @@ impl StepEmitter<'_, '_> {
             self.expr.builder.ins().jump(otherwise, &[]);
             return;
         };
-        let map = self.expr.map;
+        let map = self.expr.offsets;
         let header = self.expr.place_at(map.family(family) + HEADER);
         let is_plain = self.expr.load(I64, header, offset_of!(SlabHeader, is_plain));
         let mut can = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
@@ -240,7 +240,7 @@ impl StepEmitter<'_, '_> {
     /// spawn again. Where it is noted.
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.expr.builder.create_block();
-        let recent = self.expr.place_at(self.expr.map.family(family) + SLOT_CACHE);
+        let recent = self.expr.place_at(self.expr.offsets.family(family) + SLOT_CACHE);
         let at = self.expr.recent(key);
         let at = self.expr.builder.ins().iadd(recent, at);
         let number = self.expr.load(I32, at, 0);

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::Context;
+use super::VmContext;
 use super::dirty::of;
 use super::expr::{ExprEmitter, Instance, Run};
 use crate::compiled::exec::counters::TickCounter;
@@ -35,7 +35,7 @@ impl Inverse {
 impl ExprEmitter<'_, '_> {
     /// The time of this instant, or another word of the state.
     pub(super) fn of_state(&mut self, at: usize) -> Value {
-        let evaluator = self.load(I64, self.context, offset_of!(Context, evaluator));
+        let evaluator = self.load(I64, self.context, offset_of!(VmContext, evaluator));
         self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
     }
 

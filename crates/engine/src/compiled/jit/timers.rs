@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::expr::Instance;
 use super::handler::StepEmitter;
 use super::value_cache::Lost;
-use super::{Context, runtime_calls};
+use super::{VmContext, runtime_calls};
 use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::store::deadline_queue::{Deadline, FEW, QueueHeader};
@@ -35,7 +35,7 @@ impl StepEmitter<'_, '_> {
         let now = self.expr.of_state(offset_of!(State, now));
         let timer = |instance_timer: &usize| {
             let due = self.expr.later(now, plan.instance_timers[*instance_timer].period);
-            Timer { clock: self.expr.map.clock(*instance_timer), due, time: due }
+            Timer { clock: self.expr.offsets.clock(*instance_timer), due, time: due }
         };
         let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
         self.start(&timers, [slot, generation], |emitter| {
@@ -58,7 +58,7 @@ impl StepEmitter<'_, '_> {
         };
         if evaluator.begins_in_full(family, &counters) {
             call(self);
-            return self.expr.lose(Lost::Places);
+            return self.expr.lose(Lost::VmContextBuffer);
         }
         let mut timers = Vec::new();
         for (stream, counter) in counters {
@@ -68,7 +68,11 @@ impl StepEmitter<'_, '_> {
                 let due = self.expr.builder.ins().iadd_imm(ticks, after.cast_signed());
                 let period = self.expr.number(counter.period);
                 let time = self.expr.builder.ins().imul(due, period);
-                timers.push(Timer { clock: self.expr.map.invalidate_idle(plan, stream, number), due, time });
+                timers.push(Timer {
+                    clock: self.expr.offsets.invalidate_idle(plan, stream, number),
+                    due,
+                    time,
+                });
             }
         }
         self.start(&timers, [instance.slot, generation], call);
@@ -97,10 +101,10 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
         self.expr.resume(otherwise, &fork);
         full(self);
-        self.expr.lose(Lost::Places);
+        self.expr.lose(Lost::VmContextBuffer);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.go_on(have_room);
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(Context, evaluator));
+        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
         let quiet = offset_of!(Evaluator, idle_until);
         let mut soonest = self.expr.load(I64, evaluator, quiet);
         for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
@@ -165,7 +169,7 @@ impl StepEmitter<'_, '_> {
 
     /// The clocks that start with instances of a family, as places after the context.
     fn clocks_of(&self, family: usize) -> Vec<usize> {
-        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.expr.map);
+        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.expr.offsets);
         let members = plan.families[family].members.iter();
         let counters = members.filter(|member| evaluator.counting(**member).is_some());
         let thresholds = counters.flat_map(|stream| {

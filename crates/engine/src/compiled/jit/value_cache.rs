@@ -36,7 +36,7 @@ pub(super) struct Known {
 pub(super) enum Lost {
     Word(FrameSlot),
     AllWords,
-    Places,
+    VmContextBuffer,
     /// An instance has left its slot.
     InstanceSlab,
 }
@@ -291,7 +291,7 @@ impl Known {
                 self.floats.clear();
                 self.ranges.clear();
             }
-            Lost::Places => self.places.clear(),
+            Lost::VmContextBuffer => self.places.clear(),
             Lost::InstanceSlab => self.found.clear(),
         }
     }

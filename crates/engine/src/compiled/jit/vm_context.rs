@@ -7,10 +7,10 @@ use crate::compiled::store::deadline_queue::DeadlineQueue;
 use crate::compiled::store::hash_index::HashIndex;
 use crate::compiled::store::state::{FamilyState, INLINE_SLOTS, StreamState};
 
-/// What a reaction is given, with the addresses of things after it, as a [map](Map) says.
+/// What a reaction is given, with the addresses of things after it, as a [map](VmOffsets) says.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Context {
+pub(crate) struct VmContext {
     pub(super) evaluator: *mut Evaluator,
     pub(super) frame: *mut u64,
     pub(super) streams: *mut StreamState,
@@ -31,7 +31,7 @@ pub(crate) struct Context {
 
 /// How far from the context, in bytes, it says where things are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Map {
+pub(super) struct VmOffsets {
     inputs: usize,
     slots: usize,
     tables: usize,
@@ -65,10 +65,10 @@ pub(super) const GROUP_CACHE: usize = 8;
 /// ... and the places of instances.
 pub(super) const PLACES: usize = 16;
 
-impl Map {
-    pub(super) fn new(plan: &Plan) -> Map {
+impl VmOffsets {
+    pub(super) fn new(plan: &Plan) -> VmOffsets {
         let number_of_tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
-        let inputs = size_of::<Context>();
+        let inputs = size_of::<VmContext>();
         let slots = inputs + INPUT * plan.inputs.len();
         let tables = slots + FAMILY * plan.families.len();
         let groups = tables + TABLE * number_of_tables;
@@ -77,7 +77,7 @@ impl Map {
         let thresholds: usize = plan.streams.iter().map(|stream| stream.eval.thresholds.len()).sum();
         let lists = clocks + CLOCK * (plan.instance_timers.len() + thresholds);
         let end = lists + LIST * plan.families.len();
-        Map { inputs, slots, tables, groups, expired, clocks, lists, end }
+        VmOffsets { inputs, slots, tables, groups, expired, clocks, lists, end }
     }
 
     /// Where the words of an input are.
@@ -121,10 +121,10 @@ impl Map {
 }
 
 /// Where things are in memory.
-pub(crate) struct Places {
+pub(crate) struct VmContextBuffer {
     /// A context, and what is after it.
     words: Vec<usize>,
-    map: Map,
+    offsets: VmOffsets,
     /// For each family the slots whose close condition is looked at, and then those that end.
     pub(super) closing: Vec<Vec<u32>>,
     /// What must be found anew.
@@ -134,11 +134,11 @@ pub(crate) struct Places {
     pub(crate) clocks_moved: bool,
 }
 
-impl Default for Places {
-    fn default() -> Places {
-        Places {
+impl Default for VmContextBuffer {
+    fn default() -> VmContextBuffer {
+        VmContextBuffer {
             words: Vec::new(),
-            map: Map::default(),
+            offsets: VmOffsets::default(),
             closing: Vec::new(),
             inputs_moved: true,
             slots_moved: true,
@@ -148,7 +148,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl VmContextBuffer {
     /// Writes addresses one after another, from so many bytes after the context on.
     fn put(&mut self, from: usize, addresses: impl IntoIterator<Item = usize>) {
         for (place, address) in self.words[from / size_of::<usize>()..].iter_mut().zip(addresses) {
@@ -160,17 +160,17 @@ impl Places {
 impl Evaluator {
     /// A context for machine code. It is good until the evaluator is used otherwise; its places stay.
     #[inline]
-    pub(super) fn context(&mut self) -> *mut Context {
-        self.find_places();
+    pub(super) fn context(&mut self) -> *mut VmContext {
+        self.refresh_addresses();
         let frame = self.state.frame.as_mut_ptr();
         let (streams, families) = (self.state.streams.as_mut_ptr(), self.state.families.as_mut_ptr());
-        let context = self.places.words.as_mut_ptr().cast::<Context>();
+        let context = self.places.words.as_mut_ptr().cast::<VmContext>();
         let evaluator = &raw mut *self;
         let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
         let ticks = self.ticks.as_mut_ptr();
         // SAFETY: there are words for a context, and for what is after it, once things have been found.
         unsafe {
-            *context = Context {
+            *context = VmContext {
                 evaluator,
                 frame,
                 streams,
@@ -188,30 +188,30 @@ impl Evaluator {
 
     /// The same context again, for another row.
     #[inline(always)]
-    pub(super) fn turn_to(&mut self, row: usize, context: *mut Context) {
-        self.find_places();
+    pub(super) fn bind_row(&mut self, row: usize, context: *mut VmContext) {
+        self.refresh_addresses();
         // SAFETY: it is there as long as the places are.
         unsafe { ((*context).evaluator, (*context).row) = (&raw mut *self, row) };
     }
 
     /// Finds what has moved.
     #[inline(always)]
-    pub(super) fn find_places(&mut self) {
-        let Places { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
+    pub(super) fn refresh_addresses(&mut self) {
+        let VmContextBuffer { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
         if inputs_moved | slots_moved | groups_moved | clocks_moved {
-            self.find_moved();
+            self.refresh_moved();
         }
     }
 
     #[inline(never)]
-    fn find_moved(&mut self) {
+    fn refresh_moved(&mut self) {
         let Evaluator { places, state, batch, plan, counters, .. } = self;
         if places.words.is_empty() {
-            places.map = Map::new(plan);
-            places.words = vec![0; places.map.end / size_of::<usize>()];
+            places.offsets = VmOffsets::new(plan);
+            places.words = vec![0; places.offsets.end / size_of::<usize>()];
             places.closing.resize(plan.families.len(), Vec::new());
         }
-        let map = places.map;
+        let map = places.offsets;
         if std::mem::take(&mut places.inputs_moved) {
             places.put(map.inputs, batch.columns.iter().map(|column| column.address()));
         }
@@ -247,7 +247,7 @@ impl Evaluator {
     pub(super) fn bind_expired(&mut self) {
         let Evaluator { places, expired, .. } = self;
         for (instance_timer, slots) in expired.iter().enumerate() {
-            let at = places.map.expired(instance_timer) / size_of::<usize>();
+            let at = places.offsets.expired(instance_timer) / size_of::<usize>();
             places.words[at] = slots.as_ptr().expose_provenance();
             places.words[at + 1] = slots.len();
         }
