@@ -122,7 +122,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let flags = self.expr.load(I64, instance.words, 8 * state);
         let values = self.expr.builder.ins().ushr_imm(flags, 32);
-        let way = self.expr.part(values);
+        let way = self.expr.begin_if(values);
         let old = self.expr.load(I64, instance.words, 8 * value);
         for (number, group_update) in rule.grouped.iter().enumerate() {
             let which = (stream as u64) << 32 | number as u64;
@@ -134,7 +134,7 @@ impl<'e> StepEmitter<'e, '_> {
             }
         }
         self.mark_instance_dependents(stream, &rule.dependents_on_close, instance);
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
@@ -150,10 +150,10 @@ impl<'e> StepEmitter<'e, '_> {
             let word = self.expr.load(I64, instance.words, at);
             any = self.expr.builder.ins().bor(any, word);
         }
-        let way = self.expr.part(any);
+        let way = self.expr.begin_if(any);
         let number = self.expr.number(stream as u64);
         self.expr.call_with(runtime_calls::end_windows as *const u8, &[number, instance.slot]);
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// A group may have no members left.

@@ -255,10 +255,10 @@ impl StepEmitter<'_, '_> {
             let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
             let Some(rule) = &self.evaluator.rules[*stream] else { continue };
             let (is_due, slot) = due[*instance_timer];
-            let way = self.expr.part(is_due);
+            let way = self.expr.begin_if(is_due);
             let instance = self.expr.instance(rule.family, slot);
             self.evaluate(*stream, rule, Some(instance));
-            self.expr.meet(way);
+            self.expr.end_if(way);
         }
         self.expr.builder.ins().jump(look, &[]);
     }
@@ -318,7 +318,7 @@ impl StepEmitter<'_, '_> {
 
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
-        let way = self.expr.part(is_due);
+        let way = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
         let at = self.expr.later(next, self.evaluator.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
@@ -333,6 +333,6 @@ impl StepEmitter<'_, '_> {
         let due = self.due(front.places, front.last, first);
         let at = self.expr.load(I64, due, offset_of!(Deadline, at));
         self.expr.store(at, front.header, offset_of!(QueueHeader, next));
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 }

@@ -106,9 +106,9 @@ impl StepEmitter<'_, '_> {
             let generation = emitter.expr.load(I64, instance.words, 8 * GENERATION);
             let is_there = emitter.expr.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
             let is_due = emitter.expr.builder.ins().band(is_marked, is_there);
-            let way = emitter.expr.part(is_due);
+            let way = emitter.expr.begin_if(is_due);
             body(emitter, instance);
-            emitter.expr.meet(way);
+            emitter.expr.end_if(way);
         });
     }
 
@@ -174,7 +174,7 @@ impl StepEmitter<'_, '_> {
         let before = self.expr.builder.ins().iadd_imm(count, -1);
         let is_near = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
         let can = self.expr.builder.ins().band(has_value, is_near);
-        let way = self.expr.part(can);
+        let way = self.expr.begin_if(can);
         let place = self.expr.builder.ins().ishl_imm(before, 2);
         let place = self.expr.builder.ins().iadd(marks.from, place);
         let last = self.expr.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
@@ -185,7 +185,7 @@ impl StepEmitter<'_, '_> {
         let others = self.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
         let flags = self.expr.builder.ins().select(is_last, others, flags);
         self.expr.store(flags, instance.words, 8 * marks.at);
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be

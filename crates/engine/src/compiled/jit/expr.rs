@@ -10,10 +10,10 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
-use super::float_range::Range;
+use super::float_range::FloatRange;
 use super::grouping::is_at_hand;
 use super::lookup::Spawned;
-use super::value_cache::{Fork, Known, Lost, Unread};
+use super::value_cache::{CacheState, DeadStores, Invalidation, ValueCache};
 use super::vm_context::VmOffsets;
 use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
@@ -49,10 +49,10 @@ pub(super) struct ExprEmitter<'p, 'f> {
     pub(super) frame: Value,
     pub(super) streams: Value,
     /// What is known at this point, ...
-    pub(super) known: Known,
+    pub(super) cache: ValueCache,
     /// ... and what no longer was, at some point before.
-    pub(super) lost: Vec<Lost>,
-    pub(super) unread: Unread,
+    pub(super) invalidations: Vec<Invalidation>,
+    pub(super) dead_stores: DeadStores,
     /// Where it goes after a failure.
     pub(super) failed: Block,
     signatures: [Option<SigRef>; 7],
@@ -89,13 +89,13 @@ impl Choice {
 
 /// Where a program may jump to, which is always ahead, with what is known on each way there.
 struct Labels {
-    before: Fork,
-    blocks: Vec<Option<(Block, Vec<Fork>)>>,
+    before: CacheState,
+    blocks: Vec<Option<(Block, Vec<CacheState>)>>,
 }
 
 impl Labels {
     /// The block of a label, to which there is one more way.
-    fn come(&mut self, to: u32, way: Fork) -> Option<Block> {
+    fn come(&mut self, to: u32, way: CacheState) -> Option<Block> {
         let (block, ways) = self.blocks[to as usize].as_mut()?;
         ways.push(way);
         Some(*block)
@@ -139,16 +139,16 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             offsets: VmOffsets::new(plan),
             frame,
             streams,
-            known: Known::default(),
-            lost: Vec::new(),
-            unread: Unread::new(plan),
+            cache: ValueCache::default(),
+            invalidations: Vec::new(),
+            dead_stores: DeadStores::new(plan),
             failed,
             signatures: [None; 7],
         }
     }
 
     /// Writes a program, which goes on at `yields` or at `ends`. What is known where it yields.
-    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) -> Fork {
+    pub(super) fn program(&mut self, run: Run, yields: Block, ends: Block) -> CacheState {
         let mut at_yield = Vec::new();
         let plan = self.plan;
         let ops = plan.programs[run.program].ops.as_slice();
@@ -353,13 +353,13 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_uint(F64, word);
                 self.put(to, float);
-                self.know_range(to, Range::of_uint());
+                self.know_range(to, FloatRange::of_uint());
             }
             Op::IntToFloat { a, to } => {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_sint(F64, word);
                 self.put(to, float);
-                self.know_range(to, Range::of_int());
+                self.know_range(to, FloatRange::of_int());
             }
             Op::KeyFloat { a, to } => {
                 let (float, zero) = (self.float_at(a), self.builder.ins().f64const(0.0));
@@ -371,7 +371,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 let arguments = [stream.into(), key.into(), to.into()];
                 self.rust_reads(key, self.plan.streams[stream as usize].param_width);
                 let fault = self.call(runtime_calls::need_instance as *const u8, &arguments);
-                self.lose_words(to, self.plan.streams[stream as usize].width);
+                self.invalidate_words(to, self.plan.streams[stream as usize].width);
                 self.fail_with(run, at, fault);
             }
             Op::Aggregate { grouped, aggregate, key, to } => {
@@ -389,7 +389,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 let arguments = [grouped.into(), aggregate.into(), key.into(), to.into()];
                 self.rust_reads(key, self.plan.grouped[number[0]].places.len());
                 let fault = self.call(runtime_calls::read_grouped as *const u8, &arguments);
-                self.lose_words(to, 1 + WIDEST);
+                self.invalidate_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
                 let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));
                 self.builder.ins().jump(done, &said);
@@ -412,7 +412,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             _ => {
                 self.rust_reads_anything();
                 let failed = self.call_rare(run, at);
-                self.lose(Lost::AllWords);
+                self.invalidate(Invalidation::AllWords);
                 self.check(failed);
             }
         }
@@ -434,7 +434,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
             self.rust_reads(key, plan.param_width);
             self.call(runtime_calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
-            self.lose_words(to, 1 + plan.width);
+            self.invalidate_words(to, 1 + plan.width);
             return;
         }
         let read = |expr: &mut Self, instance: Instance| {
@@ -503,7 +503,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         a: FrameSlot,
         b: FrameSlot,
         to: FrameSlot,
-        (range, fail): (Option<Range>, (Run, usize, Fault)),
+        (range, fail): (Option<FloatRange>, (Run, usize, Fault)),
         compute: impl Fn(&mut FunctionBuilder<'f>, Value, Value) -> Value,
     ) {
         let (a, b) = (self.float_at(a), self.float_at(b));

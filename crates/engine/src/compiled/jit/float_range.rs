@@ -4,51 +4,52 @@
 ///
 /// A computation rounds the border of a range as it rounds what lies within, so that the result lies within the new one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(super) struct FloatRange {
     low: f64,
     high: f64,
 }
 
-impl Range {
+impl FloatRange {
     const LARGEST: f64 = 1e100;
 
-    fn new(low: f64, high: f64) -> Option<Range> {
-        (-Range::LARGEST <= low && low <= high && high <= Range::LARGEST).then_some(Range { low, high })
+    fn new(low: f64, high: f64) -> Option<FloatRange> {
+        (-FloatRange::LARGEST <= low && low <= high && high <= FloatRange::LARGEST)
+            .then_some(FloatRange { low, high })
     }
 
-    pub(super) fn of(number: f64) -> Option<Range> {
-        Range::new(number, number)
+    pub(super) fn of(number: f64) -> Option<FloatRange> {
+        FloatRange::new(number, number)
     }
 
-    pub(super) fn of_uint() -> Range {
-        Range { low: 0.0, high: u64::MAX as f64 }
+    pub(super) fn of_uint() -> FloatRange {
+        FloatRange { low: 0.0, high: u64::MAX as f64 }
     }
 
-    pub(super) fn of_int() -> Range {
-        Range { low: i64::MIN as f64, high: i64::MAX as f64 }
+    pub(super) fn of_int() -> FloatRange {
+        FloatRange { low: i64::MIN as f64, high: i64::MAX as f64 }
     }
 
-    pub(super) fn add(self, other: Range) -> Option<Range> {
-        Range::new(self.low + other.low, self.high + other.high)
+    pub(super) fn add(self, other: FloatRange) -> Option<FloatRange> {
+        FloatRange::new(self.low + other.low, self.high + other.high)
     }
 
-    pub(super) fn sub(self, other: Range) -> Option<Range> {
-        Range::new(self.low - other.high, self.high - other.low)
+    pub(super) fn sub(self, other: FloatRange) -> Option<FloatRange> {
+        FloatRange::new(self.low - other.high, self.high - other.low)
     }
 
-    pub(super) fn mul(self, other: Range) -> Option<Range> {
+    pub(super) fn mul(self, other: FloatRange) -> Option<FloatRange> {
         self.by(other, |a, b| a * b)
     }
 
-    pub(super) fn div(self, other: Range) -> Option<Range> {
+    pub(super) fn div(self, other: FloatRange) -> Option<FloatRange> {
         let has_zero = other.low <= 0.0 && other.high >= 0.0;
         if has_zero { None } else { self.by(other, |a, b| a / b) }
     }
 
-    fn by(self, other: Range, compute: impl Fn(f64, f64) -> f64) -> Option<Range> {
+    fn by(self, other: FloatRange, compute: impl Fn(f64, f64) -> f64) -> Option<FloatRange> {
         let [a, b] = [self.low, self.high].map(|border| compute(border, other.low));
         let [c, d] = [self.low, self.high].map(|border| compute(border, other.high));
-        Range::new(a.min(b).min(c).min(d), a.max(b).max(c).max(d))
+        FloatRange::new(a.min(b).min(c).min(d), a.max(b).max(c).max(d))
     }
 }
 
@@ -62,8 +63,8 @@ mod tests {
         #[test]
         fn results_lie_within(borders in prop::array::uniform4(-1e60..1e60_f64), at in prop::array::uniform2(0.0..=1.0_f64)) {
             let [a, b, c, d] = borders;
-            let (one, other) = (Range::new(a.min(b), a.max(b)).unwrap(), Range::new(c.min(d), c.max(d)).unwrap());
-            let within = |range: Range, at: f64| (range.low + at * (range.high - range.low)).clamp(range.low, range.high);
+            let (one, other) = (FloatRange::new(a.min(b), a.max(b)).unwrap(), FloatRange::new(c.min(d), c.max(d)).unwrap());
+            let within = |range: FloatRange, at: f64| (range.low + at * (range.high - range.low)).clamp(range.low, range.high);
             let (x, y) = (within(one, at[0]), within(other, at[1]));
             let results = [
                 (one.add(other), x + y),
@@ -81,13 +82,13 @@ mod tests {
 
     #[test]
     fn what_may_be_no_number_has_no_range() {
-        let (small, zero) = (Range::of(1e-300).unwrap(), Range::of(0.0).unwrap());
+        let (small, zero) = (FloatRange::of(1e-300).unwrap(), FloatRange::of(0.0).unwrap());
         assert_eq!(zero.div(zero), None);
-        assert_eq!(Range::of_uint().div(Range::of_uint()), None);
-        assert_eq!(Range::of_uint().div(small), None);
-        assert_eq!(Range::of(f64::NAN), None);
-        assert_eq!(Range::of(f64::INFINITY), None);
-        let rate = Range::of_uint().add(Range::of(12.0).unwrap()).unwrap();
-        assert!(rate.div(Range::of_uint().add(Range::of(24.0).unwrap()).unwrap()).is_some());
+        assert_eq!(FloatRange::of_uint().div(FloatRange::of_uint()), None);
+        assert_eq!(FloatRange::of_uint().div(small), None);
+        assert_eq!(FloatRange::of(f64::NAN), None);
+        assert_eq!(FloatRange::of(f64::INFINITY), None);
+        let rate = FloatRange::of_uint().add(FloatRange::of(12.0).unwrap()).unwrap();
+        assert!(rate.div(FloatRange::of_uint().add(FloatRange::of(24.0).unwrap()).unwrap()).is_some());
     }
 }

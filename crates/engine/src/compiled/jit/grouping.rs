@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::expr::{ExprEmitter, Instance};
-use super::value_cache::Lost;
+use super::value_cache::Invalidation;
 use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
 use super::{VmContext, runtime_calls};
 use crate::compiled::exec::update_rule::GroupUpdate;
@@ -133,7 +133,7 @@ impl<'p> ExprEmitter<'p, '_> {
         self.resume(missing, &fork);
         let which = self.number(which);
         self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
-        self.lose(Lost::VmContextBuffer);
+        self.invalidate(Invalidation::VmContextBuffer);
         let words = self.load(I64, self.context, offset_of!(VmContext, found));
         self.builder.ins().jump(found, &[words.into()]);
         self.resume(found, &fork);
@@ -145,7 +145,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let Change { had, old, new } = change;
         let which = self.number(which);
         let bits = self.call_with(runtime_calls::count as *const u8, &[which, instance.slot, had, old, new]);
-        self.lose(Lost::VmContextBuffer);
+        self.invalidate(Invalidation::VmContextBuffer);
         (bits, self.load(I64, self.context, offset_of!(VmContext, found)))
     }
 

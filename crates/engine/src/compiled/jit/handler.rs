@@ -18,7 +18,7 @@ use super::code_memory::{Code, Entry};
 use super::dirty::{dirty, of};
 use super::expr::{ExprEmitter, NARROW, Run};
 use super::lookup::Outcome;
-use super::value_cache::Lost;
+use super::value_cache::Invalidation;
 use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::{Evaluator, Failed, Step, Stop, Target};
 use crate::compiled::exec::prefetch::BLOCK;
@@ -242,7 +242,7 @@ fn write(
     let mut emitter = StepEmitter { evaluator, expr, fresh: Vec::new(), pending, ending: Vec::new() };
     write_steps(&mut emitter);
     let StepEmitter { mut expr, .. } = emitter;
-    for write in std::mem::take(&mut expr.unread).in_vain() {
+    for write in std::mem::take(&mut expr.dead_stores).dead() {
         expr.builder.func.layout.remove_inst(write);
     }
     let zero = expr.number(0);
@@ -290,7 +290,7 @@ impl<'e> StepEmitter<'e, '_> {
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
             if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
                 let failed = self.expr.call(runtime_calls::accept as *const u8, &[input as u64]);
-                self.expr.lose(Lost::AllWords);
+                self.expr.invalidate(Invalidation::AllWords);
                 self.expr.check(failed);
                 continue;
             }
@@ -314,13 +314,13 @@ impl<'e> StepEmitter<'e, '_> {
             }
             let one = self.expr.number(1);
             self.expr.put(cell.present, one);
-            self.is_fresh(cell.fresh);
+            self.mark_fresh(cell.fresh);
             (cell.value..).zip(new).for_each(|(place, word)| self.expr.put(place, word));
         }
     }
 
     /// Something is of this instant, if anybody asks.
-    pub(super) fn is_fresh(&mut self, fresh: FrameSlot) {
+    pub(super) fn mark_fresh(&mut self, fresh: FrameSlot) {
         if self.evaluator.plan.asked_fresh.contains(&fresh) {
             let one = self.expr.number(1);
             self.expr.put(fresh, one);
@@ -377,13 +377,13 @@ impl<'e> StepEmitter<'e, '_> {
 
     fn call_step(&mut self, step: &Step) {
         self.call_same(step);
-        self.expr.lose(Lost::AllWords);
+        self.expr.invalidate(Invalidation::AllWords);
     }
 
     /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
     fn call_same(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
-        self.expr.lose(Lost::VmContextBuffer);
+        self.expr.invalidate(Invalidation::VmContextBuffer);
         self.expr.check(failed);
     }
 
@@ -391,11 +391,11 @@ impl<'e> StepEmitter<'e, '_> {
     fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
-        let way = self.expr.part(is_due);
+        let way = self.expr.begin_if(is_due);
         let no = self.expr.byte(0);
         self.expr.store(no, self.expr.streams, at);
         self.evaluate(stream, rule, None);
-        self.expr.meet(way);
+        self.expr.end_if(way);
         self.emit_held_values(stream, rule);
     }
 
@@ -428,9 +428,9 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Marks who is pending, if there is somebody.
     fn mark_pending(&mut self, stream: usize, number: Value) {
-        let way = self.expr.part(number);
+        let way = self.expr.begin_if(number);
         self.mark_number(Reader::Stream(stream), number);
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// The instances that are marked in memory, one after another.
@@ -443,12 +443,12 @@ impl<'e> StepEmitter<'e, '_> {
             return self.call_step(step);
         }
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.part(marked);
+        let way = self.expr.begin_if(marked);
         let [list, length, _] = self.list(Reader::Stream(stream), marked);
         self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.meet(way);
+        self.expr.end_if(way);
         self.emit_held_values(stream, rule);
     }
 
@@ -461,14 +461,14 @@ impl<'e> StepEmitter<'e, '_> {
     /// The instances that are marked, one after another: they may mark themselves for the next time.
     fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.part(marked);
+        let way = self.expr.begin_if(marked);
         let count = self.expr.call(runtime_calls::take_changed as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.each(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// A tick of a counter: who reads it looks again if the tick matters.

@@ -88,7 +88,7 @@ impl ExprEmitter<'_, '_> {
         let others: Vec<BlockArg> = others.map(BlockArg::from).collect();
         self.builder.ins().jump(done, &others);
         self.resume(done, &fork);
-        self.known.found.insert((family, parameters), all.remove(0));
+        self.cache.found.insert((family, parameters), all.remove(0));
         all
     }
 
@@ -102,7 +102,7 @@ impl ExprEmitter<'_, '_> {
             }
             Route::Lookup => ((0..plan.param_width).collect(), None, 0),
         };
-        if let (Route::Lookup, Some(number)) = (route, self.known.found.get(&(family, key.to_vec())).copied())
+        if let (Route::Lookup, Some(number)) = (route, self.cache.found.get(&(family, key.to_vec())).copied())
         {
             let [there, look] = [(); 2].map(|()| self.builder.create_block());
             let fork = self.fork();

@@ -10,7 +10,7 @@ use super::expr::{Instance, Run};
 use super::handler::StepEmitter;
 use super::lookup::{Outcome, Spawned};
 use super::runtime_calls;
-use super::value_cache::Lost;
+use super::value_cache::Invalidation;
 use super::vm_context::{HEADER, SLOT_CACHE};
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
@@ -57,9 +57,9 @@ impl StepEmitter<'_, '_> {
         }
         self.expr.resume(call, &here);
         let called = self.expr.call(runtime_calls::spawn as *const u8, &[family as u64]);
-        self.expr.lose(Lost::VmContextBuffer);
+        self.expr.invalidate(Invalidation::VmContextBuffer);
         if self.evaluator.plan.looks_at_spawn(family) {
-            self.expr.lose(Lost::AllWords);
+            self.expr.invalidate(Invalidation::AllWords);
         }
         self.expr.builder.ins().jump(done, &[called.into()]);
         self.expr.resume(done, &fork);
@@ -186,7 +186,7 @@ impl StepEmitter<'_, '_> {
         self.expr.call_with(runtime_calls::leave as *const u8, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.resume(done, &fork);
-        self.expr.lose(Lost::InstanceSlab);
+        self.expr.invalidate(Invalidation::InstanceSlab);
     }
 
     /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.

@@ -117,7 +117,7 @@ impl ExprEmitter<'_, '_> {
         let said = self.read_found(family, key, 1, read, |expr| {
             expr.rust_reads(key, width);
             let failed = expr.call_rare(run, at);
-            expr.lose_words(to, 2);
+            expr.invalidate_words(to, 2);
             expr.check(failed);
             vec![expr.written(to + 1)]
         });

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::expr::Instance;
 use super::handler::StepEmitter;
-use super::value_cache::Lost;
+use super::value_cache::Invalidation;
 use super::{VmContext, runtime_calls};
 use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
@@ -58,7 +58,7 @@ impl StepEmitter<'_, '_> {
         };
         if evaluator.begins_in_full(family, &counters) {
             call(self);
-            return self.expr.lose(Lost::VmContextBuffer);
+            return self.expr.invalidate(Invalidation::VmContextBuffer);
         }
         let mut timers = Vec::new();
         for (stream, counter) in counters {
@@ -101,7 +101,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
         self.expr.resume(otherwise, &fork);
         full(self);
-        self.expr.lose(Lost::VmContextBuffer);
+        self.expr.invalidate(Invalidation::VmContextBuffer);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.go_on(have_room);
         let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));

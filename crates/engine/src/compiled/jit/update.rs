@@ -61,7 +61,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.holds(stream, rule, true);
         let one = self.expr.number(1);
         if !rule.incremental {
-            self.is_fresh(fresh);
+            self.mark_fresh(fresh);
         }
         let had = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
@@ -70,7 +70,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.expr.go_on(changed);
         self.expr.put(present, one);
-        self.is_fresh(fresh);
+        self.mark_fresh(fresh);
         self.expr.put(value, new);
         rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
         self.again(stream, rule, None, [true, true]);
@@ -142,11 +142,11 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
-        let way = self.expr.part(is_other);
+        let way = self.expr.begin_if(is_other);
         let arguments =
             [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
         self.expr.call_with(runtime_calls::hold as *const u8, &arguments);
-        self.expr.meet(way);
+        self.expr.end_if(way);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.
@@ -167,9 +167,9 @@ impl<'e> StepEmitter<'e, '_> {
             }
         } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
             let holds = self.expr.word(guard);
-            let way = self.expr.part(holds);
+            let way = self.expr.begin_if(holds);
             self.mark_slot(Reader::Stream(stream), instance);
-            self.expr.meet(way);
+            self.expr.end_if(way);
         } else if rule.has_follow_up {
             let guard = self.evaluator.plan.streams[stream].eval.guard;
             guard.into_iter().for_each(|guard| self.expr.rust_reads(guard, 1));
