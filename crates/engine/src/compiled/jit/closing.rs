@@ -8,7 +8,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
-use super::expr::{Instance, Run};
+use super::expr::{Run, SlotRef};
 use super::grouping::is_flat;
 use super::handler::StepEmitter;
 use super::runtime_calls;
@@ -114,7 +114,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// What [`UpdateRule::end`] does.
-    fn end(&mut self, stream: usize, rule: &'e UpdateRule, instance: Instance) {
+    fn end(&mut self, stream: usize, rule: &'e UpdateRule, instance: SlotRef) {
         let ValueLocation::Slot { state, value } = rule.location else { return };
         self.end_windows(stream, instance);
         if rule.grouped.is_empty() && rule.dependents_on_close.is_empty() {
@@ -138,7 +138,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
-    fn end_windows(&mut self, stream: usize, instance: Instance) {
+    fn end_windows(&mut self, stream: usize, instance: SlotRef) {
         let plan = &self.evaluator.plan;
         let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
         let outlasting = windows.filter(|window| window.outlasts);
@@ -173,7 +173,7 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn look(
         &mut self,
         (stream, program): (usize, usize),
-        instance: Instance,
+        instance: SlotRef,
         then: impl FnOnce(&mut Self),
     ) {
         let [yields, ends] = [(); 2].map(|()| self.expr.builder.create_block());

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
-use super::expr::Instance;
+use super::expr::SlotRef;
 use super::handler::StepEmitter;
 use super::{VmContext, runtime_calls};
 use crate::compiled::exec::instant::Evaluator;
@@ -94,7 +94,7 @@ impl StepEmitter<'_, '_> {
         &mut self,
         reader: Reader,
         [list, length]: [Value; 2],
-        mut body: impl FnMut(&mut Self, Instance),
+        mut body: impl FnMut(&mut Self, SlotRef),
     ) {
         self.each(list, length, |emitter, slot| {
             let marks = emitter.marks(reader);
@@ -113,7 +113,7 @@ impl StepEmitter<'_, '_> {
     }
 
     /// The instance of a stream or family in a slot must look again.
-    pub(super) fn mark_slot(&mut self, reader: Reader, instance: Instance) {
+    pub(super) fn mark_slot(&mut self, reader: Reader, instance: SlotRef) {
         match self.pending_of(reader) {
             None => self.mark_in_memory(reader, instance),
             Some(pending) => {
@@ -165,7 +165,7 @@ impl StepEmitter<'_, '_> {
 
     /// An instance of a stream need not look again if it has a value. If it is the last that is listed, it is no longer:
     /// others may look in vain, so that whoever is not marked is not listed.
-    pub(super) fn unmark(&mut self, stream: usize, instance: Instance) {
+    pub(super) fn unmark(&mut self, stream: usize, instance: SlotRef) {
         let marks = self.marks(Reader::Stream(stream));
         let flags = self.expr.load(I64, instance.words, 8 * marks.at);
         let has_value = self.expr.builder.ins().ushr_imm(flags, 32);
@@ -212,7 +212,7 @@ impl StepEmitter<'_, '_> {
         self.expr.store(soonest, evaluator, offset_of!(Evaluator, idle_until));
     }
 
-    pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: Instance) {
+    pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: SlotRef) {
         let [mark, first, other, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(other);
         let (push, number) = match reader {

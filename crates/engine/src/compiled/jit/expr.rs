@@ -104,7 +104,7 @@ impl Labels {
 
 /// The instance that is being evaluated.
 #[derive(Clone, Copy)]
-pub(super) struct Instance {
+pub(super) struct SlotRef {
     /// The number of its slot.
     pub(super) slot: Value,
     /// Where the words of its slot are.
@@ -116,7 +116,7 @@ pub(super) struct Instance {
 pub(super) struct Run {
     pub(super) stream: usize,
     pub(super) program: usize,
-    pub(super) instance: Option<Instance>,
+    pub(super) instance: Option<SlotRef>,
 }
 
 impl<'p, 'f> ExprEmitter<'p, 'f> {
@@ -437,7 +437,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             self.invalidate_words(to, 1 + plan.width);
             return;
         }
-        let read = |expr: &mut Self, instance: Instance| {
+        let read = |expr: &mut Self, instance: SlotRef| {
             let run = Run { stream: stream as usize, program: 0, instance: Some(instance) };
             let mut found = vec![expr.has_values(run, plan.member, 0)];
             let from = plan.member.value();

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
-use super::expr::{ExprEmitter, Instance};
+use super::expr::{ExprEmitter, SlotRef};
 use super::value_cache::Invalidation;
 use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
 use super::{VmContext, runtime_calls};
@@ -54,7 +54,7 @@ impl<'p> ExprEmitter<'p, '_> {
         &mut self,
         group_update: &GroupUpdate,
         which: u64,
-        instance: Instance,
+        instance: SlotRef,
         change: Change,
     ) -> Vec<Changed> {
         let (aggregates, grouped) =
@@ -78,7 +78,7 @@ impl<'p> ExprEmitter<'p, '_> {
         &mut self,
         group_update: &GroupUpdate,
         which: u64,
-        instance: Instance,
+        instance: SlotRef,
         old: Value,
     ) -> (Vec<Changed>, Value) {
         let (aggregates, grouped) =
@@ -123,7 +123,7 @@ impl<'p> ExprEmitter<'p, '_> {
     }
 
     /// The words of the group that an instance belongs to, which is new if need be.
-    fn group(&mut self, group_update: &GroupUpdate, which: u64, instance: Instance) -> Value {
+    fn group(&mut self, group_update: &GroupUpdate, which: u64, instance: SlotRef) -> Value {
         let key: Vec<Value> =
             group_update.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
@@ -141,7 +141,7 @@ impl<'p> ExprEmitter<'p, '_> {
     }
 
     /// A bit for each measure that may be another one, and the words of the group.
-    fn call_count(&mut self, which: u64, instance: Instance, change: Change) -> (Value, Value) {
+    fn call_count(&mut self, which: u64, instance: SlotRef, change: Change) -> (Value, Value) {
         let Change { had, old, new } = change;
         let which = self.number(which);
         let bits = self.call_with(runtime_calls::count as *const u8, &[which, instance.slot, had, old, new]);
@@ -167,7 +167,7 @@ impl<'p> ExprEmitter<'p, '_> {
         &mut self,
         group_update: &GroupUpdate,
         which: u64,
-        instance: Instance,
+        instance: SlotRef,
         change: Change,
     ) -> Vec<Changed> {
         let fork = self.fork();

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
-use super::expr::{ExprEmitter, Instance};
+use super::expr::{ExprEmitter, SlotRef};
 use super::runtime_calls;
 use super::vm_context::SLOTS;
 use crate::compiled::ir::op::FrameSlot;
@@ -66,7 +66,7 @@ impl ExprEmitter<'_, '_> {
         family: usize,
         key: FrameSlot,
         words: usize,
-        read: impl FnOnce(&mut Self, Instance) -> Vec<Value>,
+        read: impl FnOnce(&mut Self, SlotRef) -> Vec<Value>,
         otherwise: impl FnOnce(&mut Self) -> Vec<Value>,
     ) -> Vec<Value> {
         let [one, none, done] = [(); 3].map(|()| self.builder.create_block());
@@ -272,7 +272,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// Whether an instance has these words at the places of its parameters.
-    pub(super) fn is_it(&mut self, instance: Instance, key: &[(usize, Value)]) -> Value {
+    pub(super) fn is_it(&mut self, instance: SlotRef, key: &[(usize, Value)]) -> Value {
         let mut is_it = None;
         for (place, word) in key {
             let own = self.load(I64, instance.words, 8 * (PARAMS + place));
@@ -311,11 +311,11 @@ impl ExprEmitter<'_, '_> {
         self.builder.ins().select(fits, at, never)
     }
 
-    pub(super) fn instance(&mut self, family: usize, slot: Value) -> Instance {
+    pub(super) fn instance(&mut self, family: usize, slot: Value) -> SlotRef {
         let first = self.place_at(self.offsets.family(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.times(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);
-        Instance { slot, words }
+        SlotRef { slot, words }
     }
 }

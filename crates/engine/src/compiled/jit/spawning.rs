@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
-use super::expr::{Instance, Run};
+use super::expr::{Run, SlotRef};
 use super::handler::StepEmitter;
 use super::lookup::{Outcome, Spawned};
 use super::runtime_calls;
@@ -177,7 +177,7 @@ impl StepEmitter<'_, '_> {
     }
 
     /// An instance that has ended leaves its slot, without a call if it has an entry to itself.
-    pub(super) fn leave(&mut self, family: usize, instance: Instance) {
+    pub(super) fn leave(&mut self, family: usize, instance: SlotRef) {
         let [call, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let fork = self.expr.fork();
         self.leave_here(family, instance, [done, call]);
@@ -190,7 +190,7 @@ impl StepEmitter<'_, '_> {
     }
 
     /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.
-    fn leave_here(&mut self, family: usize, instance: Instance, [done, otherwise]: [Block; 2]) {
+    fn leave_here(&mut self, family: usize, instance: SlotRef, [done, otherwise]: [Block; 2]) {
         let plan = &self.evaluator.plan.families[family];
         let Some((places, number)) = self.evaluator.only_entry(family) else {
             self.expr.builder.ins().jump(otherwise, &[]);

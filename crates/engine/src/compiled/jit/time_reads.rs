@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::VmContext;
 use super::dirty::of;
-use super::expr::{ExprEmitter, Instance, Run};
+use super::expr::{ExprEmitter, Run, SlotRef};
 use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::FrameSlot;
@@ -76,7 +76,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// An instance has a value that a window over it may have to know of.
-    pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: Instance, value: Value) {
+    pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: SlotRef, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
         self.when(decides, |expr| {
@@ -100,7 +100,7 @@ impl ExprEmitter<'_, '_> {
         if !self.plan.families[family].indexes.is_empty() {
             return false;
         }
-        let read = |expr: &mut Self, instance: Instance| {
+        let read = |expr: &mut Self, instance: SlotRef| {
             let word = expr.load(I64, instance.words, 8 * last_decisive.at);
             let bucket = expr.bucket(last_decisive.size);
             let after = expr.builder.ins().isub(bucket, word);
@@ -178,7 +178,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
-    fn counted(&mut self, stream: usize, counter: &TickCounter, instance: Instance) -> [Value; 2] {
+    fn counted(&mut self, stream: usize, counter: &TickCounter, instance: SlotRef) -> [Value; 2] {
         let ticks = self.ticks(stream, counter.period);
         let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
         let since = self.builder.ins().isub(ticks, spawned);

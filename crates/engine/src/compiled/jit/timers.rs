@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::expr::Instance;
+use super::expr::SlotRef;
 use super::handler::StepEmitter;
 use super::value_cache::Invalidation;
 use super::{VmContext, runtime_calls};
@@ -45,7 +45,7 @@ impl StepEmitter<'_, '_> {
     }
 
     /// What [`Evaluator::begin`] does.
-    pub(super) fn begin(&mut self, family: usize, instance: Instance, generation: Value) {
+    pub(super) fn begin(&mut self, family: usize, instance: SlotRef, generation: Value) {
         let (evaluator, plan) = (self.evaluator, &self.evaluator.plan);
         let members = plan.families[family].members.iter();
         let counters: Vec<(usize, TickCounter)> = members

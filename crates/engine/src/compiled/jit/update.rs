@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::dirty::{dirty, of};
-use super::expr::{Instance, Run};
+use super::expr::{Run, SlotRef};
 use super::grouping::{Change, Changed};
 use super::handler::StepEmitter;
 use super::lookup::Outcome;
@@ -20,7 +20,7 @@ use crate::compiled::store::state::{DirtySet, StreamState};
 
 impl<'e> StepEmitter<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
-    pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<Instance>) {
+    pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<SlotRef>) {
         if let Some(instance) = instance {
             self.expr.know_parameters(rule.own, rule.params, instance.words);
         }
@@ -86,7 +86,7 @@ impl<'e> StepEmitter<'e, '_> {
         &mut self,
         stream: usize,
         rule: &'e UpdateRule,
-        instance: Instance,
+        instance: SlotRef,
         [state, value]: [usize; 2],
     ) {
         let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
@@ -132,7 +132,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// The same for an instance, whose flags were these.
-    fn held(&mut self, stream: usize, rule: &UpdateRule, instance: Instance, flags: Value, yields: bool) {
+    fn held(&mut self, stream: usize, rule: &UpdateRule, instance: SlotRef, flags: Value, yields: bool) {
         if rule.repeats {
             let held = self.expr.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
@@ -141,7 +141,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<Instance>, yields: bool) {
+    fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<SlotRef>, yields: bool) {
         let way = self.expr.begin_if(is_other);
         let arguments =
             [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
@@ -154,7 +154,7 @@ impl<'e> StepEmitter<'e, '_> {
         &mut self,
         stream: usize,
         rule: &UpdateRule,
-        instance: Option<Instance>,
+        instance: Option<SlotRef>,
         [yields, changed]: [bool; 2],
     ) {
         if rule.reschedules_on_change {
@@ -180,7 +180,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    fn slot(&mut self, instance: Option<Instance>) -> Value {
+    fn slot(&mut self, instance: Option<SlotRef>) -> Value {
         match instance {
             Some(instance) => instance.slot,
             None => self.expr.number(0),
@@ -188,7 +188,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Selector reads a stream must look again.
-    pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<Instance>) {
+    pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<SlotRef>) {
         match (dependent, instance) {
             (ResolvedDependent::All(reader), _) => {
                 let yes = self.expr.byte(1);
@@ -218,7 +218,7 @@ impl<'e> StepEmitter<'e, '_> {
         &mut self,
         stream: usize,
         dependents: &[ResolvedDependent],
-        instance: Instance,
+        instance: SlotRef,
     ) {
         let way = |dependent: &ResolvedDependent| match dependent {
             ResolvedDependent::Other(Dependent { reader, selector }) => {
@@ -246,13 +246,13 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
     /// family, and found in the same way.
-    fn mark_others(&mut self, stream: usize, resolve_dependents: &[&ResolvedDependent], instance: Instance) {
+    fn mark_others(&mut self, stream: usize, resolve_dependents: &[&ResolvedDependent], instance: SlotRef) {
         let plan = &self.evaluator.plan;
         let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = resolve_dependents else {
             return;
         };
         let family = plan.family_of(*reader);
-        let mark_resolved = |emitter: &mut Self, instance: Instance| {
+        let mark_resolved = |emitter: &mut Self, instance: SlotRef| {
             for dependent in resolve_dependents {
                 let ResolvedDependent::Other(Dependent { reader, .. }) = dependent else { continue };
                 emitter.mark_slot(*reader, instance);
