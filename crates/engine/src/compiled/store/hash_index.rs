@@ -20,7 +20,7 @@ impl HashTag {
 
 /// Where something would be in a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(usize);
+pub(crate) struct Bucket(usize);
 
 /// The words themselves are elsewhere: who looks for a number says whether it is the one.
 #[derive(Clone)]
@@ -82,13 +82,13 @@ impl HashIndex {
 
     /// A number, or the place where it belongs until the table changes.
     #[inline(always)]
-    pub(crate) fn probe(&self, tag: HashTag, is_it: impl Fn(u32) -> bool) -> Result<u32, Place> {
+    pub(crate) fn probe(&self, tag: HashTag, is_it: impl Fn(u32) -> bool) -> Result<u32, Bucket> {
         let entries = &*self.entries;
         let mut place = self.home(tag);
         loop {
             let entry = entries[place];
             if entry == 0 {
-                return Err(Place(place));
+                return Err(Bucket(place));
             }
             if tag_of(entry) == tag && is_it(number_of(entry)) {
                 return Ok(number_of(entry));
@@ -114,7 +114,7 @@ impl HashIndex {
 
     /// Enters a number at the place where it belongs; whether the table has moved.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, tag: HashTag, Place(place): Place, number: u32) -> bool {
+    pub(crate) fn insert(&mut self, tag: HashTag, Bucket(place): Bucket, number: u32) -> bool {
         self.occupancy.used += 1;
         if self.occupancy.used > self.occupancy.room {
             self.grow();
@@ -127,7 +127,7 @@ impl HashIndex {
 
     #[inline(always)]
     fn put(&mut self, tag: HashTag, number: u32) {
-        let Err(Place(place)) = self.probe(tag, |_| false) else { return };
+        let Err(Bucket(place)) = self.probe(tag, |_| false) else { return };
         self.entries[place] = entry(tag, number);
     }
 

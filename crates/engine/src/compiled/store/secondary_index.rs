@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::hash_index::{HashIndex, HashTag, Place};
+use crate::compiled::store::hash_index::{Bucket, HashIndex, HashTag};
 use crate::compiled::store::slab::{PARAMS, Slab, SlabMut};
 
 /// Slots with the same words are a chain, the last spawned first. Each has a word of links: the slot before it in the
@@ -19,9 +19,9 @@ pub(crate) struct SecondaryIndex {
 /// Where parameters belong in an index or a table, as long as that does not change: the hash of their words, and the
 /// first slot that has the same.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct ProbeResult {
     pub(crate) tag: HashTag,
-    pub(crate) first: Result<u32, Place>,
+    pub(crate) first: Result<u32, Bucket>,
 }
 
 impl SecondaryIndex {
@@ -69,7 +69,7 @@ impl SecondaryIndex {
     }
 
     #[inline(always)]
-    pub(crate) fn spot(&self, params: &[u64], slab: Slab<'_>) -> Spot {
+    pub(crate) fn probe(&self, params: &[u64], slab: Slab<'_>) -> ProbeResult {
         let tag = self.tag(params);
         let first = match self.places.as_slice() {
             [place] => self.heads.probe(tag, |slot| slab.word(slot, PARAMS + place) == params[*place]),
@@ -78,7 +78,7 @@ impl SecondaryIndex {
                 places.iter().all(|place| own[*place] == params[*place])
             }),
         };
-        Spot { tag, first }
+        ProbeResult { tag, first }
     }
 
     /// A slot and those after it.
@@ -100,12 +100,12 @@ impl SecondaryIndex {
 
     /// Enters a slot without links; whether the table has moved.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, slot: u32, spot: Spot, slab: &mut SlabMut<'_>) -> bool {
-        let head = match spot.first {
-            Err(place) => return self.heads.insert(spot.tag, place, slot),
+    pub(crate) fn insert(&mut self, slot: u32, probe: ProbeResult, slab: &mut SlabMut<'_>) -> bool {
+        let head = match probe.first {
+            Err(place) => return self.heads.insert(probe.tag, place, slot),
             Ok(head) => head,
         };
-        self.heads.replace(spot.tag, head, slot);
+        self.heads.replace(probe.tag, head, slot);
         *slab.word_mut(slot, self.link) = (u64::from(head) + 1) << 32;
         *slab.word_mut(head, self.link) |= u64::from(slot) + 1;
         false

@@ -11,7 +11,7 @@ use crate::compiled::store::deadline_queue::Deadline;
 use crate::compiled::store::hash_index::{HashIndex, HashTag};
 use crate::compiled::store::huge_vec::{HugeVec, PrefaultedRegion};
 use crate::compiled::store::lookup_cache::LookupCache;
-use crate::compiled::store::secondary_index::{SecondaryIndex, Spot};
+use crate::compiled::store::secondary_index::{ProbeResult, SecondaryIndex};
 use crate::compiled::store::words::{copy, same};
 
 /// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
@@ -187,7 +187,7 @@ impl InstanceSlab {
     pub(crate) fn find(&self, key: &[u64]) -> Option<u32> {
         match key {
             [word] if self.selective.is_none() => self.find_word(*word),
-            key => self.find_at(self.spot(key), key),
+            key => self.find_at(self.probe(key), key),
         }
     }
 
@@ -266,8 +266,8 @@ impl InstanceSlab {
     /// A new instance; `None` if there is one with these parameters.
     #[inline]
     pub(crate) fn spawn(&mut self, key: &[u64]) -> Option<u32> {
-        let spot = self.spot(key);
-        if let Some(slot) = self.find_at(spot, key) {
+        let probe = self.probe(key);
+        if let Some(slot) = self.find_at(probe, key) {
             self.recent.remember(key, slot + 1);
             return None;
         }
@@ -291,7 +291,7 @@ impl InstanceSlab {
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
         words[GENERATION] = self.header.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
-        self.enter(slot, spot);
+        self.enter(slot, probe);
         Some(slot)
     }
 
@@ -310,52 +310,52 @@ impl InstanceSlab {
 
     /// Where a key belongs in the selective index, or else in the table.
     #[inline(always)]
-    fn spot(&self, key: &[u64]) -> Spot {
+    fn probe(&self, key: &[u64]) -> ProbeResult {
         match self.selective {
-            Some(index) => self.indexes[index].spot(key, self.slab()),
+            Some(index) => self.indexes[index].probe(key, self.slab()),
             None => {
                 let tag = HashTag::of(key.iter().copied());
-                Spot { tag, first: self.table.probe(tag, |slot| same(self.params(slot), key)) }
+                ProbeResult { tag, first: self.table.probe(tag, |slot| same(self.params(slot), key)) }
             }
         }
     }
 
     /// The instance with a key that belongs there.
     #[inline(always)]
-    fn find_at(&self, spot: Spot, key: &[u64]) -> Option<u32> {
-        let first = spot.first.ok()?;
+    fn find_at(&self, probe: ProbeResult, key: &[u64]) -> Option<u32> {
+        let first = probe.first.ok()?;
         let Some(index) = self.selective else { return Some(first) };
         let mut slots = self.indexes[index].slots(Some(first), self.slab());
         slots.find(|slot| same(self.params(*slot), key))
     }
 
     #[inline(always)]
-    fn enter(&mut self, slot: u32, spot: Spot) {
+    fn enter(&mut self, slot: u32, probe: ProbeResult) {
         match (self.selective, self.indexes.as_mut_slice()) {
             // Most often nobody else has the same words.
-            (Some(_), [index]) if spot.first.is_err() => {
+            (Some(_), [index]) if probe.first.is_err() => {
                 let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
-                self.has_moved |= index.insert(slot, spot, &mut slab);
+                self.has_moved |= index.insert(slot, probe, &mut slab);
             }
-            _ => self.enter_everywhere(slot, spot),
+            _ => self.enter_everywhere(slot, probe),
         }
     }
 
-    fn enter_everywhere(&mut self, slot: u32, spot: Spot) {
+    fn enter_everywhere(&mut self, slot: u32, probe: ProbeResult) {
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         let mut is_selective = true;
         for (number, index) in self.indexes.iter_mut().enumerate() {
             if self.selective == Some(number) {
-                self.has_moved |= index.insert(slot, spot, &mut slab);
+                self.has_moved |= index.insert(slot, probe, &mut slab);
                 is_selective = index.is_selective(slot, slab.shared());
             } else {
-                let spot = index.spot(slab.shared().params(slot), slab.shared());
-                self.has_moved |= index.insert(slot, spot, &mut slab);
+                let probe = index.probe(slab.shared().params(slot), slab.shared());
+                self.has_moved |= index.insert(slot, probe, &mut slab);
             }
         }
-        match spot.first {
+        match probe.first {
             Err(place) if self.selective.is_none() => {
-                self.has_moved |= self.table.insert(spot.tag, place, slot);
+                self.has_moved |= self.table.insert(probe.tag, place, slot);
             }
             _ if !is_selective => self.fall_back(),
             _ => {}
@@ -406,9 +406,9 @@ impl InstanceSlab {
         }
         self.header.is_plain = u64::from(self.indexes.is_empty());
         for slot in 0..self.slots() {
-            let spot = self.spot(self.params(slot));
-            if let (true, Err(place)) = (self.is_live(slot), spot.first) {
-                self.table.insert(spot.tag, place, slot);
+            let probe = self.probe(self.params(slot));
+            if let (true, Err(place)) = (self.is_live(slot), probe.first) {
+                self.table.insert(probe.tag, place, slot);
             }
         }
         self.has_moved = true;
@@ -427,8 +427,8 @@ impl InstanceSlab {
             slots.iter().for_each(|slot| self.words[*slot as usize * self.stride + index.link()] = 0);
         }
         for slot in slots {
-            let spot = self.spot(self.params(slot));
-            self.enter(slot, spot);
+            let probe = self.probe(self.params(slot));
+            self.enter(slot, probe);
         }
     }
 
