@@ -6,8 +6,8 @@ use rtlola_frontend::mir::{
 };
 
 use super::access::{Filter, anonymous, filter, walk};
-use super::expression::{Operand, Place, leaf};
-use super::{Builder, Refused};
+use super::expression::{ExprSite, Operand, leaf};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, leaves, narrow, placed, width};
 use crate::compiled::ir::op::{Op, Slow};
 use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
@@ -16,19 +16,19 @@ use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::window::bucketed::{Kind, WindowPlan};
 use crate::compiled::store::window::last_decisive::LastDecisive;
 
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     /// Every window of the specification, sliding ones first.
-    pub(super) fn windows(&mut self) -> Result<(), Refused> {
+    pub(super) fn windows(&mut self) -> Result<(), Unsupported> {
         let mir = self.mir;
         for window in &mir.sliding_windows {
             let MemorizationBound::Bounded(count) = window.num_buckets else {
-                return Err(Refused::construct("a window without bounds"));
+                return Err(Unsupported::construct("a window without bounds"));
             };
             let size = u64::try_from(window.bucket_size.as_nanos()).unwrap_or(u64::MAX);
             let count = u64::from(count);
             let is_sane = size > 0 && size.checked_mul(count).is_some_and(|all| i64::try_from(all).is_ok());
             if !is_sane {
-                return Err(Refused::construct("a window of more than 292 years"));
+                return Err(Unsupported::construct("a window of more than 292 years"));
             }
             let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
             let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
@@ -42,7 +42,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Refused> {
+    fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Unsupported> {
         let (ty, target) = match window.target() {
             StreamReference::In(input) => (self.mir.inputs[input].ty.clone(), None),
             StreamReference::Out(output) => {
@@ -52,7 +52,7 @@ impl Builder<'_> {
         };
         let reader = window.caller().out_ix();
         let fold = Fold::new(window.op(), false, &ty, window.ty())
-            .map_err(|what| Refused::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
+            .map_err(|what| Unsupported::construct(format!("`{}`: {what}", self.mir.outputs[reader].name)))?;
         let (text, dependents) = (String::new(), Vec::new());
         let outlasts = false;
         let mut plan =
@@ -88,7 +88,7 @@ impl Builder<'_> {
         &mut self,
         expression: &Expression,
         window: WindowReference,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let mir = self.mir;
         let aggregation = mir.instance_aggregation(window);
         self.check_parameters(aggregation)?;
@@ -129,7 +129,7 @@ impl Builder<'_> {
     }
 
     /// The frontend lets a filter take a signed parameter for an unsigned one.
-    fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Refused> {
+    fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Unsupported> {
         let Some(condition) = aggregation.selection.condition() else { return Ok(()) };
         let target = &self.mir.outputs[aggregation.target.out_ix()];
         let mut mistaken = None;
@@ -142,7 +142,7 @@ impl Builder<'_> {
         });
         match mistaken {
             None => Ok(()),
-            Some((param, ty)) => Err(Refused::construct(format!(
+            Some((param, ty)) => Err(Unsupported::construct(format!(
                 "a filter that takes the parameter `{}` of `{}`, an {}, for an {ty}; write `{}: {ty}` there",
                 param.name, target.name, param.ty, param.name
             ))),
@@ -155,7 +155,7 @@ impl Builder<'_> {
         aggregation: &InstanceAggregation,
         filter: &Filter,
         aggregate: Aggregate,
-    ) -> Result<(usize, usize), Refused> {
+    ) -> Result<(usize, usize), Unsupported> {
         let target = aggregation.target.out_ix();
         let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
         let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
@@ -173,7 +173,7 @@ impl Builder<'_> {
                 let lambda = self.take(self.plan.streams[target].param_width);
                 let program = match filter.fixed.as_slice() {
                     [] => None,
-                    fixed => Some(self.program(Place::Lambda(lambda), |builder| {
+                    fixed => Some(self.program(ExprSite::Lambda(lambda), |builder| {
                         let mut leave = Vec::new();
                         for part in fixed {
                             leave.extend(builder.unless(part)?);
@@ -214,11 +214,11 @@ impl Builder<'_> {
         aggregation: &InstanceAggregation,
         only_fresh: bool,
         filter: &Filter,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, Unsupported> {
         let target = aggregation.target.out_ix();
         let lambda = self.take(self.plan.streams[target].param_width);
         let condition = match aggregation.selection.condition() {
-            Some(condition) => Some(self.program(Place::Lambda(lambda), |builder| {
+            Some(condition) => Some(self.program(ExprSite::Lambda(lambda), |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
@@ -227,7 +227,7 @@ impl Builder<'_> {
             None => None,
         };
         let fold = Fold::new(aggregation.op(), true, &self.plan.streams[target].ty, &aggregation.ty)
-            .map_err(Refused::construct)?;
+            .map_err(Unsupported::construct)?;
         let reason = match filter.is_open {
             true => "its filter says more than which parameters are equal to what",
             false => "it cannot be kept up to date",

@@ -3,10 +3,10 @@
 use rtlola_frontend::mir::{Expression, Type};
 
 use super::expression::Operand;
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{inner, width};
 use crate::compiled::ir::op::{FrameSlot, Label, Op, Slow};
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     pub(super) fn emit(&mut self, op: Op) {
         if self.lenient && matches!(op, Op::Require { .. }) {
             return;
@@ -124,7 +124,7 @@ impl Builder<'_> {
     }
 
     /// A value with its flag, if it has one, right before it.
-    pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<FrameSlot, Refused> {
+    pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<FrameSlot, Unsupported> {
         let value = self.expression(expression)?;
         let Some(flag) = value.flag else { return Ok(value.base) };
         let to = self.room(&expression.ty);

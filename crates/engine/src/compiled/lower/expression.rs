@@ -3,7 +3,7 @@
 use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Type};
 use rust_decimal::Decimal;
 
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::scalar::decimal_words;
@@ -28,7 +28,7 @@ impl Operand {
 
 /// The part of a stream that an expression belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ExprSite {
     Spawn,
     Eval,
     Close,
@@ -36,8 +36,8 @@ pub(super) enum Place {
     Lambda(FrameSlot),
 }
 
-impl Builder<'_> {
-    pub(super) fn expression(&mut self, expression: &Expression) -> Result<Operand, Refused> {
+impl PlanBuilder<'_> {
+    pub(super) fn expression(&mut self, expression: &Expression) -> Result<Operand, Unsupported> {
         match &expression.kind {
             ExpressionKind::LoadConstant(constant) => self.constant(constant, &expression.ty),
             ExpressionKind::ParameterAccess(_, index) => {
@@ -46,7 +46,7 @@ impl Builder<'_> {
                 Ok(Operand::at(stream.own + offset as FrameSlot))
             }
             ExpressionKind::LambdaParameterAccess { wref, pref } => {
-                let Place::Lambda(base) = self.place else { return Err(Refused::internal("a lambda")) };
+                let ExprSite::Lambda(base) = self.site else { return Err(Unsupported::internal("a lambda")) };
                 let target = self.mir.instance_aggregation(*wref).target.out_ix();
                 let params = &self.mir.outputs[target].params[..*pref];
                 let offset: usize = params.iter().map(|param| width(&param.ty)).sum();
@@ -81,7 +81,9 @@ impl Builder<'_> {
             }
             ExpressionKind::TupleAccess(tuple, index) => {
                 let operand = self.expression(tuple)?;
-                let Type::Tuple(parts) = inner(&tuple.ty) else { return Err(Refused::internal("a tuple")) };
+                let Type::Tuple(parts) = inner(&tuple.ty) else {
+                    return Err(Unsupported::internal("a tuple"));
+                };
                 let offset: usize = parts[..*index].iter().map(width).sum();
                 let base = operand.base + offset as FrameSlot;
                 Ok(match (&parts[*index], operand.flag) {
@@ -112,7 +114,7 @@ impl Builder<'_> {
     }
 
     /// Leaves if a condition does not hold; the places to say where to.
-    pub(super) fn unless(&mut self, condition: &Expression) -> Result<Vec<usize>, Refused> {
+    pub(super) fn unless(&mut self, condition: &Expression) -> Result<Vec<usize>, Unsupported> {
         if let ExpressionKind::ArithLog(operation, operands) = &condition.kind
             && let [left, right] = operands.as_slice()
         {
@@ -133,7 +135,7 @@ impl Builder<'_> {
     }
 
     /// Computes an expression to a given place.
-    pub(super) fn value_into(&mut self, expression: &Expression, to: Operand) -> Result<(), Refused> {
+    pub(super) fn value_into(&mut self, expression: &Expression, to: Operand) -> Result<(), Unsupported> {
         let value = self.expression(expression)?;
         match (value.flag, to.flag) {
             (Some(from), Some(flag)) => {
@@ -158,7 +160,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub(super) fn constant(&mut self, constant: &Constant, ty: &Type) -> Result<Operand, Refused> {
+    pub(super) fn constant(&mut self, constant: &Constant, ty: &Type) -> Result<Operand, Unsupported> {
         let words = match (constant, ty) {
             (Constant::Bool(value), _) => vec![u64::from(*value)],
             (Constant::Str(text), _) => vec![self.plan.interner.intern(text.as_bytes())],
@@ -172,7 +174,7 @@ impl Builder<'_> {
             }
             (Constant::Float(value), Type::Fixed(_) | Type::UFixed(_)) => {
                 let value =
-                    Decimal::try_from(*value).map_err(|error| Refused::construct(error.to_string()))?;
+                    Decimal::try_from(*value).map_err(|error| Unsupported::construct(error.to_string()))?;
                 decimal_words(value).to_vec()
             }
             (Constant::Decimal(value), Type::Float(_)) => {

@@ -3,15 +3,15 @@
 use rtlola_frontend::mir::{ExpressionKind, OutputStream, Stream};
 
 use super::access::anonymous;
-use super::expression::Place;
+use super::expression::ExprSite;
 use super::schedule::pacing;
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::width;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
 use crate::compiled::store::slab::{Room, arrange};
 
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     /// Puts streams into families.
     pub(super) fn families(&mut self) {
         let mir = self.mir;
@@ -51,7 +51,7 @@ impl Builder<'_> {
     }
 
     /// The spawn and the close of a family, as its first member has them.
-    pub(super) fn family(&mut self, index: usize, first: usize) -> Result<(), Refused> {
+    pub(super) fn family(&mut self, index: usize, first: usize) -> Result<(), Unsupported> {
         self.stream = first;
         let mir = self.mir;
         let output = &mir.outputs[first];
@@ -60,13 +60,13 @@ impl Builder<'_> {
             self.plan.families[index].spawn = Some(spawn);
         }
         if let Some(condition) = &output.close.condition {
-            let program = self.program(Place::Close, |builder| {
+            let program = self.program(ExprSite::Close, |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
                 Ok(())
             })?;
-            let path = self.path(condition, Place::Close)?;
+            let path = self.path(condition, ExprSite::Close)?;
             let pacing = pacing(&output.close.pacing);
             let close = ClosePlan { pacing, program, path, incremental: false, looks_at_spawn: false };
             self.plan.families[index].close = Some(close);
@@ -74,14 +74,14 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Refused> {
+    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Unsupported> {
         if let (Some(expression), None) = (&output.spawn.expression, &output.spawn.condition)
             && let Some(key) = self.key_at_hand(expression)
         {
             return Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: None, key });
         }
         let key = self.take(self.plan.streams[self.stream].param_width);
-        let program = self.program(Place::Spawn, |builder| {
+        let program = self.program(ExprSite::Spawn, |builder| {
             let leave = match &output.spawn.condition {
                 Some(condition) => builder.unless(condition)?,
                 None => Vec::new(),

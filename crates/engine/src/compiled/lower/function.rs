@@ -5,16 +5,16 @@ use regex::bytes::Regex as BytesRegex;
 use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Type};
 
 use super::expression::{Operand, leaf};
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{FormatPart, Slow, Unary};
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     pub(super) fn function(
         &mut self,
         expression: &Expression,
         name: &str,
         arguments: &[Expression],
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let unary = match name {
             "sqrt" => Some(Unary::Sqrt),
             "sin" => Some(Unary::Sin),
@@ -32,7 +32,9 @@ impl Builder<'_> {
                 let less = if name == "min" { ArithLogOp::Le } else { ArithLogOp::Ge };
                 let to = self.room(&expression.ty);
                 let (a, b) = (self.expression(left)?, self.expression(right)?);
-                let Some(leaf) = leaf(&left.ty) else { return Err(Refused::construct(format!("`{name}`"))) };
+                let Some(leaf) = leaf(&left.ty) else {
+                    return Err(Unsupported::construct(format!("`{name}`")));
+                };
                 let flag = self.take(1);
                 self.slow(Slow::Compare { operation: less, leaf, a: a.base, b: b.base, to: flag });
                 let other = self.jump_unless(flag);
@@ -50,10 +52,11 @@ impl Builder<'_> {
                     _ => u32::MAX,
                 };
                 if leaf(&value.ty) != Some(Leaf::Float) {
-                    return Err(Refused::construct(format!("`round` of {}", value.ty)));
+                    return Err(Unsupported::construct(format!("`round` of {}", value.ty)));
                 }
                 let factor = 10_u64.checked_pow(digits);
-                let factor = factor.ok_or_else(|| Refused::construct("`round` to so many digits"))? as f64;
+                let factor =
+                    factor.ok_or_else(|| Unsupported::construct("`round` to so many digits"))? as f64;
                 let a = self.expression(value)?.base;
                 let to = self.take(1);
                 self.mark(expression);
@@ -62,9 +65,9 @@ impl Builder<'_> {
             }
             (_, "matches", [value, pattern]) => {
                 let ExpressionKind::LoadConstant(Constant::Str(pattern)) = &pattern.kind else {
-                    return Err(Refused::construct("`matches` with a pattern that is no literal"));
+                    return Err(Unsupported::construct("`matches` with a pattern that is no literal"));
                 };
-                let bad = |error: regex::Error| Refused::construct(format!("`matches`: {error}"));
+                let bad = |error: regex::Error| Unsupported::construct(format!("`matches`: {error}"));
                 let a = self.expression(value)?.base;
                 let to = self.take(1);
                 match value.ty {
@@ -99,7 +102,7 @@ impl Builder<'_> {
                 self.slow(Slow::Format { pieces: pieces(text, parts.len()), parts, to });
                 Ok(Operand::at(to))
             }
-            _ => Err(Refused::construct(format!("the function `{name}`"))),
+            _ => Err(Unsupported::construct(format!("the function `{name}`"))),
         }
     }
 }

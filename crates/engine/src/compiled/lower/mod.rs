@@ -19,7 +19,7 @@ use rtlola_frontend::mir::{
     Expression, InputStream, MemorizationBound, Offset, Origin, OutputStream, Stream, StreamAccessKind, Type,
 };
 
-use self::expression::Place;
+use self::expression::ExprSite;
 use crate::Specification;
 use crate::compiled::ir::layout::{placed, width};
 use crate::compiled::ir::op::{FrameSlot, Label, Op, Program};
@@ -31,16 +31,16 @@ use crate::specification::is_trigger;
 /// Something that the compiled engine cannot evaluate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Refused(String);
+pub(crate) struct Unsupported(String);
 
-impl Refused {
-    fn construct(what: impl Into<String>) -> Refused {
-        Refused(what.into())
+impl Unsupported {
+    fn construct(what: impl Into<String>) -> Unsupported {
+        Unsupported(what.into())
     }
 
     /// The frontend lets nothing through that leads here.
-    fn internal(what: &str) -> Refused {
-        Refused(format!("{what} where none can be"))
+    fn internal(what: &str) -> Unsupported {
+        Unsupported(format!("{what} where none can be"))
     }
 }
 
@@ -50,9 +50,9 @@ const MAX_WIDTH: usize = 1024;
 
 /// # Errors
 /// What cannot be compiled, and in which stream it is.
-pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
+pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
     let mir = spec.mir();
-    let mut builder = Builder {
+    let mut builder = PlanBuilder {
         mir,
         plan: Plan::default(),
         ops: Vec::new(),
@@ -62,18 +62,21 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         windows: Vec::new(),
         needed: Vec::new(),
         stream: 0,
-        place: Place::Eval,
+        site: ExprSite::Eval,
         lenient: false,
         landed: 0,
         spare: None,
         is_full: false,
     };
     if mir.inputs.len() > 128 {
-        return Err(Refused::construct("more than 128 inputs"));
+        return Err(Unsupported::construct("more than 128 inputs"));
     }
     for input in &mir.inputs {
         if width(&input.ty) > MAX_WIDTH {
-            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", input.name)));
+            return Err(Unsupported::construct(format!(
+                "`{}`: a tuple of more than 1,024 values",
+                input.name
+            )));
         }
         let cell = builder.cell(&input.ty, depth(input));
         builder.plan.inputs.push(cell);
@@ -82,7 +85,10 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     builder.plan.input_windows = vec![Vec::new(); mir.inputs.len()];
     for output in &mir.outputs {
         if width(&output.ty) > MAX_WIDTH {
-            return Err(Refused::construct(format!("`{}`: a tuple of more than 1,024 values", output.name)));
+            return Err(Unsupported::construct(format!(
+                "`{}`: a tuple of more than 1,024 values",
+                output.name
+            )));
         }
         let stream = builder.outline(output, spec);
         builder.plan.streams.push(stream);
@@ -90,7 +96,7 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
     builder.families();
     builder.windows()?;
     let named = |stream: usize| {
-        move |Refused(what): Refused| Refused(format!("`{}`: {what}", mir.outputs[stream].name))
+        move |Unsupported(what): Unsupported| Unsupported(format!("`{}`: {what}", mir.outputs[stream].name))
     };
     for family in 0..builder.plan.families.len() {
         let first = builder.plan.families[family].members[0];
@@ -110,12 +116,12 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Refused> {
         stream.knows_its_spawn = builder.plan.families[stream.family].knows_its_spawn;
     }
     if builder.is_full {
-        return Err(Refused::construct("expressions with more than 65,536 parts"));
+        return Err(Unsupported::construct("expressions with more than 65,536 parts"));
     }
     Ok(builder.plan)
 }
 
-struct Builder<'a> {
+struct PlanBuilder<'a> {
     mir: &'a RtLolaMir,
     plan: Plan,
     /// The program that is being written.
@@ -130,7 +136,7 @@ struct Builder<'a> {
     needed: Vec<(usize, Vec<Expression>)>,
     /// The stream whose expressions are being compiled.
     stream: usize,
-    place: Place,
+    site: ExprSite,
     /// Whether a value that is not there may be read.
     lenient: bool,
     /// The last place that a jump leads to.
@@ -141,7 +147,7 @@ struct Builder<'a> {
     is_full: bool,
 }
 
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     /// Room in the frame.
     fn take(&mut self, words: usize) -> FrameSlot {
         let at = self.plan.frame.len();
@@ -150,7 +156,7 @@ impl Builder<'_> {
                 self.plan.frame.resize(at + words, 0);
                 slot
             }
-            // Refused in the end: what is written until then is never run.
+            // Unsupported in the end: what is written until then is never run.
             _ => {
                 self.is_full = true;
                 0
@@ -230,10 +236,10 @@ impl Builder<'_> {
     /// Writes a program with `write`; its number.
     fn program(
         &mut self,
-        place: Place,
-        write: impl FnOnce(&mut Self) -> Result<(), Refused>,
-    ) -> Result<usize, Refused> {
-        let before = std::mem::replace(&mut self.place, place);
+        site: ExprSite,
+        write: impl FnOnce(&mut Self) -> Result<(), Unsupported>,
+    ) -> Result<usize, Unsupported> {
+        let before = std::mem::replace(&mut self.site, site);
         let ops = std::mem::take(&mut self.ops);
         let origins = std::mem::take(&mut self.origins);
         let (landed, spare) = (std::mem::take(&mut self.landed), self.spare.take());
@@ -243,7 +249,7 @@ impl Builder<'_> {
             ops: std::mem::replace(&mut self.ops, ops),
             origins: std::mem::replace(&mut self.origins, origins),
         };
-        self.place = before;
+        self.site = before;
         self.plan.programs.push(program);
         Ok(self.plan.programs.len() - 1)
     }

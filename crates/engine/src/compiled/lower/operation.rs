@@ -3,16 +3,16 @@
 use rtlola_frontend::mir::{ArithLogOp, Expression, Type};
 
 use super::expression::{Operand, leaf};
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, narrow, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op, Slow, Unary};
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     pub(super) fn operation(
         &mut self,
         expression: &Expression,
         operation: ArithLogOp,
         operands: &[Expression],
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         match (operation, operands) {
             (ArithLogOp::And | ArithLogOp::Or, [left, right]) => {
                 let to = self.take(1);
@@ -41,7 +41,7 @@ impl Builder<'_> {
                 self.comparison(expression, operation, left, right)
             }
             (_, [left, right]) => self.arithmetic(expression, operation, left, right),
-            _ => Err(Refused::internal("an operation")),
+            _ => Err(Unsupported::internal("an operation")),
         }
     }
 
@@ -50,7 +50,7 @@ impl Builder<'_> {
         operation: ArithLogOp,
         left: &Expression,
         right: &Expression,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.contiguous(left)?, self.contiguous(right)?);
         let leaves = placed(&left.ty);
         let to = self.take(1);
@@ -81,7 +81,7 @@ impl Builder<'_> {
         operation: ArithLogOp,
         left: &Expression,
         right: &Expression,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.expression(left)?.base, self.expression(right)?.base);
         let to = self.take(1);
         let (a, b, or_equal) = match operation {
@@ -103,7 +103,7 @@ impl Builder<'_> {
             }
             _ => {
                 let text = self.text(expression);
-                return Err(Refused::construct(format!(
+                return Err(Unsupported::construct(format!(
                     "`{text}`: values of type {} have no order",
                     left.ty
                 )));
@@ -118,11 +118,11 @@ impl Builder<'_> {
         operation: ArithLogOp,
         left: &Expression,
         right: &Expression,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.expression(left)?.base, self.expression(right)?.base);
         let to = self.take(width(&expression.ty));
         let (Some(left_leaf), Some(right_leaf)) = (leaf(&left.ty), leaf(&right.ty)) else {
-            return Err(Refused::construct(format!("`{}`", self.text(expression))));
+            return Err(Unsupported::construct(format!("`{}`", self.text(expression))));
         };
         if let Some(constant) = self.folded(operation, left_leaf, a, b) {
             return Ok(Operand::at(constant));
@@ -184,15 +184,15 @@ impl Builder<'_> {
         expression: &Expression,
         operation: Unary,
         operand: &Expression,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let a = self.expression(operand)?.base;
         let to = self.take(width(&expression.ty));
         let Some(leaf) = leaf(&operand.ty) else {
-            return Err(Refused::construct(format!("`{}`", self.text(expression))));
+            return Err(Unsupported::construct(format!("`{}`", self.text(expression))));
         };
         let trigonometric = matches!(operation, Unary::Asin | Unary::Acos | Unary::Atan);
         if leaf == Leaf::Decimal && trigonometric {
-            return Err(Refused::construct(format!("`{}` of {}", self.text(expression), operand.ty)));
+            return Err(Unsupported::construct(format!("`{}` of {}", self.text(expression), operand.ty)));
         }
         self.mark(expression);
         self.slow(Slow::Unary { operation, leaf, a, to });
@@ -200,10 +200,14 @@ impl Builder<'_> {
         Ok(Operand::at(to))
     }
 
-    pub(super) fn convert(&mut self, expression: &Expression, from: &Expression) -> Result<Operand, Refused> {
+    pub(super) fn convert(
+        &mut self,
+        expression: &Expression,
+        from: &Expression,
+    ) -> Result<Operand, Unsupported> {
         let value = self.expression(from)?;
         let (Some(source), Some(target)) = (leaf(&from.ty), leaf(&expression.ty)) else {
-            return Err(Refused::construct(format!("a cast from {} to {}", from.ty, expression.ty)));
+            return Err(Unsupported::construct(format!("a cast from {} to {}", from.ty, expression.ty)));
         };
         if source == target {
             // Widening keeps the value, narrowing may not.
@@ -223,7 +227,7 @@ impl Builder<'_> {
                 self.mark(expression);
                 self.slow(Slow::Convert { from: source, into: target, a, to });
             }
-            _ => return Err(Refused::construct(format!("a cast from {} to {}", from.ty, expression.ty))),
+            _ => return Err(Unsupported::construct(format!("a cast from {} to {}", from.ty, expression.ty))),
         }
         self.check_range(expression, to);
         Ok(Operand::at(to))

@@ -4,25 +4,25 @@ use rtlola_frontend::mir::{
     Expression, ExpressionKind, Offset, StreamAccessKind, StreamReference, Type, WindowReference,
 };
 
-use super::expression::{Operand, Place, leaf};
-use super::{Builder, Refused};
+use super::expression::{ExprSite, Operand, leaf};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, narrow, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op, Slow};
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     pub(super) fn access(
         &mut self,
         expression: &Expression,
         target: StreamReference,
         parameters: &[Expression],
         kind: StreamAccessKind,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         match kind {
             StreamAccessKind::InstanceAggregation(window) => return self.aggregation(expression, window),
             StreamAccessKind::SlidingWindow(window) | StreamAccessKind::DiscreteWindow(window) => {
                 return self.window(expression, parameters, window);
             }
             StreamAccessKind::Offset(Offset::Future(_)) => {
-                return Err(Refused::construct("an offset into the future"));
+                return Err(Unsupported::construct("an offset into the future"));
             }
             _ => {}
         }
@@ -41,7 +41,7 @@ impl Builder<'_> {
             StreamAccessKind::Fresh => Operand::at(cell.fresh),
             // While it is evaluated, its value before is the latest that there is.
             StreamAccessKind::Offset(Offset::Past(1))
-                if target == StreamReference::Out(self.stream) && self.place == Place::Eval =>
+                if target == StreamReference::Out(self.stream) && self.site == ExprSite::Eval =>
             {
                 Operand { flag: Some(cell.present), base: cell.value }
             }
@@ -69,10 +69,12 @@ impl Builder<'_> {
         stream: usize,
         parameters: &[Expression],
         kind: StreamAccessKind,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         if parameters.len() != self.plan.streams[stream].params.len() {
             let name = &self.plan.streams[stream].name;
-            return Err(Refused::construct(format!("a read of `{name}` that does not say which instance")));
+            return Err(Unsupported::construct(format!(
+                "a read of `{name}` that does not say which instance"
+            )));
         }
         let key = self.key(parameters)?;
         let (target, reader) = (&self.plan.streams[stream], &self.plan.streams[self.stream]);
@@ -103,7 +105,7 @@ impl Builder<'_> {
                 return Ok(Operand::at(to));
             }
             StreamAccessKind::Offset(Offset::Past(back))
-                if is_beside && stream == self.stream && self.place == Place::Eval =>
+                if is_beside && stream == self.stream && self.site == ExprSite::Eval =>
             {
                 self.emit(Op::PastOfOwn { stream: number, back, to });
             }
@@ -119,7 +121,7 @@ impl Builder<'_> {
     }
 
     /// The words of parameters, one after another.
-    pub(super) fn key(&mut self, parameters: &[Expression]) -> Result<FrameSlot, Refused> {
+    pub(super) fn key(&mut self, parameters: &[Expression]) -> Result<FrameSlot, Unsupported> {
         let stream = &self.plan.streams[self.stream];
         let own = parameters.iter().enumerate().all(|(index, parameter)| {
             matches!(parameter.kind, ExpressionKind::ParameterAccess(_, access) if access == index)
@@ -151,7 +153,7 @@ impl Builder<'_> {
     }
 
     /// A parameter at a given place, in the one form that equal values share.
-    pub(super) fn key_part(&mut self, expression: &Expression, to: FrameSlot) -> Result<(), Refused> {
+    pub(super) fn key_part(&mut self, expression: &Expression, to: FrameSlot) -> Result<(), Unsupported> {
         let base = self.contiguous(expression)?;
         for (offset, leaf) in placed(&expression.ty) {
             let (a, to) = (base + offset as FrameSlot, to + offset as FrameSlot);
@@ -169,7 +171,7 @@ impl Builder<'_> {
         expression: &Expression,
         parameters: &[Expression],
         window: WindowReference,
-    ) -> Result<Operand, Refused> {
+    ) -> Result<Operand, Unsupported> {
         let index = self.window_number(window);
         if self.plan.windows[index].text.is_empty() {
             self.plan.windows[index].text = self.text(expression);
@@ -177,7 +179,7 @@ impl Builder<'_> {
         let wanted =
             self.plan.windows[index].target.map_or(0, |target| self.plan.streams[target].params.len());
         if parameters.len() != wanted {
-            return Err(Refused::construct("a window over a stream that does not say which instance"));
+            return Err(Unsupported::construct("a window over a stream that does not say which instance"));
         }
         let is_there = |(family, of): &(usize, Vec<Expression>)| {
             let target = self.plan.windows[index].target.map(|target| self.plan.streams[target].family);

@@ -2,12 +2,12 @@
 
 use rtlola_frontend::mir::{ActivationCondition, PacingType, StreamReference};
 
-use super::Builder;
+use super::PlanBuilder;
 use crate::clock::period;
 use crate::compiled::ir::op::Activation;
 use crate::compiled::ir::plan::{InstanceTimer, Pacing, Task};
 
-impl Builder<'_> {
+impl PlanBuilder<'_> {
     pub(super) fn schedule(&mut self) {
         let mut tasks: Vec<(usize, Task, &Pacing)> = Vec::new();
         for (index, family) in self.plan.families.iter().enumerate() {

@@ -7,15 +7,15 @@ use rtlola_frontend::mir::{
 
 use super::access::{Read, conjuncts, pins, reads};
 use super::counter::{needed_instance, thresholds};
-use super::expression::{Operand, Place};
+use super::expression::{ExprSite, Operand};
 use super::schedule::pacing;
-use super::{Builder, Refused};
+use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::width;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClausePlan, Dependent, EvalPlan, Pacing, Path, Reader, Route, Selector};
 
-impl Builder<'_> {
-    pub(super) fn stream(&mut self, index: usize) -> Result<(), Refused> {
+impl PlanBuilder<'_> {
+    pub(super) fn stream(&mut self, index: usize) -> Result<(), Unsupported> {
         self.stream = index;
         let mir = self.mir;
         let counter = self.plan.streams[index].eval.counter;
@@ -24,7 +24,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Refused> {
+    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
         let eval_pacing = pacing(&output.eval.eval_pacing);
         // A word before it for the flag of an aggregate that is the whole result.
         let result = self.take(1 + width(&output.ty)) + 1;
@@ -38,7 +38,7 @@ impl Builder<'_> {
                 _ => None,
             };
             let path = match &clause.condition {
-                Some(condition) => self.path(condition, Place::Eval)?,
+                Some(condition) => self.path(condition, ExprSite::Eval)?,
                 None => None,
             };
             clauses.push(ClausePlan { activation, path });
@@ -49,7 +49,7 @@ impl Builder<'_> {
             guard.zip(condition).map(|((_, parts), condition)| self.first_look(condition, parts));
         let first_look = first_look.transpose()?;
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
-        let program = self.program(Place::Eval, |builder| {
+        let program = self.program(ExprSite::Eval, |builder| {
             builder.spare = Some(result - 1);
             if let Some((slot, _)) = guard {
                 let no = builder.word(0);
@@ -130,7 +130,11 @@ impl Builder<'_> {
     }
 
     /// How the instances are reached that a condition can hold for, if not by looking at all.
-    pub(super) fn path(&mut self, condition: &Expression, place: Place) -> Result<Option<Path>, Refused> {
+    pub(super) fn path(
+        &mut self,
+        condition: &Expression,
+        site: ExprSite,
+    ) -> Result<Option<Path>, Unsupported> {
         let pins = pins(condition);
         if pins.is_empty() {
             return Ok(None);
@@ -146,7 +150,7 @@ impl Builder<'_> {
             Some(key) => (key, None),
             None => {
                 let key = self.take(places.len());
-                (key, Some(self.key_program(&pins, key, place)?))
+                (key, Some(self.key_program(&pins, key, site)?))
             }
         };
         let names = &self.plan.streams[stream].param_names;
@@ -163,9 +167,9 @@ impl Builder<'_> {
         &mut self,
         pins: &[(usize, Expression)],
         key: FrameSlot,
-        place: Place,
-    ) -> Result<usize, Refused> {
-        self.program(place, |builder| {
+        site: ExprSite,
+    ) -> Result<usize, Unsupported> {
+        self.program(site, |builder| {
             // A key may be made of values that are not there: the condition is looked at anyway.
             builder.lenient = true;
             let mut at = key;
@@ -219,8 +223,8 @@ impl Builder<'_> {
     }
 
     /// A program that yields if so many of the first conditions hold.
-    fn first_look(&mut self, condition: &Expression, parts: usize) -> Result<usize, Refused> {
-        self.program(Place::Eval, |builder| {
+    fn first_look(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
+        self.program(ExprSite::Eval, |builder| {
             let mut leave = Vec::new();
             for part in conjuncts(condition).into_iter().take(parts) {
                 leave.extend(builder.unless(part)?);
@@ -243,7 +247,7 @@ impl Builder<'_> {
             if let Some(counter) = self.plan.streams[target]
                 .eval
                 .counter
-                .filter(|_| target != stream || self.place == Place::Close)
+                .filter(|_| target != stream || self.site == ExprSite::Close)
             {
                 let thresholds = thresholds(expression, target, &counter).unwrap_or_default();
                 let known = &mut self.plan.streams[target].eval.thresholds;
@@ -271,9 +275,9 @@ impl Builder<'_> {
                 close.looks_at_spawn = looks_at_spawn;
             }
             reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));
-            self.place = Place::Close;
+            self.site = ExprSite::Close;
             self.wake(first, condition);
-            self.place = Place::Eval;
+            self.site = ExprSite::Eval;
         }
     }
 
