@@ -5,7 +5,7 @@ use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{GroupedPlan, Plan, ScanPlan, StreamPlan};
 use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
-use crate::compiled::store::aggregate::fold::Part;
+use crate::compiled::store::aggregate::fold::Partial;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::frame::SIZE;
 use crate::compiled::store::state::{FamilyState, State};
@@ -376,7 +376,7 @@ fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Opt
         instances.live_slots().collect()
     };
     slots.sort_unstable_by_key(|slot| instances.generation(*slot));
-    let mut whole: Option<Part> = None;
+    let mut whole: Option<Partial> = None;
     for slot in slots {
         if let Some(condition) = scan.condition {
             let params = state.families[family].instances.params(slot);

@@ -13,7 +13,7 @@ use crate::compiled::ir::op::{Op, Slow};
 use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Aggregate;
-use crate::compiled::store::window::bucketed::{Kind, WindowPlan};
+use crate::compiled::store::window::bucketed::{WindowKind, WindowPlan};
 use crate::compiled::store::window::last_decisive::LastDecisive;
 
 impl PlanBuilder<'_> {
@@ -31,18 +31,19 @@ impl PlanBuilder<'_> {
                 return Err(Unsupported::construct("a window of more than 292 years"));
             }
             let is_local = matches!(window.pacing, PacingType::LocalPeriodic(_));
-            let kind = if is_local { Kind::Log { size, count } } else { Kind::Buckets { size, count } };
+            let kind =
+                if is_local { WindowKind::Log { size, count } } else { WindowKind::Buckets { size, count } };
             let family = self.plan.streams[window.caller.out_ix()].family;
             self.plan.families[family].knows_its_spawn |= is_local;
             self.add_window(window, kind, window.wait)?;
         }
         for window in &mir.discrete_windows {
-            self.add_window(window, Kind::Values { count: window.duration }, window.wait)?;
+            self.add_window(window, WindowKind::Values { count: window.duration }, window.wait)?;
         }
         Ok(())
     }
 
-    fn add_window(&mut self, window: &impl Window, kind: Kind, waits: bool) -> Result<(), Unsupported> {
+    fn add_window(&mut self, window: &impl Window, kind: WindowKind, waits: bool) -> Result<(), Unsupported> {
         let (ty, target) = match window.target() {
             StreamReference::In(input) => (self.mir.inputs[input].ty.clone(), None),
             StreamReference::Out(output) => {

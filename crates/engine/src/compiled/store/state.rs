@@ -10,7 +10,7 @@ use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
 use crate::compiled::store::frame::Frame;
 use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::{InstanceSlab, Member, flag};
-use crate::compiled::store::window::bucketed::{Since, Windows};
+use crate::compiled::store::window::bucketed::{Stamp, WindowStore};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) families: Vec<FamilyState>,
     pub(crate) streams: Vec<StreamState>,
     pub(crate) grouped: Vec<GroupedAggregate>,
-    pub(crate) windows: Vec<Windows>,
+    pub(crate) windows: Vec<WindowStore>,
     /// When instances are due, chime by chime.
     pub(crate) instance_timers: Vec<DeadlineQueue>,
     /// Nanoseconds since the start of the clock.
@@ -255,7 +255,7 @@ impl State {
                     )
                 })
                 .collect(),
-            windows: vec![Windows::default(); plan.windows.len()],
+            windows: vec![WindowStore::default(); plan.windows.len()],
             instance_timers: vec![DeadlineQueue::default(); plan.instance_timers.len()],
             now: 0,
             instant: 0,
@@ -305,12 +305,12 @@ impl State {
         self.past[number] = Past::default();
     }
 
-    pub(crate) fn reader_since(&self) -> Since {
-        Since { time: self.since[0], instant: self.since[1] }
+    pub(crate) fn reader_since(&self) -> Stamp {
+        Stamp { time: self.since[0], instant: self.since[1] }
     }
 
-    pub(crate) fn this_instant(&self) -> Since {
-        Since { time: self.now, instant: self.instant }
+    pub(crate) fn this_instant(&self) -> Stamp {
+        Stamp { time: self.now, instant: self.instant }
     }
 }
 

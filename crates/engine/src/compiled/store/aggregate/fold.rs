@@ -1,5 +1,5 @@
 //! Aggregations as folds: a value becomes a part, parts are joined in order of time, and the whole
-//! has a result. Windows and scans over instances compute this way.
+//! has a result. WindowStore and scans over instances compute this way.
 
 use rtlola_frontend::mir::{Type, WindowOperation};
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use crate::compiled::store::interner::Interner;
 /// An aggregation over values of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fold {
-    pub(crate) operation: Operation,
+    pub(crate) operation: FoldOp,
     /// The leaves of a value with the offset of their words.
     pub(crate) target: Vec<(usize, Leaf)>,
     pub(crate) result: Leaf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum FoldOp {
     Count,
     Min,
     Max,
@@ -48,21 +48,21 @@ impl Fold {
         result: &Type,
     ) -> Result<Fold, String> {
         let operation_of = match operation {
-            WindowOperation::Count => Operation::Count,
-            WindowOperation::Min => Operation::Min,
-            WindowOperation::Max => Operation::Max,
-            WindowOperation::Sum => Operation::Sum,
+            WindowOperation::Count => FoldOp::Count,
+            WindowOperation::Min => FoldOp::Min,
+            WindowOperation::Max => FoldOp::Max,
+            WindowOperation::Sum => FoldOp::Sum,
             WindowOperation::Product => return Err("`product`".to_owned()),
-            WindowOperation::Average => Operation::Average,
-            WindowOperation::Integral => Operation::Integral,
-            WindowOperation::Conjunction => Operation::All,
-            WindowOperation::Disjunction => Operation::Any,
-            WindowOperation::Last => Operation::Last,
-            WindowOperation::Variance => Operation::Variance,
-            WindowOperation::Covariance => Operation::Covariance,
-            WindowOperation::StandardDeviation => Operation::Deviation,
-            WindowOperation::NthPercentile(n) if over_instances => Operation::InstancePercentile(n),
-            WindowOperation::NthPercentile(n) => Operation::WindowPercentile(n),
+            WindowOperation::Average => FoldOp::Average,
+            WindowOperation::Integral => FoldOp::Integral,
+            WindowOperation::Conjunction => FoldOp::All,
+            WindowOperation::Disjunction => FoldOp::Any,
+            WindowOperation::Last => FoldOp::Last,
+            WindowOperation::Variance => FoldOp::Variance,
+            WindowOperation::Covariance => FoldOp::Covariance,
+            WindowOperation::StandardDeviation => FoldOp::Deviation,
+            WindowOperation::NthPercentile(n) if over_instances => FoldOp::InstancePercentile(n),
+            WindowOperation::NthPercentile(n) => FoldOp::WindowPercentile(n),
         };
         let leaves = placed(target);
         let result = match placed(inner(result)).as_slice() {
@@ -70,10 +70,10 @@ impl Fold {
             _ => return Err(format!("`{operation}` of values of type {target}")),
         };
         let fits = match operation_of {
-            Operation::Count => true,
-            Operation::Covariance => leaves.len() == 2,
-            Operation::All | Operation::Any => matches!(leaves.as_slice(), [(_, Leaf::Bool)]),
-            Operation::Min | Operation::Max | Operation::Last => leaves.len() == 1,
+            FoldOp::Count => true,
+            FoldOp::Covariance => leaves.len() == 2,
+            FoldOp::All | FoldOp::Any => matches!(leaves.as_slice(), [(_, Leaf::Bool)]),
+            FoldOp::Min | FoldOp::Max | FoldOp::Last => leaves.len() == 1,
             _ => matches!(leaves.as_slice(), [(_, leaf)] if is_number(*leaf)),
         };
         if !fits {
@@ -88,70 +88,73 @@ impl Fold {
     }
 
     /// A value at a time as a part.
-    pub(crate) fn part(&self, words: &[u64], time: u64) -> Part {
+    pub(crate) fn part(&self, words: &[u64], time: u64) -> Partial {
         match self.operation {
-            Operation::Count => Part::Count(1),
-            Operation::Covariance => Part::Pairs {
+            FoldOp::Count => Partial::Count(1),
+            FoldOp::Covariance => Partial::Pairs {
                 count: 1,
                 means: [self.scalar(words, 0).to_f64(), self.scalar(words, 1).to_f64()],
                 moment: 0.0,
             },
-            Operation::Average => Part::Mean { sum: self.scalar(words, 0), count: 1 },
-            Operation::Variance | Operation::Deviation => {
+            FoldOp::Average => Partial::Mean { sum: self.scalar(words, 0), count: 1 },
+            FoldOp::Variance | FoldOp::Deviation => {
                 let sum = self.scalar(words, 0);
-                Part::Spread { count: 1, sum, moment: sum.whole(0) }
+                Partial::Spread { count: 1, sum, moment: sum.whole(0) }
             }
-            Operation::Integral => {
+            FoldOp::Integral => {
                 let value = self.scalar(words, 0).to_f64();
-                Part::Area { area: 0.0, first: (time, value), last: (time, value) }
+                Partial::Area { area: 0.0, first: (time, value), last: (time, value) }
             }
-            Operation::WindowPercentile(_) | Operation::InstancePercentile(_) => {
-                Part::Values(vec![self.scalar(words, 0)])
+            FoldOp::WindowPercentile(_) | FoldOp::InstancePercentile(_) => {
+                Partial::Values(vec![self.scalar(words, 0)])
             }
-            _ => Part::One(self.scalar(words, 0)),
+            _ => Partial::One(self.scalar(words, 0)),
         }
     }
 
     /// A part and a later one together.
-    pub(crate) fn join(&self, part: Part, later: Part, interner: &Interner) -> Result<Part, Fault> {
+    pub(crate) fn join(&self, part: Partial, later: Partial, interner: &Interner) -> Result<Partial, Fault> {
         Ok(match (part, later) {
-            (Part::Count(a), Part::Count(b)) => Part::Count(a + b),
-            (Part::One(a), Part::One(b)) => Part::One(self.join_scalars(a, b, interner)?),
-            (Part::Mean { sum: a, count: n }, Part::Mean { sum: b, count: m }) => {
-                Part::Mean { sum: a.add(b)?, count: n + m }
+            (Partial::Count(a), Partial::Count(b)) => Partial::Count(a + b),
+            (Partial::One(a), Partial::One(b)) => Partial::One(self.join_scalars(a, b, interner)?),
+            (Partial::Mean { sum: a, count: n }, Partial::Mean { sum: b, count: m }) => {
+                Partial::Mean { sum: a.add(b)?, count: n + m }
             }
-            (Part::Values(mut a), Part::Values(b)) => {
+            (Partial::Values(mut a), Partial::Values(b)) => {
                 a.extend(b);
-                Part::Values(a)
+                Partial::Values(a)
             }
             (
-                Part::Spread { count: n, sum: Scalar::Float(a), moment: Scalar::Float(p) },
-                Part::Spread { count: m, sum: Scalar::Float(b), moment: Scalar::Float(q) },
+                Partial::Spread { count: n, sum: Scalar::Float(a), moment: Scalar::Float(p) },
+                Partial::Spread { count: m, sum: Scalar::Float(b), moment: Scalar::Float(q) },
             ) => {
                 let (mean, moment) = spread([n, m], [a, b], [a, b]);
-                Part::Spread { count: n + m, sum: number(mean)?, moment: number(p + q + moment)? }
+                Partial::Spread { count: n + m, sum: number(mean)?, moment: number(p + q + moment)? }
             }
-            (Part::Spread { count: n, sum: a, moment: p }, Part::Spread { count: m, sum: b, moment: q }) => {
+            (
+                Partial::Spread { count: n, sum: a, moment: p },
+                Partial::Spread { count: m, sum: b, moment: q },
+            ) => {
                 let (first, second) = (whole(a, n), whole(a, m));
                 let apart = b.div(second)?.sub(a.div(first)?)?;
                 let weight = first.mul(second)?.div(whole(a, n + m))?;
                 let moment = p.add(q)?.add(apart.mul(apart)?.mul(weight)?)?;
-                Part::Spread { count: n + m, sum: a.add(b)?, moment }
+                Partial::Spread { count: n + m, sum: a.add(b)?, moment }
             }
             (
-                Part::Pairs { count: n, means: a, moment: p },
-                Part::Pairs { count: m, means: b, moment: q },
+                Partial::Pairs { count: n, means: a, moment: p },
+                Partial::Pairs { count: m, means: b, moment: q },
             ) => {
                 let (first, moment) = spread([n, m], [a[0], b[0]], [a[1], b[1]]);
                 let (second, _) = spread([n, m], [a[1], b[1]], [a[0], b[0]]);
-                Part::Pairs { count: n + m, means: [first, second], moment: p + q + moment }
+                Partial::Pairs { count: n + m, means: [first, second], moment: p + q + moment }
             }
             (
-                Part::Area { area: a, first, last: (from, left) },
-                Part::Area { area: b, first: (to, right), last },
+                Partial::Area { area: a, first, last: (from, left) },
+                Partial::Area { area: b, first: (to, right), last },
             ) => {
                 let seconds = to.saturating_sub(from) as f64 / 1e9;
-                Part::Area { area: a + b + (left + right) / 2.0 * seconds, first, last }
+                Partial::Area { area: a + b + (left + right) / 2.0 * seconds, first, last }
             }
             _ => return Err(Fault::Internal),
         })
@@ -163,42 +166,42 @@ impl Fold {
             _ => a.order(b),
         };
         match (self.operation, a, b) {
-            (Operation::Sum, ..) => a.add(b),
-            (Operation::Min, ..) => Ok(if order().is_gt() { b } else { a }),
-            (Operation::Max, ..) => Ok(if order().is_gt() { a } else { b }),
-            (Operation::All, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a && b)),
-            (Operation::Any, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a || b)),
+            (FoldOp::Sum, ..) => a.add(b),
+            (FoldOp::Min, ..) => Ok(if order().is_gt() { b } else { a }),
+            (FoldOp::Max, ..) => Ok(if order().is_gt() { a } else { b }),
+            (FoldOp::All, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a && b)),
+            (FoldOp::Any, Scalar::Bool(a), Scalar::Bool(b)) => Ok(Scalar::Bool(a || b)),
             _ => Ok(b),
         }
     }
 
     /// The result of a whole; `None` is no value at all.
-    pub(crate) fn result(&self, whole: Option<Part>) -> Result<Option<Scalar>, Fault> {
+    pub(crate) fn result(&self, whole: Option<Partial>) -> Result<Option<Scalar>, Fault> {
         let Some(whole) = whole else { return Ok(self.empty()) };
         Ok(Some(match whole {
-            Part::Count(count) => Scalar::UInt(count),
-            Part::One(value) => self.in_result(value)?,
-            Part::Mean { sum, count } => sum.div(self::whole(sum, count))?,
-            Part::Spread { count, sum, moment } => {
+            Partial::Count(count) => Scalar::UInt(count),
+            Partial::One(value) => self.in_result(value)?,
+            Partial::Mean { sum, count } => sum.div(self::whole(sum, count))?,
+            Partial::Spread { count, sum, moment } => {
                 let variance = moment.div(self::whole(sum, count))?;
-                let deviation = self.operation == Operation::Deviation;
+                let deviation = self.operation == FoldOp::Deviation;
                 if deviation { variance.sqrt()? } else { variance }
             }
-            Part::Pairs { count, moment, .. } => self.fractional(moment / count as f64)?,
-            Part::Area { area, .. } => self.fractional(area)?,
-            Part::Values(values) => self.percentile(values)?,
+            Partial::Pairs { count, moment, .. } => self.fractional(moment / count as f64)?,
+            Partial::Area { area, .. } => self.fractional(area)?,
+            Partial::Values(values) => self.percentile(values)?,
         }))
     }
 
     /// What the aggregation says about no value at all.
     pub(crate) fn empty(&self) -> Option<Scalar> {
         match self.operation {
-            Operation::Count => Some(Scalar::UInt(0)),
-            Operation::Sum | Operation::Variance | Operation::Deviation | Operation::Integral => {
+            FoldOp::Count => Some(Scalar::UInt(0)),
+            FoldOp::Sum | FoldOp::Variance | FoldOp::Deviation | FoldOp::Integral => {
                 Some(Scalar::zero(self.result))
             }
-            Operation::All => Some(Scalar::Bool(true)),
-            Operation::Any => Some(Scalar::Bool(false)),
+            FoldOp::All => Some(Scalar::Bool(true)),
+            FoldOp::Any => Some(Scalar::Bool(false)),
             _ => None,
         }
     }
@@ -227,7 +230,7 @@ impl Fold {
         values.sort_unstable_by(|a, b| a.order(*b));
         let last = values.len() - 1;
         match self.operation {
-            Operation::InstancePercentile(percent) => {
+            FoldOp::InstancePercentile(percent) => {
                 let hundredfold = last * usize::from(percent);
                 let (low, rest) = (hundredfold / 100, hundredfold % 100);
                 if rest == 0 {
@@ -238,7 +241,7 @@ impl Fold {
                 let part = step.whole(u32::try_from(rest).unwrap_or_default()).div(hundred)?;
                 values[low].add(part.mul(step)?)
             }
-            Operation::WindowPercentile(percent) => {
+            FoldOp::WindowPercentile(percent) => {
                 let hundredfold = values.len() * usize::from(percent);
                 // The value below which so many of a hundred lie; at a border between two, their mean.
                 let index = hundredfold.div_ceil(100).max(1) - 1;
@@ -264,7 +267,7 @@ fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
 
 /// Some values, aggregated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Part {
+pub(crate) enum Partial {
     Count(u64),
     /// A sum, an extreme, a truth value, the latest.
     One(Scalar),
@@ -293,10 +296,10 @@ pub(crate) enum Part {
     Values(Vec<Scalar>),
 }
 
-impl Part {
+impl Partial {
     /// The string that it holds on to.
     pub(crate) fn text(&self) -> Option<u64> {
-        if let Part::One(Scalar::Text(text)) = self { Some(*text) } else { None }
+        if let Partial::One(Scalar::Text(text)) = self { Some(*text) } else { None }
     }
 }
 
@@ -319,7 +322,7 @@ mod tests {
     use super::*;
 
     fn variance_of(values: &[f64], cut: usize) -> f64 {
-        let operation = Operation::Variance;
+        let operation = FoldOp::Variance;
         let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
         let join = |values: &[f64]| {
             let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));

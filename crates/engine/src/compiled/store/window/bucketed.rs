@@ -1,4 +1,4 @@
-//! Windows: the values of a stream in the last stretch of time, or the last few of them.
+//! WindowStore: the values of a stream in the last stretch of time, or the last few of them.
 //!
 //! A window with the clock of the monitor cuts time into buckets and keeps those that are not empty.
 //! A window whose clock starts with the instance that reads it looks into a log of the values, which
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::Dependent;
 use crate::compiled::ir::scalar::Scalar;
-use crate::compiled::store::aggregate::fold::{Fold, Part};
+use crate::compiled::store::aggregate::fold::{Fold, Partial};
 use crate::compiled::store::interner::Interner;
 use crate::compiled::store::window::last_decisive::LastDecisive;
 
@@ -20,7 +20,7 @@ use crate::compiled::store::window::last_decisive::LastDecisive;
 #[derive(Clone, Debug)]
 pub(crate) struct WindowPlan {
     pub(crate) fold: Fold,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WindowKind,
     /// Whether it says nothing until it has been full once.
     pub(crate) waits: bool,
     /// Whether it may be read when the instance that it is over has ended.
@@ -37,7 +37,7 @@ pub(crate) struct WindowPlan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WindowKind {
     /// Time in buckets, from the start of the monitor on.
     Buckets { size: u64, count: u64 },
     /// As above, but from the spawn of the reader on.
@@ -48,36 +48,36 @@ pub(crate) enum Kind {
 
 /// When the instance that reads a window was spawned.
 #[derive(Clone, Copy)]
-pub(crate) struct Since {
+pub(crate) struct Stamp {
     pub(crate) time: u64,
     pub(crate) instant: u64,
 }
 
 /// The windows of one aggregation: one for each instance of the target.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Windows {
+pub(crate) struct WindowStore {
     /// By slot of the target; at 0 if it has no instances.
-    windows: Vec<Contents>,
-    /// Windows of instances that have ended can be read until the last value has left them.
-    ended: HashMap<Vec<u64>, (u64, Contents)>,
+    windows: Vec<WindowContents>,
+    /// WindowStore of instances that have ended can be read until the last value has left them.
+    ended: HashMap<Vec<u64>, (u64, WindowContents)>,
     ending: VecDeque<(u64, Vec<u64>)>,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Contents {
+struct WindowContents {
     /// Parts with the number of their bucket, or with time and instant.
-    parts: VecDeque<Entry>,
+    parts: VecDeque<WindowEntry>,
     /// How many values it got, up to its size.
     received: usize,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Entry {
+struct WindowEntry {
     /// The bucket, or the time for a log.
     at: u64,
     /// The instant, for a log.
     instant: u64,
-    part: Part,
+    part: Partial,
 }
 
 impl WindowPlan {
@@ -89,8 +89,10 @@ impl WindowPlan {
 
     fn duration(&self) -> u64 {
         match self.kind {
-            Kind::Buckets { size, count } | Kind::Log { size, count } => size.saturating_mul(count),
-            Kind::Values { .. } => 0,
+            WindowKind::Buckets { size, count } | WindowKind::Log { size, count } => {
+                size.saturating_mul(count)
+            }
+            WindowKind::Values { .. } => 0,
         }
     }
 }
@@ -100,45 +102,45 @@ pub(crate) fn bucket(since_start: u64, size: u64) -> u64 {
     since_start.div_ceil(size)
 }
 
-impl Windows {
+impl WindowStore {
     /// The target, or an instance of it, has a new value.
     pub(crate) fn accept(
         &mut self,
         plan: &WindowPlan,
         slot: u32,
         value: &[u64],
-        now: Since,
+        now: Stamp,
         interner: &Interner,
     ) -> Result<(), Fault> {
         let slot = slot as usize;
         if self.windows.len() <= slot {
-            self.windows.resize_with(slot + 1, Contents::default);
+            self.windows.resize_with(slot + 1, WindowContents::default);
         }
         let contents = &mut self.windows[slot];
         let part = plan.fold.part(value, now.time);
         match plan.kind {
-            Kind::Buckets { size, count } => {
+            WindowKind::Buckets { size, count } => {
                 let at = bucket(now.time, size);
                 contents.expire(|entry| entry.at.saturating_add(count) <= at);
                 match contents.parts.back_mut() {
                     Some(last) if last.at == at => {
-                        let before = std::mem::replace(&mut last.part, Part::Count(0));
+                        let before = std::mem::replace(&mut last.part, Partial::Count(0));
                         last.part = plan.fold.join(before, part, interner)?;
                     }
-                    _ => contents.parts.push_back(Entry { at, instant: now.instant, part }),
+                    _ => contents.parts.push_back(WindowEntry { at, instant: now.instant, part }),
                 }
             }
-            Kind::Log { .. } => {
+            WindowKind::Log { .. } => {
                 let duration = plan.duration();
                 contents.expire(|entry| entry.at.saturating_add(duration) <= now.time);
-                contents.parts.push_back(Entry { at: now.time, instant: now.instant, part });
+                contents.parts.push_back(WindowEntry { at: now.time, instant: now.instant, part });
             }
-            Kind::Values { count } => {
+            WindowKind::Values { count } => {
                 contents.received = (contents.received + 1).min(count);
                 while contents.parts.len() >= count {
                     contents.parts.pop_front();
                 }
-                contents.parts.push_back(Entry { at: 0, instant: 0, part });
+                contents.parts.push_back(WindowEntry { at: 0, instant: 0, part });
             }
         }
         Ok(())
@@ -148,13 +150,13 @@ impl Windows {
     pub(crate) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
         let last_decisive = self.windows.first().and_then(|contents| contents.parts.back());
         match plan.kind {
-            Kind::Values { .. } => true,
-            Kind::Buckets { size, count } => {
+            WindowKind::Values { .. } => true,
+            WindowKind::Buckets { size, count } => {
                 let is_empty = last_decisive
                     .is_none_or(|last_decisive| last_decisive.at.saturating_add(count) <= bucket(now, size));
                 is_empty && (!plan.waits || now >= plan.duration())
             }
-            Kind::Log { .. } => false,
+            WindowKind::Log { .. } => false,
         }
     }
 
@@ -164,7 +166,7 @@ impl Windows {
         plan: &WindowPlan,
         slot: Option<u32>,
         key: &[u64],
-        since: Since,
+        since: Stamp,
         now: u64,
         interner: &Interner,
     ) -> Result<Option<Scalar>, Fault> {
@@ -172,28 +174,28 @@ impl Windows {
             Some(slot) => self.windows.get(slot as usize),
             None => self.ended.get(key).filter(|(until, _)| now <= *until).map(|(_, contents)| contents),
         };
-        let start = if matches!(plan.kind, Kind::Log { .. }) { since.time } else { 0 };
+        let start = if matches!(plan.kind, WindowKind::Log { .. }) { since.time } else { 0 };
         let waiting = match plan.kind {
-            Kind::Values { count } => {
+            WindowKind::Values { count } => {
                 slot.is_some() && contents.map_or(0, |contents| contents.received) < count
             }
             // What does not exist is not waited for.
-            Kind::Log { .. } if slot.is_none() && contents.is_none() => false,
+            WindowKind::Log { .. } if slot.is_none() && contents.is_none() => false,
             _ => now - start < plan.duration(),
         };
         if plan.waits && waiting {
             return Ok(None);
         }
         let Some(contents) = contents else { return Ok(plan.fold.empty()) };
-        let is_inside = |entry: &&Entry| match plan.kind {
-            Kind::Buckets { size, count } => entry.at.saturating_add(count) > bucket(now, size),
-            Kind::Log { size, count } => {
+        let is_inside = |entry: &&WindowEntry| match plan.kind {
+            WindowKind::Buckets { size, count } => entry.at.saturating_add(count) > bucket(now, size),
+            WindowKind::Log { size, count } => {
                 entry.instant >= since.instant
                     && bucket(entry.at - start, size).saturating_add(count) > bucket(now - start, size)
             }
-            Kind::Values { .. } => true,
+            WindowKind::Values { .. } => true,
         };
-        let mut whole: Option<Part> = None;
+        let mut whole: Option<Partial> = None;
         for entry in contents.parts.iter().filter(is_inside) {
             whole = Some(match whole {
                 Some(whole) => plan.fold.join(whole, entry.part.clone(), interner)?,
@@ -206,7 +208,7 @@ impl Windows {
     /// An instance of the target came into being: its window is empty.
     pub(crate) fn spawn(&mut self, slot: u32, key: &[u64]) {
         if let Some(contents) = self.windows.get_mut(slot as usize) {
-            *contents = Contents::default();
+            *contents = WindowContents::default();
         }
         if !self.ended.is_empty() {
             self.ended.remove(key);
@@ -217,7 +219,7 @@ impl Windows {
     pub(crate) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
         let Some(contents) = self.windows.get_mut(slot as usize) else { return };
         let contents = std::mem::take(contents);
-        if plan.outlasts && !matches!(plan.kind, Kind::Values { .. }) && !contents.parts.is_empty() {
+        if plan.outlasts && !matches!(plan.kind, WindowKind::Values { .. }) && !contents.parts.is_empty() {
             self.keep(plan, contents, key, now);
         }
     }
@@ -235,12 +237,12 @@ impl Windows {
             return;
         }
         let part = plan.fold.part(&[last_decisive.decides.into()], now);
-        let parts = VecDeque::from([Entry { at: word - 1, instant: 0, part }]);
-        self.keep(plan, Contents { parts, received: 0 }, key, now);
+        let parts = VecDeque::from([WindowEntry { at: word - 1, instant: 0, part }]);
+        self.keep(plan, WindowContents { parts, received: 0 }, key, now);
     }
 
     /// Lets the window of an instance that has ended be read until the last value has left it.
-    fn keep(&mut self, plan: &WindowPlan, contents: Contents, key: &[u64], now: u64) {
+    fn keep(&mut self, plan: &WindowPlan, contents: WindowContents, key: &[u64], now: u64) {
         while let Some((until, key)) = self.ending.front().filter(|(until, _)| *until < now) {
             // It may have been spawned and closed again since.
             if self.ended.get(key).is_some_and(|(ends, _)| ends == until) {
@@ -255,7 +257,7 @@ impl Windows {
 
     /// The keys and the strings that are in use.
     pub(crate) fn used(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
-        let texts = |contents: &Contents| {
+        let texts = |contents: &WindowContents| {
             contents.parts.iter().filter_map(|entry| entry.part.text()).collect::<Vec<u64>>()
         };
         let live = self.windows.iter().map(move |contents| (&[][..], texts(contents)));
@@ -263,8 +265,8 @@ impl Windows {
     }
 }
 
-impl Contents {
-    fn expire(&mut self, is_past: impl Fn(&Entry) -> bool) {
+impl WindowContents {
+    fn expire(&mut self, is_past: impl Fn(&WindowEntry) -> bool) {
         while self.parts.front().is_some_and(&is_past) {
             self.parts.pop_front();
         }

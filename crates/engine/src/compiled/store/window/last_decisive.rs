@@ -1,9 +1,9 @@
-//! Windows of which one word is enough. Whether something is so for one value, or for all, is told by the newest value
+//! WindowStore of which one word is enough. Whether something is so for one value, or for all, is told by the newest value
 //! that decides it: the window keeps when that came, in the slot of the instance that it is over.
 
 use crate::compiled::ir::scalar::Scalar;
-use crate::compiled::store::aggregate::fold::Operation;
-use crate::compiled::store::window::bucketed::{Kind, WindowPlan, bucket};
+use crate::compiled::store::aggregate::fold::FoldOp;
+use crate::compiled::store::window::bucketed::{WindowKind, WindowPlan, bucket};
 
 /// What is kept of such a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ impl LastDecisive {
     /// If one word is enough for a window over instances: it is at that place of a slot.
     pub(crate) fn of(plan: &WindowPlan, at: usize) -> Option<LastDecisive> {
         let decides = match plan.fold.operation {
-            Operation::Any => true,
-            Operation::All => false,
+            FoldOp::Any => true,
+            FoldOp::All => false,
             _ => return None,
         };
         match (plan.kind, plan.target) {
-            (Kind::Buckets { size, count }, Some(_)) if !plan.waits => {
+            (WindowKind::Buckets { size, count }, Some(_)) if !plan.waits => {
                 Some(LastDecisive { at, decides, size, count })
             }
             _ => None,

@@ -1,4 +1,4 @@
-//! Windows over the values of a stream.
+//! WindowStore over the values of a stream.
 
 pub(crate) mod bucketed;
 pub(crate) mod last_decisive;
