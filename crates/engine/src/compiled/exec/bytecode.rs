@@ -1,6 +1,6 @@
 //! Runs programs.
 
-use crate::compiled::exec::rare_ops::{in_range, slow_step};
+use crate::compiled::exec::rare_ops::{in_range, run_rare_op};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{GroupedPlan, Plan, ScanPlan, StreamPlan};
@@ -206,7 +206,7 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             | Op::Window { .. }
             | Op::Scan { .. }
             | Op::KeyDecimal { .. }
-            | Op::Slow { .. } => stop!(Ok(Stop::Rare)),
+            | Op::Rare { .. } => stop!(Ok(Stop::Rare)),
         }
     }
     stop!(Ok(Stop::End))
@@ -361,7 +361,7 @@ pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
             let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
             copy(&words, &mut state.frame[to as usize..to as usize + 2]);
         }
-        Op::Slow { slow } => slow_step(&plan.slow[slow as usize], state)?,
+        Op::Rare { rare } => run_rare_op(&plan.rare_ops[rare as usize], state)?,
         _ => return Err(Fault::Internal),
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::compiled::exec::bytecode::put;
 use crate::compiled::exec::format::format_part;
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::{Leaf, whole_range};
-use crate::compiled::ir::op::{FrameSlot, Slow, Unary};
+use crate::compiled::ir::op::{FrameSlot, RareOp, Unary};
 use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::state::State;
 
@@ -24,23 +24,23 @@ pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Faul
     if inside { Ok(()) } else { Err(Fault::OutOfRange { signed, bits }) }
 }
 
-pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
+pub(crate) fn run_rare_op(rare: &RareOp, state: &mut State) -> Result<(), Fault> {
     let frame = &mut *state.frame;
     let read = |frame: &[u64], slot: FrameSlot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
     let write = |frame: &mut [u64], slot: FrameSlot, value: Scalar| {
         let words = if matches!(value, Scalar::Decimal(_)) { 2 } else { 1 };
         value.write(&mut frame[slot as usize..slot as usize + words]);
     };
-    match slow {
-        Slow::Unary { operation, leaf, a, to } => {
+    match rare {
+        RareOp::Unary { operation, leaf, a, to } => {
             let value = unary(*operation, read(frame, *a, *leaf))?;
             write(frame, *to, value);
         }
-        Slow::Binary { operation, leaf, right, a, b, to } => {
+        RareOp::Binary { operation, leaf, right, a, b, to } => {
             let value = binary(*operation, read(frame, *a, *leaf), read(frame, *b, *right))?;
             write(frame, *to, value);
         }
-        Slow::Compare { operation, leaf, a, b, to } => {
+        RareOp::Compare { operation, leaf, a, b, to } => {
             let order = match leaf {
                 Leaf::Text | Leaf::Bytes => {
                     let interner = &state.interner;
@@ -55,31 +55,31 @@ pub(crate) fn slow_step(slow: &Slow, state: &mut State) -> Result<(), Fault> {
                 _ => order != Ordering::Greater,
             });
         }
-        Slow::Convert { from, into, a, to } => {
+        RareOp::Convert { from, into, a, to } => {
             let value = convert(read(frame, *a, *from), *into)?;
             write(frame, *to, value);
         }
-        Slow::Range { leaf, signed, bits, a } => in_range(read(frame, *a, *leaf), *signed, *bits)?,
-        Slow::Round { factor, a, to } => {
+        RareOp::Range { leaf, signed, bits, a } => in_range(read(frame, *a, *leaf), *signed, *bits)?,
+        RareOp::Round { factor, a, to } => {
             let value = f64::from_bits(frame[*a as usize]);
             let value = number((value * factor).round() / factor)?;
             write(frame, *to, value);
         }
-        Slow::Matches { regex, a, to } => {
+        RareOp::Matches { regex, a, to } => {
             let found = regex.is_match(state.interner.text(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
-        Slow::BytesMatch { regex, a, to } => {
+        RareOp::BytesMatch { regex, a, to } => {
             let found = regex.is_match(state.interner.bytes(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
-        Slow::ByteAt { a, index, to } => {
+        RareOp::ByteAt { a, index, to } => {
             let bytes = state.interner.bytes(frame[*a as usize]);
             let index = usize::try_from(frame[*index as usize]).ok();
             let byte = index.and_then(|index| bytes.get(index)).map(|byte| u64::from(*byte));
             put(frame, *to, byte.as_ref().map(std::slice::from_ref));
         }
-        Slow::Format { pieces, parts, to } => {
+        RareOp::Format { pieces, parts, to } => {
             let mut text = pieces.first().cloned().unwrap_or_default();
             for (part, piece) in parts.iter().zip(pieces.iter().skip(1)) {
                 format_part(&mut text, part, frame, &state.interner);

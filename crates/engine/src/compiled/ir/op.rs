@@ -257,14 +257,14 @@ pub(crate) enum Op {
         to: FrameSlot,
     },
     /// Everything that is rare.
-    Slow {
-        slow: u32,
+    Rare {
+        rare: u32,
     },
 }
 
 /// A rare step, with what it needs.
 #[derive(Clone, Debug)]
-pub(crate) enum Slow {
+pub(crate) enum RareOp {
     Unary {
         operation: Unary,
         leaf: Leaf,

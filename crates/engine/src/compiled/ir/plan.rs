@@ -6,7 +6,7 @@ use rtlola_frontend::mir::{Expression, Type};
 
 use crate::compiled::exec::counters::TickCounter;
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::op::{Activation, FrameSlot, Program, Slow};
+use crate::compiled::ir::op::{Activation, FrameSlot, Program, RareOp};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::interner::Interner;
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) scans: Vec<ScanPlan>,
     pub(crate) windows: Vec<WindowPlan>,
     pub(crate) programs: Vec<Program>,
-    pub(crate) slow: Vec<Slow>,
+    pub(crate) rare_ops: Vec<RareOp>,
     pub(crate) activations: Vec<Activation>,
     /// The frame before the first event: constants are in their places, ...
     pub(crate) frame: Vec<u64>,

@@ -9,7 +9,7 @@ use super::access::{Filter, anonymous, filter, walk};
 use super::expression::{ExprSite, Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, leaves, narrow, placed, width};
-use crate::compiled::ir::op::{Op, Slow};
+use crate::compiled::ir::op::{Op, RareOp};
 use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::store::aggregate::fold::Fold;
 use crate::compiled::store::aggregate::group::Aggregate;
@@ -113,7 +113,7 @@ impl PlanBuilder<'_> {
                 if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
                     let absent = self.jump_unless(to);
                     self.mark(expression);
-                    self.slow(Slow::Range { leaf, signed, bits, a: to + 1 });
+                    self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
                     self.land(&[absent]);
                 }
                 to

@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{Expression, Type};
 use super::expression::Operand;
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{inner, width};
-use crate::compiled::ir::op::{FrameSlot, Label, Op, Slow};
+use crate::compiled::ir::op::{FrameSlot, Label, Op, RareOp};
 impl PlanBuilder<'_> {
     pub(super) fn emit(&mut self, op: Op) {
         if self.lenient && matches!(op, Op::Require { .. }) {
@@ -14,10 +14,10 @@ impl PlanBuilder<'_> {
         self.ops.push(op);
     }
 
-    pub(super) fn slow(&mut self, slow: Slow) {
-        self.plan.slow.push(slow);
-        let slow = (self.plan.slow.len() - 1) as u32;
-        self.emit(Op::Slow { slow });
+    pub(super) fn emit_rare(&mut self, rare: RareOp) {
+        self.plan.rare_ops.push(rare);
+        let rare = (self.plan.rare_ops.len() - 1) as u32;
+        self.emit(Op::Rare { rare });
     }
 
     /// The next operation may fail for this expression.

@@ -7,7 +7,7 @@ use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Typ
 use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::op::{FormatPart, Slow, Unary};
+use crate::compiled::ir::op::{FormatPart, RareOp, Unary};
 impl PlanBuilder<'_> {
     pub(super) fn function(
         &mut self,
@@ -36,7 +36,7 @@ impl PlanBuilder<'_> {
                     return Err(Unsupported::construct(format!("`{name}`")));
                 };
                 let flag = self.take(1);
-                self.slow(Slow::Compare { operation: less, leaf, a: a.base, b: b.base, to: flag });
+                self.emit_rare(RareOp::Compare { operation: less, leaf, a: a.base, b: b.base, to: flag });
                 let other = self.jump_unless(flag);
                 self.copy(a, to, &expression.ty);
                 let done = self.jump();
@@ -60,7 +60,7 @@ impl PlanBuilder<'_> {
                 let a = self.expression(value)?.base;
                 let to = self.take(1);
                 self.mark(expression);
-                self.slow(Slow::Round { factor, a, to });
+                self.emit_rare(RareOp::Round { factor, a, to });
                 Ok(Operand::at(to))
             }
             (_, "matches", [value, pattern]) => {
@@ -73,11 +73,11 @@ impl PlanBuilder<'_> {
                 match value.ty {
                     Type::Bytes => {
                         let regex = BytesRegex::new(pattern).map_err(bad)?;
-                        self.slow(Slow::BytesMatch { regex, a, to });
+                        self.emit_rare(RareOp::BytesMatch { regex, a, to });
                     }
                     _ => {
                         let regex = Regex::new(pattern).map_err(bad)?;
-                        self.slow(Slow::Matches { regex, a, to });
+                        self.emit_rare(RareOp::Matches { regex, a, to });
                     }
                 }
                 Ok(Operand::at(to))
@@ -85,7 +85,7 @@ impl PlanBuilder<'_> {
             (_, "at", [value, index]) => {
                 let (a, index) = (self.expression(value)?.base, self.expression(index)?.base);
                 let to = self.take(2);
-                self.slow(Slow::ByteAt { a, index, to });
+                self.emit_rare(RareOp::ByteAt { a, index, to });
                 Ok(Operand::optional(to))
             }
             (
@@ -99,7 +99,7 @@ impl PlanBuilder<'_> {
                     parts.push(FormatPart { ty: value.ty.clone(), flag, base });
                 }
                 let to = self.take(1);
-                self.slow(Slow::Format { pieces: pieces(text, parts.len()), parts, to });
+                self.emit_rare(RareOp::Format { pieces: pieces(text, parts.len()), parts, to });
                 Ok(Operand::at(to))
             }
             _ => Err(Unsupported::construct(format!("the function `{name}`"))),

@@ -5,7 +5,7 @@ use rtlola_frontend::mir::{ArithLogOp, Expression, Type};
 use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, narrow, placed, width};
-use crate::compiled::ir::op::{FrameSlot, Op, Slow, Unary};
+use crate::compiled::ir::op::{FrameSlot, Op, RareOp, Unary};
 impl PlanBuilder<'_> {
     pub(super) fn operation(
         &mut self,
@@ -60,7 +60,7 @@ impl PlanBuilder<'_> {
             match leaf {
                 Leaf::Float => self.emit(Op::EqF { a, b, to }),
                 Leaf::Decimal => {
-                    self.slow(Slow::Compare { operation: ArithLogOp::Eq, leaf: *leaf, a, b, to })
+                    self.emit_rare(RareOp::Compare { operation: ArithLogOp::Eq, leaf: *leaf, a, b, to })
                 }
                 _ => self.emit(Op::Same { a, b, to }),
             }
@@ -99,7 +99,7 @@ impl PlanBuilder<'_> {
             (Some(Leaf::Float), true) => self.emit(Op::LeF { a, b, to }),
             (Some(leaf @ (Leaf::Text | Leaf::Decimal)), or_equal) => {
                 let operation = if or_equal { ArithLogOp::Le } else { ArithLogOp::Lt };
-                self.slow(Slow::Compare { operation, leaf, a, b, to });
+                self.emit_rare(RareOp::Compare { operation, leaf, a, b, to });
             }
             _ => {
                 let text = self.text(expression);
@@ -142,7 +142,7 @@ impl PlanBuilder<'_> {
             (Div, Leaf::UInt) => self.emit(Op::DivU { a, b, to }),
             (Div, Leaf::Int) => self.emit(Op::DivI { a, b, to }),
             (Div, Leaf::Float) => self.emit(Op::DivF { a, b, to }),
-            (_, leaf) => self.slow(Slow::Binary { operation, leaf, right: right_leaf, a, b, to }),
+            (_, leaf) => self.emit_rare(RareOp::Binary { operation, leaf, right: right_leaf, a, b, to }),
         }
         self.check_range(expression, to);
         Ok(Operand::at(to))
@@ -175,7 +175,7 @@ impl PlanBuilder<'_> {
     pub(super) fn check_range(&mut self, expression: &Expression, a: FrameSlot) {
         if let (Some((signed, bits)), Some(leaf)) = (narrow(&expression.ty), leaf(&expression.ty)) {
             self.mark(expression);
-            self.slow(Slow::Range { leaf, signed, bits, a });
+            self.emit_rare(RareOp::Range { leaf, signed, bits, a });
         }
     }
 
@@ -195,7 +195,7 @@ impl PlanBuilder<'_> {
             return Err(Unsupported::construct(format!("`{}` of {}", self.text(expression), operand.ty)));
         }
         self.mark(expression);
-        self.slow(Slow::Unary { operation, leaf, a, to });
+        self.emit_rare(RareOp::Unary { operation, leaf, a, to });
         self.check_range(expression, to);
         Ok(Operand::at(to))
     }
@@ -225,7 +225,7 @@ impl PlanBuilder<'_> {
                 Leaf::UInt | Leaf::Int | Leaf::Float | Leaf::Decimal,
             ) => {
                 self.mark(expression);
-                self.slow(Slow::Convert { from: source, into: target, a, to });
+                self.emit_rare(RareOp::Convert { from: source, into: target, a, to });
             }
             _ => return Err(Unsupported::construct(format!("a cast from {} to {}", from.ty, expression.ty))),
         }

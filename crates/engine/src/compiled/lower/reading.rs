@@ -7,7 +7,7 @@ use rtlola_frontend::mir::{
 use super::expression::{ExprSite, Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, narrow, placed, width};
-use crate::compiled::ir::op::{FrameSlot, Op, Slow};
+use crate::compiled::ir::op::{FrameSlot, Op, RareOp};
 impl PlanBuilder<'_> {
     pub(super) fn access(
         &mut self,
@@ -194,7 +194,7 @@ impl PlanBuilder<'_> {
         if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
             let absent = self.jump_unless(to);
             self.mark(expression);
-            self.slow(Slow::Range { leaf, signed, bits, a: to + 1 });
+            self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
             self.land(&[absent]);
         }
         Ok(self.result(expression, to))
