@@ -219,7 +219,7 @@ impl CompiledEngine {
         };
         ended.map_err(|failed| self.bad_deadline(due, event, &failed))?;
         self.timeline.reach(time);
-        self.evaluator.tidy();
+        self.evaluator.collect_strings();
         out.check()?;
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Engine for CompiledEngine {
         let done = self.rows(events, out);
         self.evaluator.batch.clear();
         done?;
-        self.evaluator.tidy();
+        self.evaluator.collect_strings();
         self.lifecycle.succeed();
         Ok(())
     }

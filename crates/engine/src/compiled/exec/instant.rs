@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use crate::compiled::exec::bytecode::Failure;
 use crate::compiled::exec::counters::{CounterDependents, materialise_counter};
 use crate::compiled::exec::input_batch::InputBatch;
-use crate::compiled::exec::prefetch::{Ahead, ahead};
+use crate::compiled::exec::prefetch::{PrefetchRule, prefetch_rules};
 use crate::compiled::exec::propagate::{Changed, mark_dependents};
 use crate::compiled::exec::scheduler::{DueTimer, TimerSet};
 use crate::compiled::exec::update_rule::UpdateRule;
@@ -77,7 +77,7 @@ pub(crate) struct Evaluator {
     /// After how many events of a shape it gets machine code.
     pub(crate) compile_after: u32,
     /// Where inputs will be looked for.
-    pub(crate) ahead: Vec<Ahead>,
+    pub(crate) prefetch_rules: Vec<PrefetchRule>,
     /// Where machine code finds things, ...
     pub(crate) places: VmContextBuffer,
     /// ... and why it failed.
@@ -204,7 +204,7 @@ impl Evaluator {
             shapes_by_inputs: HashMap::new(),
             now: 0,
             compile_after: COMPILE_AFTER,
-            ahead: ahead(&plan),
+            prefetch_rules: prefetch_rules(&plan),
             places: VmContextBuffer::default(),
             failed: None,
             fresh: Vec::new(),

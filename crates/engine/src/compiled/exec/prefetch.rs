@@ -9,15 +9,15 @@ use crate::compiled::store::state::FamilyState;
 pub(crate) const BLOCK: usize = 8;
 
 /// A table in which the values of inputs are looked for.
-pub(crate) struct Ahead {
+pub(crate) struct PrefetchRule {
     inputs: Vec<usize>,
     family: usize,
     route: Route,
 }
 
 /// The tables that inputs are looked for in.
-pub(crate) fn ahead(plan: &Plan) -> Vec<Ahead> {
-    let mut all: Vec<Ahead> = Vec::new();
+pub(crate) fn prefetch_rules(plan: &Plan) -> Vec<PrefetchRule> {
+    let mut all: Vec<PrefetchRule> = Vec::new();
     for stream in &plan.streams {
         for path in stream.eval.clauses.iter().filter_map(|clause| clause.path.as_ref()) {
             let family = &plan.families[stream.family];
@@ -32,16 +32,16 @@ pub(crate) fn ahead(plan: &Plan) -> Vec<Ahead> {
             match all.iter_mut().find(|known| (known.family, known.route) == (family, route)) {
                 Some(known) if known.inputs.contains(&input) => {}
                 Some(known) => known.inputs.push(input),
-                None => all.push(Ahead { inputs: vec![input], family, route }),
+                None => all.push(PrefetchRule { inputs: vec![input], family, route }),
             }
         }
     }
     all
 }
 
-impl Ahead {
+impl PrefetchRule {
     /// Whether there are so many instances that what leads to them is not at hand.
-    pub(crate) fn is_worth_it(&self, families: &[FamilyState]) -> bool {
+    pub(crate) fn is_worthwhile(&self, families: &[FamilyState]) -> bool {
         families[self.family].instances.are_many()
     }
 

@@ -72,7 +72,11 @@ impl Evaluator {
         }
         let are_many =
             |instance_timer: &InstanceTimer| self.state.families[instance_timer.family].instances.are_many();
-        if self.plan.instance_timers.iter().any(are_many) && self.look_ahead() { AT_ONCE } else { MANY }
+        if self.plan.instance_timers.iter().any(are_many) && self.prefetch_deadlines() {
+            AT_ONCE
+        } else {
+            MANY
+        }
     }
 
     /// When the first clock of an instance strikes.
@@ -150,19 +154,19 @@ impl Evaluator {
     /// Has what instances need that are due soon fetched from memory: first their slots, and once these are there, what
     /// leads to them. Whether there are so many that this is worth it.
     #[inline(never)]
-    fn look_ahead(&self) -> bool {
+    fn prefetch_deadlines(&self) -> bool {
         const NEAR: Range<usize> = 2..2 + AT_ONCE as usize;
         const FAR: Range<usize> = 8..8 + AT_ONCE as usize;
-        let mut is_worth_it = false;
+        let mut is_worthwhile = false;
         for (clock, instance_timer) in self.state.instance_timers.iter().zip(&self.plan.instance_timers) {
             let instances = &self.state.families[instance_timer.family].instances;
             if instances.are_many() && self.plan.families[instance_timer.family].is_parameterised {
-                is_worth_it = true;
+                is_worthwhile = true;
                 FAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch(due.slot));
                 NEAR.filter_map(|after| clock.nth(after)).for_each(|due| instances.fetch_own_entry(due.slot));
             }
         }
-        is_worth_it
+        is_worthwhile
     }
 
     /// Finds the instances whose clocks strike at a time. Clocks of those that have ended may strike, too.

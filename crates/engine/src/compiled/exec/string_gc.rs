@@ -8,14 +8,14 @@ impl Evaluator {
     /// Cleans up if there are many more strings than after the last time. Only between instants:
     /// what a program has put aside is not looked at.
     #[inline]
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn collect_strings(&mut self) {
         if self.state.interner.is_crowded() {
-            self.forget_strings();
+            self.drop_unused_strings();
         }
     }
 
     #[cold]
-    fn forget_strings(&mut self) {
+    fn drop_unused_strings(&mut self) {
         self.state.grouped.iter_mut().for_each(GroupedAggregate::forget_empty);
         let (plan, state) = (&self.plan, &self.state);
         let mut used = vec![false; state.interner.numbers()];

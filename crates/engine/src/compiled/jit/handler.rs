@@ -111,7 +111,10 @@ impl Evaluator {
         let end = self.batch.first_bad().unwrap_or(times.len());
         let context = self.context();
         let mut known: [Option<(u128, Entry)>; KNOWN] = [None; KNOWN];
-        let looks_ahead = self.ahead.iter().any(|ahead| ahead.is_worth_it(&self.state.families));
+        let looks_ahead = self
+            .prefetch_rules
+            .iter()
+            .any(|prefetch_rules| prefetch_rules.is_worthwhile(&self.state.families));
         while *row < end && timeline.is_in_order(times[*row]) {
             let now = timeline.since_start(Time(times[*row]));
             if now > self.idle_until {
@@ -137,7 +140,9 @@ impl Evaluator {
                 }
             };
             if looks_ahead && (*row).is_multiple_of(BLOCK) {
-                self.ahead.iter().for_each(|ahead| ahead.fetch(&self.batch, &self.state.families, *row));
+                self.prefetch_rules
+                    .iter()
+                    .for_each(|prefetch_rules| prefetch_rules.fetch(&self.batch, &self.state.families, *row));
             }
             self.start_instant(now);
             self.state.present = present;
@@ -169,7 +174,7 @@ impl Evaluator {
         if self.state.instant > before {
             let time = timeline.at(self.state.now);
             self.conclude(time, out).map_err(Stop::Cancelled)?.map_err(Stop::Deadline)?;
-            self.tidy();
+            self.collect_strings();
             timeline.reach(time);
         }
         Ok(())
