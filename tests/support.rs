@@ -128,17 +128,17 @@ pub(crate) const ENGINES: [(&str, BuildFor); 3] =
 
 /// With handlers for likely events from the start, and for others from their second event on.
 pub(crate) fn compiled(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
-    Ok(Box::new(CompiledEngine::new(spec, start)?.native_after(1)))
+    Ok(Box::new(CompiledEngine::new(spec, start)?.compile_after(1)))
 }
 
 /// With handlers from the second event of each shape on, but none before the first event.
 pub(crate) fn warming_up(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
-    Ok(Box::new(CompiledEngine::new(spec, start)?.native_after(1).without_precompiling()))
+    Ok(Box::new(CompiledEngine::new(spec, start)?.compile_after(1).without_precompiling()))
 }
 
 /// Without machine code.
 pub(crate) fn interpreted(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
-    Ok(Box::new(CompiledEngine::new(spec, start)?.native_after(0).without_precompiling()))
+    Ok(Box::new(CompiledEngine::new(spec, start)?.compile_after(0).without_precompiling()))
 }
 
 pub(crate) fn reference(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {

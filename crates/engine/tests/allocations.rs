@@ -54,11 +54,11 @@ fn batch(spec: &Specification, from: u64, rows: &[(Option<u64>, Option<&str>, Op
 
 #[test]
 fn events_that_spawn_nothing_allocate_nothing() {
-    for (name, native_after) in [("hiring", 0), ("hiring", 5), ("hiring_lookup", 0), ("hiring_lookup", 5)] {
+    for (name, compile_after) in [("hiring", 0), ("hiring", 5), ("hiring_lookup", 0), ("hiring_lookup", 5)] {
         let path = format!("{}/../../specs/rtlola/{name}.lola", env!("CARGO_MANIFEST_DIR"));
         let spec = Specification::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap();
         let mut engine =
-            CompiledEngine::new(&spec, Time(0)).unwrap().native_after(native_after).without_precompiling();
+            CompiledEngine::new(&spec, Time(0)).unwrap().compile_after(compile_after).without_precompiling();
         let ignore = |_: VerdictBatch| Ok(());
         let mut out = VerdictBatcher::new(engine.streams(), 1 << 20, ignore);
         engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();

@@ -83,7 +83,7 @@ impl CompiledEngine {
     /// Lets events get machine code once so many with the same inputs have come; never, if that is 0. Verdicts are
     /// the same: short runs are not worth it, and tests want it at once.
     #[must_use]
-    pub fn native_after(mut self, events: u32) -> CompiledEngine {
+    pub fn compile_after(mut self, events: u32) -> CompiledEngine {
         self.evaluator.compile_after = events;
         self
     }
@@ -358,7 +358,7 @@ mod tests {
     fn events_that_come_often_get_machine_code() {
         for (after, expected) in [(0, false), (10, true), (3000, false)] {
             let (spec, engine) = engine("compas_deadline");
-            let mut engine = engine.native_after(after).without_precompiling();
+            let mut engine = engine.compile_after(after).without_precompiling();
             engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
             engine.feed(&screenings(&spec, 2000), &mut Discard).unwrap();
             assert_eq!(engine.evaluator.has_handlers(), expected, "after {after}");
