@@ -121,12 +121,12 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn the_engines_agree() {
-    must_agree(compiled, 125);
+    must_agree(compiled, 250);
 }
 
 #[test]
 fn the_engines_agree_while_handlers_come_late() {
-    must_agree(warming_up, 125);
+    must_agree(warming_up, 150);
 }
 
 #[test]

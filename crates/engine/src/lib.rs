@@ -26,7 +26,7 @@ mod timeline;
 mod value;
 mod verify;
 
-pub use compiled::{CompiledEngine, Explanation, mapped_bytes};
+pub use compiled::{CompiledEngine, Explanation, mapped_bytes, reseal_snapshot};
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
 pub use verify::{VerifyingEngine, first_difference};

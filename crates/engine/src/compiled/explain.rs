@@ -1,8 +1,8 @@
 //! A plan in words: how instances are reached, and what that costs.
 
 use crate::compiled::CompiledEngine;
+use crate::compiled::ir::aggregate::Aggregate;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Path, Plan, Route, StreamPlan};
-use crate::compiled::store::aggregate::group::Aggregate;
 use crate::compiled::store::slab::InstanceSlab;
 
 /// How a stream is evaluated.
@@ -19,7 +19,7 @@ pub struct Explanation {
 impl CompiledEngine {
     /// How each stream is evaluated, in the order of the specification.
     pub fn explain(&self) -> Vec<Explanation> {
-        let plan = &self.evaluator.plan;
+        let plan = self.executor.plan();
         plan.streams.iter().enumerate().map(|(index, stream)| explain(plan, index, stream)).collect()
     }
 }

@@ -1,18 +1,19 @@
 //! The compiled engine: a specification becomes a plan, and an event costs what it changes.
 //!
-//! `compile` turns the typed representation of a specification into a [`plan`]: programs for its
-//! expressions ([`code`]), and for each stream the way to the instances that an event concerns.
-//! [`instant`] does what an event or a deadline leads to, on [`state`]: instances come and go ([`life`]),
-//! get values ([`evaluate`]), and whoever reads a value that has changed is marked ([`mark_dependents`]). `clock`
-//! finds the next deadline; `verdicts` tells what happened.
+//! [`lower`] turns the frontend's typed representation of a specification into a plan ([`ir`]): bytecode for its
+//! expressions, and for each stream the access path to the instances that an event concerns. [`exec`] runs the steps of
+//! an instant on the [`store`]: instances are spawned, evaluated and closed, and what reads a changed value is marked
+//! dirty. [`jit`] compiles the steps of frequent instants to machine code.
 //!
-//! What the files rely on of each other:
+//! Imports go one way: `ir ← lower` and `ir ← store ← exec ← jit`; this module puts them together.
 //!
-//! - A slot is used again only after the instant of its close; a slot and its `generation` are one instance.
-//! - An instance never changes its parameters, and with them its group in a tally and its place in an index.
-//! - What is absent is all zeros where it is compared. No word that is a float is NaN.
+//! What the folders rely on of each other:
+//!
+//! - A slot is reused only after the instant of its close; a slot and its generation identify an instance.
+//! - An instance never changes its parameters, so neither its groups nor its index entries.
+//! - A value that is absent is all zeros where it is compared. No word that is a float is NaN.
 //! - Between instants only inputs and streams without instances have a meaning in the frame.
-//! - After an error the state is in the middle of an instant: nothing but `restore` may follow.
+//! - After an error the store is in the middle of an instant: only a restore may follow.
 
 mod exec;
 mod explain;
@@ -24,14 +25,18 @@ mod snapshot;
 mod store;
 
 use fairstream_core::{
-    Engine, EngineError, EventBatch, Kind, SnapshotError, Subscription, Time, VerdictSink, WantedColumn,
+    Engine, EngineError, EventBatch, SnapshotError, Subscription, Time, VerdictSink, WantedColumn,
 };
 
+use self::exec::dispatch::{Dispatch, Interruption};
+use self::exec::error::{EvalError, Location};
+use self::exec::executor::Executor;
 pub use self::explain::Explanation;
+use self::ir::plan::Plan;
+use self::jit::Jit;
+pub use self::snapshot::reseal_snapshot;
+pub use self::store::huge_vec::mapped_bytes;
 use crate::Specification;
-use crate::compiled::exec::instant::{Evaluator, Failed, Stop};
-use crate::compiled::ir::plan::StreamPlan;
-pub use crate::compiled::store::huge_vec::mapped_bytes;
 use crate::lifecycle::Lifecycle;
 use crate::specification::with_deep_stack;
 use crate::timeline::{Timeline, check_columns};
@@ -41,10 +46,13 @@ use crate::timeline::{Timeline, check_columns};
 /// Verdicts of one instant come in the order of the streams in the specification; of one stream,
 /// spawned instances first, then values, then closed instances, each in order of spawn.
 pub struct CompiledEngine {
-    evaluator: Evaluator,
+    plan: Plan,
+    executor: Executor,
+    dispatch: Dispatch<Jit>,
     wanted: Vec<WantedColumn>,
+    /// The names of the streams.
     names: Vec<String>,
-    /// Of the plan.
+    /// Identifies the plan in snapshots.
     fingerprint: u64,
     timeline: Timeline,
     lifecycle: Lifecycle,
@@ -58,14 +66,16 @@ impl CompiledEngine {
     /// # Errors
     /// The specification has something that this engine cannot evaluate; the error names it.
     pub fn new(spec: &Specification, start: Time) -> Result<CompiledEngine, EngineError> {
-        let plan = lower::compile(spec).map_err(|refused| {
+        let plan = lower::compile(spec).map_err(|unsupported| {
             let way_out = "; `--engine reference` may be able to";
-            EngineError::Build(format!("the compiled engine cannot evaluate {refused}{way_out}"))
+            EngineError::Build(format!("the compiled engine cannot evaluate {unsupported}{way_out}"))
         })?;
         Ok(CompiledEngine {
             fingerprint: snapshot::fingerprint(&plan),
             names: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
-            evaluator: Evaluator::new(plan),
+            executor: Executor::new(plan.clone()),
+            plan,
+            dispatch: Dispatch::new(),
             wanted: spec.wanted().to_vec(),
             timeline: Timeline::new(start),
             lifecycle: Lifecycle::default(),
@@ -80,11 +90,11 @@ impl CompiledEngine {
         self
     }
 
-    /// Lets events get machine code once so many with the same inputs have come; never, if that is 0. Verdicts are
-    /// the same: short runs are not worth it, and tests want it at once.
+    /// Compiles a handler for an event shape after this many events of it; never, if that is 0. Verdicts are the same:
+    /// short runs are not worth it, and tests want it at once.
     #[must_use]
     pub fn compile_after(mut self, events: u32) -> CompiledEngine {
-        self.evaluator.compile_after = events;
+        self.dispatch.set_compile_after(events);
         self
     }
 
@@ -96,21 +106,15 @@ impl CompiledEngine {
         with_deep_stack(|| CompiledEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    /// Specialises the plan and the state for a subscription.
-    fn select(&mut self, subscription: &Subscription) -> Result<(), String> {
-        // Ticks that were skipped count, too, where a count is kept from now on.
-        self.evaluator.state.now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
-        let kind = |stream: &StreamPlan| if stream.is_trigger { Kind::Trigger } else { Kind::Value };
-        let wanted = |index: usize, stream: &StreamPlan| subscription.wants(kind(stream), index);
-        let repeated = |index: usize| subscription.wants_repeats(index);
-        self.evaluator.tell(wanted, repeated).map_err(|failed| self.reason(&failed))?;
-        let lifecycle = |index: usize| subscription.wants(Kind::Spawn, index);
-        self.evaluator.tells_lifecycle = (0..self.names.len()).map(lifecycle).collect();
-        self.evaluator.enable_counters();
-        // Selector is told may make ticks worth evaluating that were not.
-        self.evaluator.idle_until = 0;
+    /// Specialises plan and store for a subscription. Drops all handlers, which were compiled for the plan before.
+    fn specialise(&mut self, subscription: &Subscription) -> Result<(), String> {
+        self.dispatch.drop_handlers();
+        let now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
+        let subscribed = self.executor.subscribe(self.plan.clone(), subscription, now);
+        subscribed.map_err(|error| self.reason(&error))?;
         if self.precompiles {
-            self.evaluator.prepare();
+            self.dispatch.precompile(&self.executor);
+            self.executor.prefault();
         }
         Ok(())
     }
@@ -119,25 +123,26 @@ impl CompiledEngine {
     fn rows(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         let mut row = 0;
         while row < events.len() {
-            let done = self.evaluator.run_compiled_rows(&mut row, &events.times, &mut self.timeline, out);
-            done.map_err(|stop| self.stopped(stop, row))?;
+            let CompiledEngine { executor, dispatch, timeline, .. } = self;
+            let done = dispatch.run_rows(executor, &mut row, &events.times, timeline, out);
+            done.map_err(|interruption| self.interrupted(interruption, row))?;
             if row < events.len() {
-                self.without_machine_code(&mut row, events, out)?;
+                self.interpret_row(&mut row, events, out)?;
             }
         }
         Ok(())
     }
 
-    fn stopped(&self, stop: Stop, row: usize) -> EngineError {
-        match stop {
-            Stop::Row(failed) => self.bad_row(row, &failed),
-            Stop::Deadline(failed) => self.bad_deadline(self.evaluator.state.now, Some(row), &failed),
-            Stop::Cancelled(cancelled) => cancelled.into(),
+    fn interrupted(&self, interruption: Interruption, row: usize) -> EngineError {
+        match interruption {
+            Interruption::Row(error) => self.bad_row(row, &error),
+            Interruption::Deadline(error) => self.bad_deadline(self.executor.store().now, Some(row), &error),
+            Interruption::Cancelled(cancelled) => cancelled.into(),
         }
     }
 
-    /// Evaluates what is due before a row, and the row, unless it has machine code.
-    fn without_machine_code(
+    /// Evaluates what is due before a row, and the row, unless it has a handler.
+    fn interpret_row(
         &mut self,
         row: &mut usize,
         events: &EventBatch,
@@ -145,20 +150,23 @@ impl CompiledEngine {
     ) -> Result<(), EngineError> {
         let time = events.time(*row);
         self.run_clock_before(*row, time, out)?;
-        let evaluator = &mut self.evaluator;
         let now = self.timeline.since_start(time);
-        let can_react = self.timeline.is_in_order(time.0) && now <= evaluator.idle_until;
-        if can_react && evaluator.entry(evaluator.batch.present[*row]).is_some() {
+        let inputs = self.executor.batch().inputs(*row);
+        let can_run = self.timeline.is_in_order(time.0) && now <= self.executor.scheduler_mut().idle_until();
+        if can_run && self.dispatch.has_handler(&self.executor, inputs) {
             return Ok(());
         }
-        evaluator.start_instant(now);
-        evaluator.invalidate_idle();
-        evaluator.event(*row).map_err(|failed| self.bad_row(*row, &failed))?;
+        self.executor.start_instant(now, inputs);
+        self.dispatch.invalidate_idle(&mut self.executor);
+        let done = self.dispatch.interpret_event(&mut self.executor, *row, inputs);
+        done.map_err(|error| self.bad_row(*row, &error))?;
+        let concluded = self.dispatch.conclude(&mut self.executor, time, out)?;
+        concluded.map_err(|error| self.bad_row(*row, &error))?;
         *row += 1;
-        self.end_row(*row - 1, time, out)
+        Ok(())
     }
 
-    /// Evaluates what is due before a row, and sees to it that the row can be evaluated.
+    /// Evaluates what is due before a row, and checks that the row can be evaluated.
     fn run_clock_before(
         &mut self,
         row: usize,
@@ -168,19 +176,10 @@ impl CompiledEngine {
         let bad = |column: Option<String>, reason: String| EngineError::Event { index: row, column, reason };
         let before = self.timeline.before(time).map_err(|reason| bad(None, reason))?;
         self.run_clock(before, Some(row), out)?;
-        match self.evaluator.batch.bad_at(row) {
+        match self.executor.batch().bad_at(row) {
             Some((input, reason)) => Err(bad(Some(self.wanted[input].name.clone()), reason.to_owned())),
             None => Ok(()),
         }
-    }
-
-    /// Tells of a row, if there is something to tell.
-    fn end_row(&mut self, index: usize, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        self.evaluator.conclude(time, out)?.map_err(|failed| self.bad_row(index, &failed))
-    }
-
-    fn bad_row(&self, index: usize, failed: &Failed) -> EngineError {
-        EngineError::Event { index, column: None, reason: self.reason(failed) }
     }
 
     /// Evaluates everything that is due up to and at `time`. `event` is the row that waits for it.
@@ -192,49 +191,59 @@ impl CompiledEngine {
     ) -> Result<(), EngineError> {
         let until = self.timeline.since_start(time);
         let mut done = self.timeline.since_start(self.timeline.evaluated);
-        while self.evaluator.idle_until <= until {
-            let result = self.evaluator.run_next_deadline(done, until);
+        while self.executor.scheduler_mut().idle_until() <= until {
+            let result = self.dispatch.run_next_deadline(&mut self.executor, done, until);
             if matches!(result, Ok(false)) {
                 break;
             }
-            done = self.evaluator.state.now;
+            done = self.executor.store().now;
             self.end_deadline(result.map(|_| ()), done, event, out)?;
         }
         self.timeline.reach(time);
         Ok(())
     }
 
-    /// Tells of what was due at a time, if there is something to tell.
+    /// Emits what was due at a time.
     fn end_deadline(
         &mut self,
-        result: Result<(), Box<Failed>>,
+        result: Result<(), Box<EvalError>>,
         due: u64,
         event: Option<usize>,
         out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         let time = self.timeline.at(due);
         let ended = match result {
-            Ok(()) => self.evaluator.conclude(time, out)?,
-            Err(failed) => Err(failed),
+            Ok(()) => self.dispatch.conclude(&mut self.executor, time, out)?,
+            Err(error) => Err(error),
         };
-        ended.map_err(|failed| self.bad_deadline(due, event, &failed))?;
+        ended.map_err(|error| self.bad_deadline(due, event, &error))?;
         self.timeline.reach(time);
-        self.evaluator.collect_strings();
+        self.executor.collect_strings();
         out.check()?;
         Ok(())
     }
 
-    fn bad_deadline(&self, due: u64, before: Option<usize>, failed: &Failed) -> EngineError {
-        EngineError::Deadline { time: self.timeline.at(due), before, reason: self.reason(failed) }
+    fn bad_row(&self, index: usize, error: &EvalError) -> EngineError {
+        EngineError::Event { index, column: None, reason: self.reason(error) }
     }
 
-    fn reason(&self, failed: &Failed) -> String {
-        let Failed { stream, failure, window } = *failed;
-        let plan = &self.evaluator.plan;
-        let stream = plan.streams.get(stream).map_or("", |stream| stream.name.as_str());
-        let origin = plan.programs.get(failure.program).map_or("", |program| program.origin(failure.at));
-        let origin = window.map_or(origin, |window| plan.windows[window].text.as_str());
-        let fault = failure.fault;
+    fn bad_deadline(&self, due: u64, before: Option<usize>, error: &EvalError) -> EngineError {
+        EngineError::Deadline { time: self.timeline.at(due), before, reason: self.reason(error) }
+    }
+
+    /// An error in words: the stream, the expression, and what is wrong.
+    fn reason(&self, error: &EvalError) -> String {
+        let EvalError { stream, location, fault } = error;
+        let plan = &self.plan;
+        let stream = plan.streams.get(*stream).map_or("", |stream| stream.name.as_str());
+        let origin = match location {
+            Location::Op { program, at } => plan.programs.get(*program).map_or("", |of| of.origin(*at)),
+            Location::Window(window) => plan.windows[*window].text.as_str(),
+            Location::Outside => "",
+            Location::Panic(message) => {
+                return format!("the engine stopped working: {message}; please report this");
+            }
+        };
         if origin.is_empty() {
             format!("in `{stream}`, {fault}")
         } else {
@@ -250,19 +259,17 @@ impl Engine for CompiledEngine {
 
     fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
         self.lifecycle.prepare(subscription)?;
-        self.select(subscription).map_err(EngineError::Build)
+        self.specialise(subscription).map_err(EngineError::Build)
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.lifecycle.begin()?;
         check_columns(events, &self.wanted)?;
-        let Evaluator { batch, state, .. } = &mut self.evaluator;
-        batch.decode(events.rows.columns(), events.len(), &mut state.interner);
-        self.evaluator.places.inputs_moved = true;
+        self.executor.load_batch(events.rows.columns(), events.len());
         let done = self.rows(events, out);
-        self.evaluator.batch.clear();
+        self.executor.unload_batch();
         done?;
-        self.evaluator.collect_strings();
+        self.executor.collect_strings();
         self.lifecycle.succeed();
         Ok(())
     }
@@ -282,7 +289,7 @@ impl Engine for CompiledEngine {
         self.load(snapshot)?;
         self.lifecycle.succeed();
         match self.lifecycle.subscription().cloned() {
-            Some(subscription) => self.select(&subscription).map_err(SnapshotError::Damaged),
+            Some(subscription) => self.specialise(&subscription).map_err(SnapshotError::Damaged),
             None => Ok(()),
         }
     }
@@ -339,14 +346,14 @@ mod tests {
             engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
             const PEOPLE: i64 = 2000;
             engine.feed(&screenings(&spec, PEOPLE), &mut Discard).unwrap();
-            let begun = engine.evaluator.evaluations;
+            let begun = engine.executor.evaluations();
             engine.advance(Time(728 * DAY), &mut Discard).unwrap();
-            let waiting = engine.evaluator.evaluations - begun;
+            let waiting = engine.executor.evaluations() - begun;
             assert!(waiting < 20_000, "{name}: {waiting} evaluations while nothing happens");
             engine.advance(Time(735 * DAY), &mut Discard).unwrap();
-            let counted = engine.evaluator.evaluations - begun - waiting;
+            let counted = engine.executor.evaluations() - begun - waiting;
             let open: usize =
-                engine.evaluator.state.families.iter().map(|family| family.instances.len()).sum();
+                engine.executor.store().families.iter().map(|family| family.instances.len()).sum();
             assert!(open < 10, "{name}: {open} instances are left");
             assert!(counted < 20 * PEOPLE as u64, "{name}: {counted} evaluations of {PEOPLE} trials");
         }
@@ -361,7 +368,7 @@ mod tests {
             let mut engine = engine.compile_after(after).without_precompiling();
             engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
             engine.feed(&screenings(&spec, 2000), &mut Discard).unwrap();
-            assert_eq!(engine.evaluator.has_handlers(), expected, "after {after}");
+            assert_eq!(engine.dispatch.has_handlers(), expected, "after {after}");
         }
     }
 
@@ -374,7 +381,7 @@ mod tests {
         let mut engine = CompiledEngine::new(&spec, Time(0)).unwrap();
         engine.prepare(&Subscription::new(Selection::Triggers)).unwrap();
         engine.advance(Time(36_500 * DAY), &mut Discard).unwrap();
-        assert!(engine.evaluator.state.instant < 10);
+        assert!(engine.executor.store().instant < 10);
     }
 
     #[test]

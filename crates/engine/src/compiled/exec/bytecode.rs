@@ -1,5 +1,7 @@
 //! Runs programs.
 
+use super::cx::Cx;
+use super::error::ProgramError;
 use crate::compiled::exec::rare_ops::{in_range, run_rare_op};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::op::{FrameSlot, Op};
@@ -8,40 +10,32 @@ use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
 use crate::compiled::store::aggregate::fold::Partial;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::frame::SIZE;
-use crate::compiled::store::state::{FamilyState, State};
+use crate::compiled::store::state::{FamilyState, Store};
 use crate::compiled::store::words::copy;
 
-/// A program failed at a step.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failure {
-    pub(crate) program: usize,
-    pub(crate) at: usize,
-    pub(crate) fault: Fault,
-}
-
 /// Runs a program to its end; whether it yields.
-pub(crate) fn run(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
-    run_here(plan, state, program)
+pub(crate) fn run(plan: &Plan, store: &mut Store, program: usize) -> Result<bool, ProgramError> {
+    run_inline(plan, store, program)
 }
 
 /// The same, without a call, for where it is done most.
 #[inline(always)]
-pub(crate) fn run_here(plan: &Plan, state: &mut State, program: usize) -> Result<bool, Failure> {
+pub(crate) fn run_inline(plan: &Plan, store: &mut Store, program: usize) -> Result<bool, ProgramError> {
     let ops = plan.programs[program].ops.as_slice();
     let mut at = 0;
     loop {
-        match steps(plan, state, ops, &mut at) {
-            Ok(Stop::End) => return Ok(false),
-            Ok(Stop::Yield) => return Ok(true),
-            Ok(Stop::Rare) => rare(plan, state, ops[at - 1]),
+        match steps(plan, store, ops, &mut at) {
+            Ok(Halt::End) => return Ok(false),
+            Ok(Halt::Yield) => return Ok(true),
+            Ok(Halt::Rare) => run_rare(plan, store, ops[at - 1]),
             Err(fault) => Err(fault),
         }
-        .map_err(|fault| Failure { program, at: at - 1, fault })?;
+        .map_err(|fault| ProgramError { program, at: at - 1, fault })?;
     }
 }
 
 /// Why a run of steps stops.
-enum Stop {
+enum Halt {
     End,
     Yield,
     /// At an operation that is done elsewhere.
@@ -50,8 +44,8 @@ enum Stop {
 
 /// Runs operations; `next` is the one after the last that was run.
 #[inline(always)]
-fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result<Stop, Fault> {
-    let State { frame, families, grouped: all_grouped, current, present, .. } = state;
+fn steps(plan: &Plan, store: &mut Store, ops: &[Op], next: &mut usize) -> Result<Halt, Fault> {
+    let Store { frame, families, grouped: all_grouped, current, present, .. } = store;
     let frame: &mut [u64; SIZE] = frame;
     let mut at = *next;
     macro_rules! word {
@@ -122,7 +116,7 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
                     at = *to as usize;
                 }
             }
-            Op::Yield => stop!(Ok(Stop::Yield)),
+            Op::Yield => stop!(Ok(Halt::Yield)),
             Op::Copy { from, to } => word!(to) = word!(from),
             Op::CopyMany { from, to, count } => {
                 let from = *from as usize;
@@ -193,7 +187,7 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             }
             Op::Aggregate { grouped, aggregate, key, to } => {
                 let (plan, grouped) = (&plan.grouped[*grouped as usize], &all_grouped[*grouped as usize]);
-                let group = grouped.find(&frame[*key as usize..][..plan.places.len()]);
+                let group = grouped.find(&frame[*key as usize..][..plan.key_words.len()]);
                 if let Err(fault) = read_group(plan, grouped, group, *aggregate as usize, frame, *to) {
                     stop!(Err(fault));
                 }
@@ -206,21 +200,55 @@ fn steps(plan: &Plan, state: &mut State, ops: &[Op], next: &mut usize) -> Result
             | Op::Window { .. }
             | Op::Scan { .. }
             | Op::KeyDecimal { .. }
-            | Op::Rare { .. } => stop!(Ok(Stop::Rare)),
+            | Op::Rare { .. } => stop!(Ok(Halt::Rare)),
         }
     }
-    stop!(Ok(Stop::End))
+    stop!(Ok(Halt::End))
+}
+
+/// Single operations, for machine code. Faults are for the caller to report.
+impl Cx<'_> {
+    /// Reads an aggregate into the frame, behind a flag, and enters its group into the lookup cache.
+    pub(crate) fn read_aggregate(
+        &mut self,
+        grouped: usize,
+        aggregate: usize,
+        key: FrameSlot,
+        to: FrameSlot,
+    ) -> Result<(), Fault> {
+        let of = &self.plan.grouped[grouped];
+        let Store { grouped: all, frame, .. } = &mut *self.store;
+        let grouped = &mut all[grouped];
+        let group = grouped.find(&frame[key as usize..][..of.key_words.len()]);
+        group.into_iter().for_each(|group| grouped.cache(group));
+        read_group(of, grouped, group, aggregate, frame, to)
+    }
+
+    /// Reads the value of an instance into the frame, behind a flag.
+    pub(crate) fn read_instance(&mut self, stream: usize, key: FrameSlot, to: FrameSlot) {
+        hold(&self.plan.streams[stream], &mut self.store.frame, &self.store.families, key, to);
+    }
+
+    /// Reads the value of an instance that must exist into the frame.
+    pub(crate) fn need_instance(
+        &mut self,
+        stream: usize,
+        key: FrameSlot,
+        to: FrameSlot,
+    ) -> Result<(), Fault> {
+        sync(&self.plan.streams[stream], &mut self.store.frame, &self.store.families, key, to)
+    }
+
+    /// Runs an operation for an instance.
+    pub(crate) fn run_op(&mut self, program: usize, at: usize, slot: u32) -> Result<(), Fault> {
+        self.store.current = slot;
+        run_rare(self.plan, self.store, self.plan.programs[program].ops[at])
+    }
 }
 
 /// The value of the instance with a key, if there is one.
 #[inline(always)]
-pub(crate) fn hold(
-    plan: &StreamPlan,
-    frame: &mut [u64; SIZE],
-    families: &[FamilyState],
-    key: FrameSlot,
-    to: FrameSlot,
-) {
+fn hold(plan: &StreamPlan, frame: &mut [u64; SIZE], families: &[FamilyState], key: FrameSlot, to: FrameSlot) {
     let instances = &families[plan.family].instances;
     let key = &frame[key as usize..key as usize + plan.param_width];
     let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
@@ -229,7 +257,7 @@ pub(crate) fn hold(
 
 /// The value of the instance with a key, which must be there.
 #[inline(always)]
-pub(crate) fn sync(
+fn sync(
     plan: &StreamPlan,
     frame: &mut [u64; SIZE],
     families: &[FamilyState],
@@ -246,7 +274,7 @@ pub(crate) fn sync(
 
 /// What a tally says of a group, or of nobody.
 #[inline(always)]
-pub(crate) fn read_group(
+fn read_group(
     plan: &GroupedPlan,
     grouped: &GroupedAggregate,
     group: Option<usize>,
@@ -287,38 +315,38 @@ fn put_scalar(frame: &mut [u64], to: FrameSlot, value: Option<Scalar>) {
 
 /// Runs an operation that is not often met.
 #[inline(never)]
-pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> {
+fn run_rare(plan: &Plan, store: &mut Store, op: Op) -> Result<(), Fault> {
     match op {
         Op::Get { stream, key, to } | Op::Fresh { stream, key, to } | Op::Past { stream, key, to, .. } => {
             let plan = &plan.streams[stream as usize];
-            let instances = &state.families[plan.family].instances;
-            let slot = instances.find(&state.frame[key as usize..key as usize + plan.param_width]);
-            let fresh = slot.filter(|slot| instances.fresh(*slot, plan.member) == state.instant);
+            let instances = &store.families[plan.family].instances;
+            let slot = instances.find(&store.frame[key as usize..key as usize + plan.param_width]);
+            let fresh = slot.filter(|slot| instances.fresh(*slot, plan.member) == store.instant);
             match op {
-                Op::Fresh { .. } => state.frame[to as usize] = u64::from(fresh.is_some()),
+                Op::Fresh { .. } => store.frame[to as usize] = u64::from(fresh.is_some()),
                 Op::Past { back, .. } => {
                     let slot = slot.ok_or(Fault::NoInstance)?;
                     let back = back as usize - usize::from(fresh.is_none());
-                    put(&mut *state.frame, to, instances.past(slot, plan.member, back));
+                    put(&mut *store.frame, to, instances.past(slot, plan.member, back));
                 }
-                _ => put(&mut *state.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
+                _ => put(&mut *store.frame, to, fresh.and_then(|slot| instances.latest(slot, plan.member))),
             }
         }
         Op::Count { stream, key, to } => {
             let stream = stream as usize;
             let of = &plan.streams[stream];
             let slot = match key {
-                None => Some(state.current),
+                None => Some(store.current),
                 Some(key) => {
-                    let key = &state.frame[key as usize..key as usize + of.param_width];
-                    state.families[of.family].instances.find(key)
+                    let key = &store.frame[key as usize..key as usize + of.param_width];
+                    store.families[of.family].instances.find(key)
                 }
             };
             let value = match slot {
-                Some(slot) => state.count(plan, stream, slot)?,
+                Some(slot) => store.count(plan, stream, slot)?,
                 None => None,
             };
-            put(&mut *state.frame, to, value.as_ref().map(std::slice::from_ref));
+            put(&mut *store.frame, to, value.as_ref().map(std::slice::from_ref));
         }
         Op::PastOfCell { cell: number, back, to } => {
             let number = number as usize;
@@ -329,9 +357,9 @@ pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
                     None => return Err(Fault::NoValue),
                 },
             };
-            let back = back as usize - usize::from(state.frame[cell.fresh as usize] == 0);
-            let value = state.cell_past(cell, number, back).map(<[u64]>::to_vec);
-            put(&mut *state.frame, to, value.as_deref());
+            let back = back as usize - usize::from(store.frame[cell.fresh as usize] == 0);
+            let value = store.cell_past(cell, number, back).map(<[u64]>::to_vec);
+            put(&mut *store.frame, to, value.as_deref());
         }
         Op::Window { window, key, to } => {
             let windows = &plan.windows[window as usize];
@@ -339,39 +367,39 @@ pub(crate) fn rare(plan: &Plan, state: &mut State, op: Op) -> Result<(), Fault> 
                 None => (Some(0), &[][..]),
                 Some(target) => {
                     let target = &plan.streams[target];
-                    let key = &state.frame[key as usize..key as usize + target.param_width];
-                    (state.families[target.family].instances.find(key), key)
+                    let key = &store.frame[key as usize..key as usize + target.param_width];
+                    (store.families[target.family].instances.find(key), key)
                 }
             };
-            let (since, interner) = (state.reader_since(), &state.interner);
+            let (since, interner) = (store.reader_spawn(), &store.interner);
             let value = match (&windows.last_decisive, windows.target, slot) {
                 (Some(last_decisive), Some(target), Some(slot)) => {
-                    let instances = &state.families[plan.streams[target].family].instances;
-                    Some(last_decisive.says(instances.words(slot), state.now))
+                    let instances = &store.families[plan.streams[target].family].instances;
+                    Some(last_decisive.says(instances.words(slot), store.now))
                 }
-                _ => state.windows[window as usize].read(windows, slot, key, since, state.now, interner)?,
+                _ => store.windows[window as usize].read(windows, slot, key, since, store.now, interner)?,
             };
-            put_scalar(&mut *state.frame, to, value);
+            put_scalar(&mut *store.frame, to, value);
         }
         Op::Scan { scan, to } => {
-            let value = scan_instances(plan, state, &plan.scans[scan as usize])?;
-            put_scalar(&mut *state.frame, to, value);
+            let value = scan_instances(plan, store, &plan.scans[scan as usize])?;
+            put_scalar(&mut *store.frame, to, value);
         }
         Op::KeyDecimal { a, to } => {
-            let words = decimal_words(decimal(&state.frame[a as usize..]).normalize());
-            copy(&words, &mut state.frame[to as usize..to as usize + 2]);
+            let words = decimal_words(decimal(&store.frame[a as usize..]).normalize());
+            copy(&words, &mut store.frame[to as usize..to as usize + 2]);
         }
-        Op::Rare { rare } => run_rare_op(&plan.rare_ops[rare as usize], state)?,
+        Op::Rare { rare } => run_rare_op(&plan.rare_ops[rare as usize], store)?,
         _ => return Err(Fault::Internal),
     }
     Ok(())
 }
 
-fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Option<Scalar>, Fault> {
+fn scan_instances(plan: &Plan, store: &mut Store, scan: &ScanPlan) -> Result<Option<Scalar>, Fault> {
     let (family, member) = (plan.streams[scan.target].family, plan.streams[scan.target].member);
-    let instances = &state.families[family].instances;
+    let instances = &store.families[family].instances;
     let mut slots: Vec<u32> = if scan.only_fresh {
-        state.streams[scan.target].valued.clone()
+        store.streams[scan.target].valued.clone()
     } else {
         instances.live_slots().collect()
     };
@@ -379,17 +407,17 @@ fn scan_instances(plan: &Plan, state: &mut State, scan: &ScanPlan) -> Result<Opt
     let mut whole: Option<Partial> = None;
     for slot in slots {
         if let Some(condition) = scan.condition {
-            let params = state.families[family].instances.params(slot);
+            let params = store.families[family].instances.params(slot);
             let lambda = scan.lambda as usize;
-            state.frame[lambda..lambda + params.len()].copy_from_slice(params);
-            if !run(plan, state, condition).map_err(|failure| failure.fault)? {
+            store.frame[lambda..lambda + params.len()].copy_from_slice(params);
+            if !run(plan, store, condition).map_err(|error| error.fault)? {
                 continue;
             }
         }
-        let Some(value) = state.families[family].instances.latest(slot, member) else { continue };
-        let part = scan.fold.part(value, state.now);
+        let Some(value) = store.families[family].instances.latest(slot, member) else { continue };
+        let part = scan.fold.part(value, store.now);
         whole = Some(match whole {
-            Some(whole) => scan.fold.join(whole, part, &state.interner)?,
+            Some(whole) => scan.fold.join(whole, part, &store.interner)?,
             None => part,
         });
     }

@@ -1,123 +1,121 @@
-//! What happened at an instant → verdicts.
+//! The changes of an instant → verdicts.
 
 use fairstream_core::{Cancelled, Instance, Kind, Time, Value, VerdictRef, VerdictSink};
 use rtlola_frontend::mir::Type;
 
-use crate::compiled::exec::format::show;
-use crate::compiled::exec::instant::{Evaluator, Failed};
+use super::changes::ChangeLog;
+use super::cx::Cx;
+use super::format::show;
+use crate::compiled::ir::execution_plan::ExecutionPlan;
 use crate::compiled::ir::layout::width;
 use crate::compiled::ir::plan::StreamPlan;
 use crate::compiled::ir::scalar::decimal;
 use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::InstanceSlab;
-use crate::compiled::store::state::{FamilyState, State, WHOLE};
+use crate::compiled::store::state::{Store, WHOLE};
 use crate::value::{json_float, json_text};
 
-impl Evaluator {
-    /// Tells of an instant and ends it, if there is something to tell or to end.
-    #[inline(always)]
-    pub(crate) fn conclude(
-        &mut self,
-        time: Time,
-        out: &mut dyn VerdictSink,
-    ) -> Result<Result<(), Box<Failed>>, Cancelled> {
-        if self.is_quiet() { Ok(Ok(())) } else { self.tell_and_end(time, out) }
-    }
-
-    #[inline(never)]
-    fn tell_and_end(
-        &mut self,
-        time: Time,
-        out: &mut dyn VerdictSink,
-    ) -> Result<Result<(), Box<Failed>>, Cancelled> {
-        self.write(time, out)?;
-        self.invalidate_idle();
-        Ok(self.end_instant())
-    }
-
-    /// Streams in the order of the specification; of each its spawns, values and closes in the
-    /// order of spawn.
-    pub(crate) fn write(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), Cancelled> {
-        if self.valued.is_empty() && self.moved.is_empty() {
+impl Cx<'_> {
+    /// Emits the verdicts of this instant: streams in the order of the specification; of each its spawns, values and
+    /// closes, in the order of spawn.
+    pub(super) fn emit(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), Cancelled> {
+        if self.changes.is_silent() {
             return Ok(());
         }
-        if !self.moved.is_empty() {
+        if self.changes.has_moved() {
             self.list_moved();
         }
-        let Evaluator { plan, state, tells, tells_lifecycle, valued: streams, .. } = self;
+        let Cx { plan, store, changes, .. } = self;
+        let streams = changes.valued();
         if !streams.is_sorted_by(|one, next| one < next) {
             streams.sort_unstable();
             streams.dedup();
         }
-        for &index in streams.iter().filter(|index| tells[**index]) {
-            let stream = &plan.streams[index];
-            if stream.is_parameterised() {
-                in_order(&mut state.streams[index].valued, &state.families[stream.family].instances);
+        let streams = std::mem::take(streams);
+        let done = streams.iter().filter(|stream| plan.emission[**stream].values).try_for_each(|stream| {
+            let of = &plan.streams[*stream];
+            if of.is_parameterised() {
+                let instances = &store.families[of.family].instances;
+                sort_by_spawn(&mut store.streams[*stream].valued, instances);
             }
-            let of_slot = |slot: u32| OfSlot { plan: stream, state, slot };
-            if plan.families[stream.family].spawn.is_none() {
-                write_value(&of_slot(WHOLE), time, index, false, out)?;
-                continue;
-            }
-            let family = &state.families[stream.family];
-            let say = |kind: Kind, of: &OfSlot<'_>, out: &mut dyn VerdictSink| {
-                let (instance, value, message) = (Some(of as &dyn Instance), None, None);
-                out.emit(&VerdictRef { time, kind, stream: index, instance, value, message })
-            };
-            let lifecycle = tells_lifecycle[index];
-            for slot in family.spawned.iter().filter(|_| lifecycle) {
-                say(Kind::Spawn, &of_slot(*slot), out)?;
-            }
-            for slot in &state.streams[index].valued {
-                write_value(&of_slot(*slot), time, index, true, out)?;
-            }
-            for slot in family.closing.iter().filter(|_| lifecycle) {
-                say(Kind::Close, &of_slot(*slot), out)?;
-            }
-        }
-        Ok(())
+            emit_stream(plan, store, changes, *stream, time, out)
+        });
+        *changes.valued() = streams;
+        done
     }
 
-    /// Puts instances that have come and gone in order, and lists the streams that they are of.
+    /// Sorts the instances that were spawned and that close, and lists their streams.
     fn list_moved(&mut self) {
-        let Evaluator { plan, state, tells, moved, valued, .. } = self;
-        moved.sort_unstable();
-        moved.dedup();
-        for family in moved.iter() {
-            let FamilyState { instances, spawned, closing, .. } = &mut state.families[*family];
-            if plan.families[*family].is_parameterised {
-                in_order(spawned, instances);
-                in_order(closing, instances);
-                closing.dedup();
+        let Cx { plan, store, changes, .. } = self;
+        for family in changes.sort_moved().to_vec() {
+            let family_plan = &plan.families[family];
+            if family_plan.is_parameterised {
+                let instances = &store.families[family].instances;
+                sort_by_spawn(changes.spawned(family), instances);
+                sort_by_spawn(changes.closing(family), instances);
+                changes.closing(family).dedup();
             }
-            valued.extend(plan.families[*family].members.iter().filter(|index| tells[**index]));
+            let emitted = family_plan.members.iter().filter(|member| plan.emission[**member].values);
+            changes.valued().extend(emitted);
         }
     }
 }
 
-/// Puts slots in the order of spawn.
-fn in_order(slots: &mut [u32], instances: &InstanceSlab) {
+fn emit_stream(
+    plan: &ExecutionPlan,
+    store: &Store,
+    changes: &ChangeLog,
+    stream: usize,
+    time: Time,
+    out: &mut dyn VerdictSink,
+) -> Result<(), Cancelled> {
+    let of = &plan.streams[stream];
+    let instance = |slot: u32| InstanceRef { plan: of, store, slot };
+    if plan.families[of.family].spawn.is_none() {
+        return emit_value(&instance(WHOLE), time, stream, false, out);
+    }
+    let lifecycle = |kind: Kind, slot: u32, out: &mut dyn VerdictSink| {
+        let instance = instance(slot);
+        let (instance, value, message) = (Some(&instance as &dyn Instance), None, None);
+        out.emit(&VerdictRef { time, kind, stream, instance, value, message })
+    };
+    let (spawned, closing) = changes.moved_slots(of.family);
+    let emits_lifecycle = plan.emission[stream].lifecycle;
+    for slot in spawned.iter().filter(|_| emits_lifecycle) {
+        lifecycle(Kind::Spawn, *slot, out)?;
+    }
+    for slot in &store.streams[stream].valued {
+        emit_value(&instance(*slot), time, stream, true, out)?;
+    }
+    for slot in closing.iter().filter(|_| emits_lifecycle) {
+        lifecycle(Kind::Close, *slot, out)?;
+    }
+    Ok(())
+}
+
+/// Sorts slots by the generation of their instances.
+fn sort_by_spawn(slots: &mut [u32], instances: &InstanceSlab) {
     if !slots.is_sorted_by_key(|slot| instances.generation(*slot)) {
         slots.sort_unstable_by_key(|slot| instances.generation(*slot));
     }
 }
 
-fn write_value(
-    of: &OfSlot<'_>,
+fn emit_value(
+    of: &InstanceRef<'_>,
     time: Time,
     index: usize,
-    spawns: bool,
+    has_instances: bool,
     out: &mut dyn VerdictSink,
 ) -> Result<(), Cancelled> {
-    let OfSlot { plan, state, slot } = *of;
+    let InstanceRef { plan, store, slot } = *of;
     let words = match &plan.cell {
-        Some(cell) => &state.frame[cell.value as usize..cell.value as usize + cell.width],
-        None => state.families[plan.family].instances.latest(slot, plan.member).unwrap_or_default(),
+        Some(cell) => &store.frame[cell.value as usize..cell.value as usize + cell.width],
+        None => store.families[plan.family].instances.latest(slot, plan.member).unwrap_or_default(),
     };
-    let instance = spawns.then_some(of as &dyn Instance);
+    let instance = has_instances.then_some(of as &dyn Instance);
     let mut text = String::new();
     let (kind, value, message) = if plan.is_trigger {
-        let message = words.first().map_or("", |word| state.interner.text(*word));
+        let message = words.first().map_or("", |word| store.interner.text(*word));
         (Kind::Trigger, None, Some(if message.is_empty() { &*plan.condition } else { message }))
     } else {
         let value = match &plan.ty {
@@ -125,13 +123,13 @@ fn write_value(
             Type::UInt(_) => Value::UInt(words[0]),
             Type::Int(_) => Value::Int(words[0].cast_signed()),
             Type::Float(_) => Value::Float(f64::from_bits(words[0])),
-            Type::String => Value::Text(state.interner.text(words[0])),
+            Type::String => Value::Text(store.interner.text(words[0])),
             Type::Fixed(_) | Type::UFixed(_) | Type::Bytes => {
-                show(&mut text, &plan.ty, words, &state.interner);
+                show(&mut text, &plan.ty, words, &store.interner);
                 Value::Text(&text)
             }
             ty => {
-                json(&mut text, ty, words, &state.interner);
+                json(&mut text, ty, words, &store.interner);
                 Value::Json(&text)
             }
         };
@@ -140,26 +138,26 @@ fn write_value(
     out.emit(&VerdictRef { time, kind, stream: index, instance, value, message })
 }
 
-/// An instance of a stream, by its slot.
+/// An instance of a stream, whose label is formatted only if a sink reads it.
 #[derive(Clone, Copy)]
-struct OfSlot<'a> {
+struct InstanceRef<'a> {
     plan: &'a StreamPlan,
-    state: &'a State,
+    store: &'a Store,
     slot: u32,
 }
 
-impl Instance for OfSlot<'_> {
-    /// Which spawn it is. A stream that is spawned without parameters has one instance at a time, all alike.
+impl Instance for InstanceRef<'_> {
+    /// The generation. A stream that is spawned without parameters has one instance at a time, without a number.
     fn number(&self) -> Option<u64> {
-        let instances = &self.state.families[self.plan.family].instances;
+        let instances = &self.store.families[self.plan.family].instances;
         self.plan.is_parameterised().then(|| instances.generation(self.slot))
     }
 
     fn label(&self, text: &mut String) {
-        let OfSlot { plan, state, slot } = *self;
+        let InstanceRef { plan, store, slot } = *self;
         let words =
-            if plan.is_parameterised() { state.families[plan.family].instances.params(slot) } else { &[] };
-        json_array(text, &plan.params, words, &state.interner);
+            if plan.is_parameterised() { store.families[plan.family].instances.params(slot) } else { &[] };
+        json_array(text, &plan.params, words, &store.interner);
     }
 }
 

@@ -14,9 +14,9 @@ use crate::compiled::store::interner::Interner;
 /// The inputs of a batch of events.
 #[derive(Default)]
 pub(crate) struct InputBatch {
-    pub(crate) columns: Vec<InputColumn>,
+    columns: Vec<InputColumn>,
     /// For each row a bit for every input that has a value.
-    pub(crate) present: Vec<u128>,
+    present: Vec<u128>,
     /// The first row that cannot be read; its column, and why.
     bad: Option<(usize, usize, String)>,
 }
@@ -44,6 +44,40 @@ impl InputBatch {
         self.columns.iter_mut().for_each(InputColumn::clear);
         self.present.clear();
         self.bad = None;
+    }
+
+    /// How many rows there are.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// The inputs of a row, a bit for each.
+    #[inline(always)]
+    pub(crate) fn inputs(&self, row: usize) -> u128 {
+        self.present[row]
+    }
+
+    /// The inputs of every row.
+    #[inline(always)]
+    pub(crate) fn all_inputs(&self) -> &[u128] {
+        &self.present
+    }
+
+    /// The words of an input in a row that has it.
+    #[inline(always)]
+    pub(crate) fn value(&self, input: usize, row: usize) -> &[u64] {
+        self.columns[input].read(row)
+    }
+
+    /// The words of an input in all rows.
+    #[inline(always)]
+    pub(crate) fn words(&self, input: usize) -> &[u64] {
+        self.columns[input].words()
+    }
+
+    pub(crate) fn columns(&self) -> &[InputColumn] {
+        &self.columns
     }
 
     /// The first row with which something is wrong.

@@ -1,17 +1,23 @@
-//! Evaluates a plan: one instant at a time. The only code that changes the store.
+//! Evaluates a plan, one instant at a time. The only code that changes the store. Knows machine code by [`codegen`] alone.
 
 pub(crate) mod bytecode;
-pub(crate) mod counters;
-pub(crate) mod emit;
-pub(crate) mod format;
+pub(crate) mod changes;
+pub(crate) mod codegen;
+mod counters;
+pub(crate) mod cx;
+pub(crate) mod dispatch;
+mod emit;
+pub(crate) mod error;
+pub(crate) mod executor;
+mod format;
+pub(crate) mod grouping;
 pub(crate) mod input_batch;
-pub(crate) mod instant;
-pub(crate) mod lifecycle;
-pub(crate) mod precompile;
-pub(crate) mod prefetch;
-pub(crate) mod propagate;
-pub(crate) mod rare_ops;
+mod instant;
+mod lifecycle;
+mod precompile;
+mod prefetch;
+mod propagate;
+mod rare_ops;
 pub(crate) mod scheduler;
-pub(crate) mod string_gc;
-pub(crate) mod update;
-pub(crate) mod update_rule;
+mod string_gc;
+mod update;

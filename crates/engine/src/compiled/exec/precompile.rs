@@ -1,67 +1,42 @@
-//! What is done before the first event: machine code for events that are likely to come, and memory for those who come
-//! with them. What a specification asks for together, comes together.
+//! What is likely to come, so that its handlers are compiled before the first event: what a specification reads
+//! together comes together.
 
-use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::op::Activation;
-use crate::compiled::ir::plan::{FamilyPlan, Pacing, Plan};
-use crate::compiled::jit::Handler;
-use crate::compiled::store::huge_vec::PrefaultedRegion;
-use crate::compiled::store::state::State;
+use crate::compiled::ir::plan::{Pacing, Plan, Task};
+use crate::compiled::ir::step::DueTimer;
 
-/// For so many kinds of events machine code is written before there are any, and so many pages are touched.
-const SOME: usize = 4;
+/// How many event shapes get a handler before the first event.
+const PRECOMPILED_SHAPES: usize = 4;
 
-impl Evaluator {
-    /// Writes machine code for events that are likely to come, and has memory ready for them.
-    pub(crate) fn prepare(&mut self) {
-        if self.compile_after > 0 {
-            self.precompile_shapes();
-        }
-        self.move_into();
-    }
-
-    fn precompile_shapes(&mut self) {
-        for inputs in likely(&self.plan) {
-            self.find_shape(inputs);
-            let mut shape = std::mem::take(&mut self.shapes[self.now]);
-            shape.handler = Handler::new(self, inputs, &shape.steps);
-            self.shapes[self.now] = shape;
-        }
-        self.precompile_timer_sets();
-    }
-
-    /// Lets people have memory that has been touched, as far as it goes, for themselves and for their clocks.
-    fn move_into(&mut self) {
-        let families = 0..self.plan.families.len();
-        let is_large =
-            |family: &usize| self.plan.families[*family].is_parameterised && !self.plan.is_met_again(*family);
-        let families: Vec<usize> = families.filter(is_large).collect();
-        if families.is_empty() {
-            return;
-        }
-        let Some(mut region) = PrefaultedRegion::new((families.len() + 1).min(SOME)) else { return };
-        let share = region.left() / families.len();
-        let State { families: states, streams, instance_timers, .. } = &mut self.state;
-        for family in families {
-            let FamilyPlan { members, instance_timers: own, .. } = &self.plan.families[family];
-            let thresholds: usize = members.iter().map(|member| streams[*member].thresholds.len()).sum();
-            let instances = &mut states[family].instances;
-            let slots = instances.move_into(&mut region, share, own.len() + thresholds);
-            own.iter()
-                .for_each(|instance_timer| instance_timers[*instance_timer].move_into(&mut region, slots));
-            let thresholds = |member: &usize| {
-                streams[*member].thresholds.iter_mut().for_each(|wake| wake.move_into(&mut region, slots))
-            };
-            members.iter().for_each(thresholds);
-        }
-        self.places.slots_moved = true;
-        self.places.clocks_moved = true;
-    }
+/// The timer sets that are likely to come: each clock by itself, all instance timers together, and both together where
+/// deadlines fall on ticks, as they do where times are dates. What the deadline loop runs needs no handler of its own.
+pub(super) fn likely_timer_sets(plan: &Plan, has_deadline_loop: bool) -> Vec<Vec<DueTimer>> {
+    let clocks: Vec<DueTimer> = (0..plan.clocks.len()).map(DueTimer::Clock).collect();
+    let instance_timers: Vec<DueTimer> =
+        (0..plan.instance_timers.len()).map(DueTimer::InstanceTimer).collect();
+    let needs_handler = |timer: &DueTimer| match timer {
+        _ if !has_deadline_loop => true,
+        DueTimer::Clock(clock) => !plan.is_skippable(*clock),
+        DueTimer::InstanceTimer(_) => false,
+    };
+    let fall_on_ticks = |(period, _): &&(u64, Vec<Task>)| {
+        let mut periods = plan.instance_timers.iter().map(|timer| timer.period);
+        !instance_timers.is_empty() && periods.all(|deadline| deadline.is_multiple_of(*period))
+    };
+    let together: Vec<Vec<DueTimer>> = (clocks.iter().zip(&plan.clocks))
+        .filter(|(_, clock)| fall_on_ticks(clock))
+        .map(|(clock, _)| [&[*clock], instance_timers.as_slice()].concat())
+        .collect();
+    let mut sets: Vec<Vec<DueTimer>> = clocks.into_iter().map(|clock| vec![clock]).collect();
+    sets.push(instance_timers);
+    sets.retain(|set| set.first().is_some_and(needs_handler));
+    sets.extend(together);
+    sets
 }
 
-/// The inputs of events that are likely to come: those that are asked for together and not with others, then those
-/// that are asked for with others, the more the likelier.
-fn likely(plan: &Plan) -> Vec<u128> {
+/// The input masks of events that are likely to come: those that the specification asks for together and not with
+/// others, then those it asks for with others, the larger first.
+pub(super) fn likely_shapes(plan: &Plan) -> Vec<u128> {
     let families = plan.families.iter();
     let spawns = families.clone().filter_map(|family| family.spawn.as_ref().map(|spawn| &spawn.pacing));
     let closes = families.filter_map(|family| family.close.as_ref().map(|close| &close.pacing));
@@ -73,7 +48,7 @@ fn likely(plan: &Plan) -> Vec<u128> {
         }
     }
     together.retain(|inputs| *inputs != 0);
-    // What some ask for and what others do, if there is an input that both ask for, comes together.
+    // Masks that share an input are likely to come together.
     for inputs in together.clone() {
         together.push(linked(&together, inputs));
     }
@@ -83,17 +58,17 @@ fn likely(plan: &Plan) -> Vec<u128> {
     let mut likely: Vec<(bool, u32, u128)> =
         together.iter().map(|inputs| (is_part(inputs), u128::BITS - inputs.count_ones(), *inputs)).collect();
     likely.sort_unstable();
-    likely.truncate(SOME);
+    likely.truncate(PRECOMPILED_SHAPES);
     likely.into_iter().map(|(_, _, inputs)| inputs).collect()
 }
 
-/// The inputs of all sets that lead from one to the next by an input that both have.
+/// The union of all masks that are connected to `inputs` by shared inputs.
 fn linked(sets: &[u128], inputs: u128) -> u128 {
     let all = sets.iter().filter(|set| *set & inputs != 0).fold(inputs, |all, set| all | set);
     if all == inputs { all } else { linked(sets, all) }
 }
 
-/// The smallest sets of inputs each of which is enough, as far as they are a few.
+/// The minimal masks that satisfy a condition, up to sixteen of them.
 fn alternatives(activation: &Activation) -> Vec<u128> {
     const FEW: usize = 16;
     let mut sets: Vec<u128> = match activation {
@@ -110,7 +85,7 @@ fn alternatives(activation: &Activation) -> Vec<u128> {
     sets
 }
 
-/// Those that have no other as a part.
+/// The masks that contain no other mask.
 fn smallest(mut sets: Vec<u128>) -> Vec<u128> {
     sets.sort_unstable();
     sets.dedup();
@@ -132,7 +107,7 @@ mod tests {
             let is_in = |(at, _): &(usize, _)| inputs >> at & 1 != 0;
             spec.wanted().iter().enumerate().filter(is_in).map(|(_, input)| input.name.clone()).collect()
         };
-        likely(&compile(&spec).unwrap()).into_iter().map(names).collect()
+        likely_shapes(&compile(&spec).unwrap()).into_iter().map(names).collect()
     }
 
     #[test]

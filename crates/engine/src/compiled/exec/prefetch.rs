@@ -1,87 +1,42 @@
-//! Looking ahead in a batch: what a later row will look for is on its way from memory before its turn comes.
+//! Prefetching within a batch: the index entries and slots that later rows will need are on their way from memory before
+//! their turn comes.
 
-use crate::compiled::exec::input_batch::InputBatch;
-use crate::compiled::ir::plan::{Plan, Route};
-use crate::compiled::store::state::FamilyState;
+use super::input_batch::InputBatch;
+use crate::compiled::ir::execution_plan::{ExecutionPlan, IndexedInput};
+use crate::compiled::store::state::Store;
 
-/// So many rows are looked at together: the entries of a table that they will need are fetched two such blocks before
-/// their turn, the slots that these say one.
-pub(crate) const BLOCK: usize = 8;
+/// Rows that are prefetched together. Index entries are fetched two blocks ahead, the slots they lead to one.
+pub(super) const BLOCK: usize = 8;
 
-/// A table in which the values of inputs are looked for.
-pub(crate) struct PrefetchRule {
-    inputs: Vec<usize>,
-    family: usize,
-    route: Route,
+/// Whether an index that inputs are looked up in is so large that its entries are not in the cache.
+pub(super) fn is_worthwhile(plan: &ExecutionPlan, store: &Store) -> bool {
+    plan.indexed_inputs.iter().any(|indexed| store.families[indexed.family].instances.exceeds_cache())
 }
 
-/// The tables that inputs are looked for in.
-pub(crate) fn prefetch_rules(plan: &Plan) -> Vec<PrefetchRule> {
-    let mut all: Vec<PrefetchRule> = Vec::new();
-    for stream in &plan.streams {
-        for path in stream.eval.clauses.iter().filter_map(|clause| clause.path.as_ref()) {
-            let family = &plan.families[stream.family];
-            let words = match path.route {
-                Route::Lookup => family.param_width,
-                Route::Index(index) => family.indexes[index].len(),
-            };
-            let is_key =
-                |input: &crate::compiled::ir::plan::Cell| input.value == path.key && input.width == 1;
-            let Some(input) = plan.inputs.iter().position(is_key).filter(|_| words == 1) else { continue };
-            let (family, route) = (stream.family, path.route);
-            match all.iter_mut().find(|known| (known.family, known.route) == (family, route)) {
-                Some(known) if known.inputs.contains(&input) => {}
-                Some(known) => known.inputs.push(input),
-                None => all.push(PrefetchRule { inputs: vec![input], family, route }),
-            }
-        }
-    }
-    all
-}
-
-impl PrefetchRule {
-    /// Whether there are so many instances that what leads to them is not at hand.
-    pub(crate) fn is_worthwhile(&self, families: &[FamilyState]) -> bool {
-        families[self.family].instances.are_many()
-    }
-
-    /// Fetches what a block of rows after this one, and one after that, will need.
-    #[inline(never)]
-    pub(crate) fn fetch(&self, batch: &InputBatch, families: &[FamilyState], row: usize) {
-        let instances = &families[self.family].instances;
-        let (near, count) = self.words(batch, row + BLOCK);
-        near[..count].iter().for_each(|word| instances.fetch_slot(self.route, *word));
-        let (far, count) = self.words(batch, row + 2 * BLOCK);
-        far[..count].iter().for_each(|word| instances.fetch_entry(self.route, *word));
-    }
-
-    /// What is looked for in a block of rows, and how many there are: something, if nothing is. Which inputs a row has is
-    /// anybody's guess: better no branch.
-    #[inline(always)]
-    fn words(&self, batch: &InputBatch, from: usize) -> ([u64; BLOCK], usize) {
-        let mut words = [0; BLOCK];
-        let rows = from.min(batch.present.len())..(from + BLOCK).min(batch.present.len());
-        for input in &self.inputs {
-            let there = batch.present[rows.clone()].iter().map(|present| (present >> input) as u64 & 1);
-            let column = &batch.columns[*input].words()[rows.clone()];
-            for ((word, own), is_there) in words.iter_mut().zip(column).zip(there) {
-                *word = if is_there != 0 { *own } else { *word };
-            }
-        }
-        (words, rows.len())
+/// Prefetches for the blocks after the one that begins at `row`.
+#[inline(never)]
+pub(super) fn rows(plan: &ExecutionPlan, store: &Store, batch: &InputBatch, row: usize) {
+    for indexed in &plan.indexed_inputs {
+        let instances = &store.families[indexed.family].instances;
+        let (near, count) = keys(indexed, batch, row + BLOCK);
+        near[..count].iter().for_each(|word| instances.prefetch_slot(indexed.route, *word));
+        let (far, count) = keys(indexed, batch, row + 2 * BLOCK);
+        far[..count].iter().for_each(|word| instances.prefetch_entry(indexed.route, *word));
     }
 }
 
-/// Tells the processor that memory will be needed.
+/// The keys that a block of rows looks up, and how many rows it has; some word where a row looks up none. Which inputs a
+/// row has is unpredictable, so the loop selects without branching.
 #[inline(always)]
-#[allow(unsafe_code, reason = "there is no other way to say it")]
-pub(crate) fn fetch<T>(what: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *what).cast()) };
+fn keys(indexed: &IndexedInput, batch: &InputBatch, from: usize) -> ([u64; BLOCK], usize) {
+    let mut keys = [0; BLOCK];
+    let rows = from.min(batch.len())..(from + BLOCK).min(batch.len());
+    for input in &indexed.inputs {
+        let present = batch.all_inputs()[rows.clone()].iter().map(|inputs| (inputs >> input) as u64 & 1);
+        let column = &batch.words(*input)[rows.clone()];
+        for ((key, word), is_present) in keys.iter_mut().zip(column).zip(present) {
+            *key = if is_present != 0 { *word } else { *key };
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = what;
+    (keys, rows.len())
 }

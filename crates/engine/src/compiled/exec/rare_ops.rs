@@ -12,7 +12,7 @@ use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::{Leaf, whole_range};
 use crate::compiled::ir::op::{FrameSlot, RareOp, Unary};
 use crate::compiled::ir::scalar::{Scalar, number};
-use crate::compiled::store::state::State;
+use crate::compiled::store::state::Store;
 
 pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Fault> {
     let (low, high) = whole_range(signed, bits);
@@ -24,8 +24,8 @@ pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Faul
     if inside { Ok(()) } else { Err(Fault::OutOfRange { signed, bits }) }
 }
 
-pub(crate) fn run_rare_op(rare: &RareOp, state: &mut State) -> Result<(), Fault> {
-    let frame = &mut *state.frame;
+pub(crate) fn run_rare_op(rare: &RareOp, store: &mut Store) -> Result<(), Fault> {
+    let frame = &mut *store.frame;
     let read = |frame: &[u64], slot: FrameSlot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);
     let write = |frame: &mut [u64], slot: FrameSlot, value: Scalar| {
         let words = if matches!(value, Scalar::Decimal(_)) { 2 } else { 1 };
@@ -43,7 +43,7 @@ pub(crate) fn run_rare_op(rare: &RareOp, state: &mut State) -> Result<(), Fault>
         RareOp::Compare { operation, leaf, a, b, to } => {
             let order = match leaf {
                 Leaf::Text | Leaf::Bytes => {
-                    let interner = &state.interner;
+                    let interner = &store.interner;
                     interner.bytes(frame[*a as usize]).cmp(interner.bytes(frame[*b as usize]))
                 }
                 _ => read(frame, *a, *leaf).order(read(frame, *b, *leaf)),
@@ -66,15 +66,15 @@ pub(crate) fn run_rare_op(rare: &RareOp, state: &mut State) -> Result<(), Fault>
             write(frame, *to, value);
         }
         RareOp::Matches { regex, a, to } => {
-            let found = regex.is_match(state.interner.text(frame[*a as usize]));
+            let found = regex.is_match(store.interner.text(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
         RareOp::BytesMatch { regex, a, to } => {
-            let found = regex.is_match(state.interner.bytes(frame[*a as usize]));
+            let found = regex.is_match(store.interner.bytes(frame[*a as usize]));
             frame[*to as usize] = u64::from(found);
         }
         RareOp::ByteAt { a, index, to } => {
-            let bytes = state.interner.bytes(frame[*a as usize]);
+            let bytes = store.interner.bytes(frame[*a as usize]);
             let index = usize::try_from(frame[*index as usize]).ok();
             let byte = index.and_then(|index| bytes.get(index)).map(|byte| u64::from(*byte));
             put(frame, *to, byte.as_ref().map(std::slice::from_ref));
@@ -82,10 +82,10 @@ pub(crate) fn run_rare_op(rare: &RareOp, state: &mut State) -> Result<(), Fault>
         RareOp::Format { pieces, parts, to } => {
             let mut text = pieces.first().cloned().unwrap_or_default();
             for (part, piece) in parts.iter().zip(pieces.iter().skip(1)) {
-                format_part(&mut text, part, frame, &state.interner);
+                format_part(&mut text, part, frame, &store.interner);
                 text.push_str(piece);
             }
-            frame[*to as usize] = state.interner.intern(text.as_bytes());
+            frame[*to as usize] = store.interner.intern(text.as_bytes());
         }
     }
     Ok(())

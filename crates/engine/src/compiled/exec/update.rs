@@ -1,340 +1,376 @@
-//! New values: whose turn it is, what a program says, and what follows from it.
+//! New values: which instances are evaluated, and what is stored and propagated.
 
-use crate::compiled::exec::bytecode::{Failure, run};
-use crate::compiled::exec::instant::{Evaluator, Failed};
-use crate::compiled::exec::propagate::{Changed, mark_dependents};
+use super::bytecode::{run, run_inline};
+use super::cx::Cx;
+use super::error::{EvalError, ProgramError};
+use super::propagate::{ChangeSource, mark_dependents, mark_resolved};
+use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::plan::{Path, Plan, Route, StreamPlan};
+use crate::compiled::ir::update_rule::ValueLocation;
 use crate::compiled::store::slab::flag;
-use crate::compiled::store::state::{State, WHOLE};
+use crate::compiled::store::state::{Store, WHOLE};
 use crate::compiled::store::words::{copy, same, set};
 
-impl Evaluator {
-    /// Those for which something has changed.
+impl Cx<'_> {
+    /// Evaluates the dirty instances of a stream, and emits the values that others hold.
     #[inline(always)]
-    pub(crate) fn evaluate_changed(&mut self, index: usize) -> Result<(), Box<Failed>> {
-        let state = &mut self.state.streams[index];
-        if state.evaluate.is_clean() && state.current_holders.is_empty() {
+    pub(super) fn evaluate_dirty(&mut self, stream: usize) -> Result<(), Box<EvalError>> {
+        let state = &self.store.streams[stream];
+        if state.dirty.is_empty() && state.current_holders.is_empty() {
             return Ok(());
         }
-        self.evaluate(index)
+        self.evaluate(stream)
     }
 
-    /// A stream without instances, or those instances for which something has changed, or all.
-    pub(crate) fn evaluate(&mut self, index: usize) -> Result<(), Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        let state = &mut self.state.streams[index];
-        if let Some(slot) = state.evaluate.take_only() {
-            let instances = &mut self.state.families[plan.family].instances;
-            if instances.is_live(slot) && instances.lower(slot, plan.member.state(), flag::EVALUATE) {
-                self.evaluate_one(index, slot)?;
+    /// Evaluates a stream without instances, its dirty instances, or all of them.
+    pub(super) fn evaluate(&mut self, stream: usize) -> Result<(), Box<EvalError>> {
+        let plan = &self.plan.streams[stream];
+        let state = &mut self.store.streams[stream];
+        if let Some(slot) = state.dirty.take_single() {
+            let instances = &mut self.store.families[plan.family].instances;
+            if instances.is_live(slot) && instances.clear_flag(slot, plan.member.state(), flag::DIRTY) {
+                self.evaluate_one(stream, slot)?;
             }
         } else {
-            self.evaluate_each(index)?;
+            self.evaluate_each(stream)?;
         }
-        if self.tells[index] {
-            self.emit_held_values(index);
+        if self.plan.emission[stream].values {
+            self.emit_held_values(stream);
         }
         Ok(())
     }
 
-    fn evaluate_each(&mut self, index: usize) -> Result<(), Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        let state = &mut self.state.streams[index];
-        if state.counts {
-            self.tick(index);
+    fn evaluate_each(&mut self, stream: usize) -> Result<(), Box<EvalError>> {
+        let plan = &self.plan.streams[stream];
+        let state = &mut self.store.streams[stream];
+        if state.is_computed_on_read {
+            self.tick_counter(stream);
             return Ok(());
         }
         let family = plan.family;
-        let only_changed = plan.eval.incremental || plan.eval.guard.is_some();
+        let only_dirty = plan.eval.incremental || plan.eval.guard.is_some();
         if !plan.is_parameterised() {
-            let is_due = !only_changed || std::mem::take(&mut state.evaluate.all);
-            let is_alive = self.state.families[family].alive;
-            return if is_due && is_alive { self.evaluate_one(index, WHOLE) } else { Ok(()) };
+            let is_due = !only_dirty || state.dirty.take_all();
+            let is_alive = self.store.families[family].alive;
+            return if is_due && is_alive { self.evaluate_one(stream, WHOLE) } else { Ok(()) };
         }
-        let instances = &mut self.state.families[family].instances;
-        if only_changed {
-            let mut slots = std::mem::take(&mut self.listed);
-            state.evaluate.take(instances, plan.member, flag::EVALUATE, &mut slots);
-            let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
-            self.listed = slots;
+        let instances = &mut self.store.families[family].instances;
+        if only_dirty {
+            let mut slots = std::mem::take(&mut self.scratch.listed);
+            state.dirty.take(instances, plan.member.state(), flag::DIRTY, &mut slots);
+            let done = slots.iter().try_for_each(|slot| self.evaluate_one(stream, *slot));
+            self.scratch.listed = slots;
             return done;
         }
         for slot in 0..instances.slots() {
-            if self.state.families[family].instances.is_live(slot) {
-                self.evaluate_one(index, slot)?;
+            if self.store.families[family].instances.is_live(slot) {
+                self.evaluate_one(stream, slot)?;
             }
         }
         Ok(())
     }
 
-    /// Those whose clock says so.
-    pub(crate) fn evaluate_expired(
-        &mut self,
-        index: usize,
-        instance_timer: usize,
-    ) -> Result<(), Box<Failed>> {
-        let slots = std::mem::take(&mut self.expired[instance_timer]);
-        let done = slots.iter().try_for_each(|slot| self.evaluate_one(index, *slot));
-        self.expired[instance_timer] = slots;
+    /// Evaluates the instances whose deadline has expired.
+    pub(super) fn evaluate_expired(&mut self, stream: usize, timer: usize) -> Result<(), Box<EvalError>> {
+        let slots = std::mem::take(&mut self.changes.expired_mut()[timer]);
+        let done = slots.iter().try_for_each(|slot| self.evaluate_one(stream, *slot));
+        self.changes.expired_mut()[timer] = slots;
         done
     }
 
-    /// Whoever holds a value is told of each time, also where it was not evaluated again.
-    pub(crate) fn emit_held_values(&mut self, index: usize) {
-        let plan = &self.plan.streams[index];
-        let state = &mut self.state.streams[index];
+    /// Evaluates the instances that the access paths of clauses find.
+    pub(super) fn evaluate_found(&mut self, stream: usize, clauses: &[usize]) -> Result<(), Box<EvalError>> {
+        let mut candidates = std::mem::take(&mut self.scratch.candidates);
+        candidates.clear();
+        let plan = &self.plan.streams[stream];
+        let (family, state_word) = (plan.family, plan.member.state());
+        for clause in clauses {
+            if let Some(path) = &plan.eval.clauses[*clause].path {
+                follow(self.plan, self.store, family, path, &mut candidates)
+                    .map_err(|error| EvalError::in_program(stream, error))?;
+            }
+        }
+        let done = match candidates.as_slice() {
+            [] => Ok(()),
+            [slot] => self.evaluate_one(stream, *slot),
+            several => {
+                // Two clauses may find the same instance.
+                let done = several.iter().try_for_each(|slot| {
+                    let instances = &mut self.store.families[family].instances;
+                    let is_new = instances.set_flag(*slot, state_word, flag::CANDIDATE);
+                    if is_new { self.evaluate_one(stream, *slot) } else { Ok(()) }
+                });
+                for slot in several {
+                    self.store.families[family].instances.clear_flag(*slot, state_word, flag::CANDIDATE);
+                }
+                done
+            }
+        };
+        self.scratch.candidates = candidates;
+        done
+    }
+
+    /// Emits the values that incremental evaluation has kept.
+    pub(crate) fn emit_held_values(&mut self, stream: usize) {
+        let plan = &self.plan.streams[stream];
+        let state = &mut self.store.streams[stream];
         if state.current_holders.is_empty() || !plan.eval.incremental {
             return;
         }
-        self.valued.push(index);
-        // Whoever is always there need not be listed.
+        self.changes.add_valued(stream);
+        // A stream that always exists has no list of slots.
         if plan.is_parameterised() || self.plan.families[plan.family].spawn.is_some() {
             state.valued.clear();
             state.valued.extend(state.current_holders.slots());
         }
     }
 
-    /// The instances that the paths of clauses lead to.
-    pub(crate) fn evaluate_candidates(&mut self, index: usize, clauses: &[usize]) -> Result<(), Box<Failed>> {
-        let mut candidates = std::mem::take(&mut self.candidates);
-        candidates.clear();
-        let plan = &self.plan.streams[index];
-        let (family, member) = (plan.family, plan.member);
-        for clause in clauses {
-            if let Some(path) = &plan.eval.clauses[*clause].path {
-                follow(&self.plan, &mut self.state, family, path, &mut candidates)
-                    .map_err(|failure| Failed::new(index, failure))?;
+    /// Evaluates a stream without instances, or one of its instances: by its update rule, or by the general path.
+    pub(super) fn evaluate_one(&mut self, stream: usize, slot: u32) -> Result<(), Box<EvalError>> {
+        self.count_evaluation();
+        let Cx { plan, store, changes, .. } = self;
+        let Some(rule) = &plan.rules[stream] else { return self.evaluate_generally(stream, slot) };
+        store.current = slot;
+        if rule.params > 0 {
+            let words = store.families[rule.family].instances.words(slot);
+            for (at, word) in (rule.own..).zip(&words[PARAMS..PARAMS + rule.params]) {
+                store.frame[at as usize] = *word;
             }
         }
-        let done = match candidates.as_slice() {
-            [] => Ok(()),
-            [slot] => self.evaluate_one(index, *slot),
-            several => {
-                // Two clauses may lead to the same instance.
-                let done = several.iter().try_for_each(|slot| {
-                    let instances = &mut self.state.families[family].instances;
-                    let is_new = instances.set(*slot, member, flag::CANDIDATE, true);
-                    if is_new { self.evaluate_one(index, *slot) } else { Ok(()) }
-                });
-                for slot in several {
-                    self.state.families[family].instances.set(*slot, member, flag::CANDIDATE, false);
+        let yields =
+            run_inline(plan, store, rule.program).map_err(|error| EvalError::in_program(stream, error))?;
+        let new = store.frame[rule.result as usize];
+        let (held, changed) = match rule.location {
+            ValueLocation::Cell { present, fresh, value } => {
+                let Store { frame, streams, .. } = &mut **store;
+                let held = std::mem::replace(&mut streams[stream].holds, yields);
+                let changed = yields && (frame[present as usize] == 0 || frame[value as usize] != new);
+                if changed || (yields && !rule.incremental) {
+                    frame[present as usize] = 1;
+                    frame[fresh as usize] = 1;
+                    frame[value as usize] = new;
+                    changes.add_fresh(fresh);
                 }
-                done
+                if changed {
+                    mark_resolved(store, plan, &rule.dependents, ChangeSource::Whole);
+                }
+                (held, changed)
+            }
+            ValueLocation::Slot { state, value } => {
+                let words = store.families[rule.family].instances.words_mut(slot);
+                let before = words[state];
+                let held = before & flag::HOLDS != 0;
+                if yields {
+                    let old = (before >> 32 != 0).then_some(words[value]);
+                    words[state] = before | flag::HOLDS | (1 << 32);
+                    words[value] = new;
+                    if old != Some(new) {
+                        for group in &rule.groups {
+                            group.apply(plan, store, rule.family, slot, old, Some(new));
+                        }
+                        let source = ChangeSource::Instance { family: rule.family, slot };
+                        mark_resolved(store, plan, &rule.dependents, source);
+                    }
+                    if !rule.windows.is_empty() {
+                        let now = store.now;
+                        let words = store.families[rule.family].instances.words_mut(slot);
+                        rule.windows.iter().for_each(|window| window.accept(words, new, now));
+                    }
+                    (held, old != Some(new))
+                } else {
+                    words[state] = before & !flag::HOLDS;
+                    (held, false)
+                }
             }
         };
-        self.candidates = candidates;
-        done
-    }
-
-    /// Evaluates a stream that does not go the [short way](crate::compiled::exec::update_rule), or one of its instances.
-    #[inline(never)]
-    pub(crate) fn evaluate_in_full(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        set_current(&mut self.state, plan, slot);
-        let yields = run(&self.plan, &mut self.state, plan.eval.program)
-            .map_err(|failure| Failed::new(index, failure))?;
-        let whole = !plan.is_parameterised();
-        if plan.eval.incremental {
-            let state = &mut self.state.streams[index];
-            let instances = &mut self.state.families[plan.family].instances;
-            let changed = if whole {
-                std::mem::replace(&mut state.holds, yields) != yields
-            } else {
-                instances.set(slot, plan.member, flag::HOLDS, yields)
-            };
-            if changed && self.tells[index] && self.repeats[index] {
-                self.hold(index, slot, yields);
-            }
+        if rule.emits_held && held != yields {
+            self.set_holder(stream, slot, yields);
         }
-        let mut changed = false;
-        if yields {
-            changed = if whole { self.push_whole(index)? } else { self.push_instance(index, slot)? };
-        }
-        if !self.is_plain[index] {
-            self.reschedule_self(index, slot, yields, changed);
+        if rule.has_follow_up {
+            self.reschedule_self(stream, slot, yields, changed);
         }
         Ok(())
     }
 
-    /// Somebody holds a value, or no longer does.
+    /// The general path, for streams without an update rule.
     #[inline(never)]
-    pub(crate) fn hold(&mut self, index: usize, slot: u32, yields: bool) {
-        let plan = &self.plan.streams[index];
-        let instances = &self.state.families[plan.family].instances;
-        let holder = if plan.is_parameterised() { (instances.generation(slot), slot) } else { (0, WHOLE) };
-        let current_holders = &mut self.state.streams[index].current_holders;
+    fn evaluate_generally(&mut self, stream: usize, slot: u32) -> Result<(), Box<EvalError>> {
+        let Cx { plan, store, .. } = self;
+        let stream_plan = &plan.streams[stream];
+        set_current(store, stream_plan, slot);
+        let yields = run(plan, store, stream_plan.eval.program)
+            .map_err(|error| EvalError::in_program(stream, error))?;
+        let is_whole = !stream_plan.is_parameterised();
+        if stream_plan.eval.incremental {
+            let has_changed = if is_whole {
+                std::mem::replace(&mut store.streams[stream].holds, yields) != yields
+            } else {
+                let instances = &mut store.families[stream_plan.family].instances;
+                let state = stream_plan.member.state();
+                if yields {
+                    instances.set_flag(slot, state, flag::HOLDS)
+                } else {
+                    instances.clear_flag(slot, state, flag::HOLDS)
+                }
+            };
+            let emission = plan.emission[stream];
+            if has_changed && emission.values && emission.repeats {
+                self.set_holder(stream, slot, yields);
+            }
+        }
+        let mut changed = false;
         if yields {
-            current_holders.insert(holder);
+            changed = if is_whole { self.push_whole(stream)? } else { self.push_instance(stream, slot)? };
+        }
+        if self.plan.has_follow_up[stream] {
+            self.reschedule_self(stream, slot, yields, changed);
+        }
+        Ok(())
+    }
+
+    /// An instance holds a value from now on, or no longer does.
+    #[inline(never)]
+    pub(crate) fn set_holder(&mut self, stream: usize, slot: u32, holds: bool) {
+        let plan = &self.plan.streams[stream];
+        let instances = &self.store.families[plan.family].instances;
+        let holder = if plan.is_parameterised() { (instances.generation(slot), slot) } else { (0, WHOLE) };
+        let holders = &mut self.store.streams[stream].current_holders;
+        if holds {
+            holders.insert(holder);
         } else {
-            current_holders.remove(holder);
+            holders.remove(holder);
         }
     }
 
-    /// What an evaluation means for the next, and for those who are told of this one.
-    pub(crate) fn reschedule_self(&mut self, index: usize, slot: u32, yields: bool, changed: bool) {
-        let plan = &self.plan.streams[index];
-        let State { windows, now, frame, families, streams, .. } = &mut self.state;
-        let incremental = plan.eval.incremental;
-        let is_settled = |window: &usize| windows[*window].is_settled(&self.plan.windows[*window], *now);
-        // What comes after its first conditions, and what is in a window, may change without notice.
-        let again = plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
-            || (incremental && !plan.eval.windows.iter().all(is_settled))
-            || (incremental && changed && plan.eval.reads_itself);
-        let state = &mut streams[index];
-        if again && plan.is_parameterised() {
-            state.mark(&mut families[plan.family].instances, slot, plan.member.state());
+    /// Marks an instance dirty for the next evaluation if its value may change without a change of what it reads, and
+    /// lists its value if it is emitted.
+    pub(crate) fn reschedule_self(&mut self, stream: usize, slot: u32, yields: bool, changed: bool) {
+        let Cx { plan, store, changes, .. } = self;
+        let stream_plan = &plan.streams[stream];
+        let Store { windows, now, frame, families, streams, .. } = &mut **store;
+        let incremental = stream_plan.eval.incremental;
+        let is_settled = |window: &usize| windows[*window].is_settled(&plan.windows[*window], *now);
+        // What comes after its guard, and what is in a window, may change without notice.
+        let again = stream_plan.eval.guard.is_some_and(|guard| frame[guard as usize] != 0)
+            || (incremental && !stream_plan.eval.windows.iter().all(is_settled))
+            || (incremental && changed && stream_plan.eval.reads_itself);
+        let state = &mut streams[stream];
+        if again && stream_plan.is_parameterised() {
+            let at = stream_plan.member.state();
+            state.mark(&mut families[stream_plan.family].instances, slot, at);
         } else if again {
-            state.evaluate.all = true;
+            state.dirty.mark_all();
         }
-        let is_computed = self.tells[index] && (!incremental || !self.repeats[index]);
-        if yields && (is_computed || (!incremental && plan.lists_fresh)) {
+        let emission = plan.emission[stream];
+        let is_emitted = emission.values && (!incremental || !emission.repeats);
+        if yields && (is_emitted || (!incremental && stream_plan.lists_fresh)) {
             if state.valued.is_empty() {
-                self.valued.push(index);
+                changes.add_valued(stream);
             }
             state.valued.push(slot);
         }
     }
 
-    /// A stream without instances has the value of its result; whether that is another one.
+    /// Stores the result of a stream without instances; whether it differs from the value before.
     #[inline]
-    pub(crate) fn push_whole(&mut self, index: usize) -> Result<bool, Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        let Some(cell) = &plan.cell else { return Ok(false) };
-        let number = self.plan.inputs.len() + index;
-        let frame = &self.state.frame;
+    fn push_whole(&mut self, stream: usize) -> Result<bool, Box<EvalError>> {
+        let Cx { plan, store, changes, .. } = self;
+        let stream_plan = &plan.streams[stream];
+        let Some(cell) = &stream_plan.cell else { return Ok(false) };
+        let number = plan.inputs.len() + stream;
+        let frame = &store.frame;
+        let from = stream_plan.eval.result as usize;
         let changed = frame[cell.present as usize] == 0
-            || !same(
-                &frame[cell.value as usize..][..cell.width],
-                &frame[plan.eval.result as usize..][..cell.width],
-            );
-        if plan.eval.incremental && !changed {
+            || !same(&frame[cell.value as usize..][..cell.width], &frame[from..][..cell.width]);
+        if stream_plan.eval.incremental && !changed {
             return Ok(false);
         }
-        let from = plan.eval.result as usize;
-        self.state.push_cell(cell, number, |frame, to| match cell.width {
+        store.push_cell(cell, number, |frame, to| match cell.width {
             1 => frame[to] = frame[from],
             width => frame.copy_within(from..from + width, to),
         });
-        self.fresh.push(cell.fresh);
-        if !plan.windows.is_empty() {
-            self.accept_windows(index, WHOLE)?;
+        changes.add_fresh(cell.fresh);
+        if !stream_plan.windows.is_empty() {
+            self.accept_windows(stream, WHOLE)?;
         }
         if changed {
-            let dependents = &self.plan.streams[index].dependents;
-            mark_dependents(&mut self.state, &self.plan, dependents, Changed::Whole);
+            mark_dependents(self.store, self.plan, &stream_plan.dependents, ChangeSource::Whole);
         }
         Ok(changed)
     }
 
-    /// An instance has the value of its stream's result; whether that is another one.
+    /// Stores the result of an instance; whether it differs from the value before.
     #[inline]
-    pub(crate) fn push_instance(&mut self, index: usize, slot: u32) -> Result<bool, Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        let State { families, frame, instant, .. } = &mut self.state;
-        let instances = &mut families[plan.family].instances;
-        let result = &frame[plan.eval.result as usize..][..plan.width];
-        let old = instances.latest(slot, plan.member);
+    fn push_instance(&mut self, stream: usize, slot: u32) -> Result<bool, Box<EvalError>> {
+        let Cx { plan, store, scratch, .. } = self;
+        let stream_plan = &plan.streams[stream];
+        let Store { families, frame, instant, .. } = &mut **store;
+        let instances = &mut families[stream_plan.family].instances;
+        let result = &frame[stream_plan.eval.result as usize..][..stream_plan.width];
+        let old = instances.latest(slot, stream_plan.member);
         let had = old.is_some();
         let changed = old.is_none_or(|old| !same(old, result));
-        if !changed && plan.eval.incremental {
+        if !changed && stream_plan.eval.incremental {
             return Ok(false);
         }
-        if !plan.grouped.is_empty() {
-            set(&mut self.old, old.unwrap_or_default());
+        if !stream_plan.grouped.is_empty() {
+            set(&mut scratch.old, old.unwrap_or_default());
         }
-        instances.push(slot, plan.member, result);
-        instances.set_fresh(slot, plan.member, *instant);
+        instances.push(slot, stream_plan.member, result);
+        instances.set_fresh(slot, stream_plan.member, *instant);
         if changed {
-            if !plan.grouped.is_empty() {
-                self.change_grouped(index, slot, had, true)?;
+            if !stream_plan.grouped.is_empty() {
+                self.update_groups(stream, slot, had, true)?;
             }
-            self.mark_dependents_of(index, slot);
+            self.mark_dependents_of(stream, slot);
         }
-        if !self.plan.streams[index].windows.is_empty() {
-            self.accept_windows(index, slot)?;
+        if !stream_plan.windows.is_empty() {
+            self.accept_windows(stream, slot)?;
         }
         Ok(changed)
     }
 
-    pub(crate) fn accept_windows(&mut self, index: usize, slot: u32) -> Result<(), Box<Failed>> {
-        let plan = &self.plan.streams[index];
-        let now = self.state.this_instant();
-        for number in &plan.windows {
-            let window = &self.plan.windows[*number];
-            let State { windows, interner, frame, families, .. } = &mut self.state;
+    fn accept_windows(&mut self, stream: usize, slot: u32) -> Result<(), Box<EvalError>> {
+        let Cx { plan, store, .. } = self;
+        let stream_plan = &plan.streams[stream];
+        let now = store.this_instant();
+        for number in &stream_plan.windows {
+            let window = &plan.windows[*number];
+            let Store { windows, interner, frame, families, .. } = &mut **store;
             if let Some(last_decisive) = &window.last_decisive {
-                let words = families[plan.family].instances.words_mut(slot);
-                last_decisive.accept(words, frame[plan.eval.result as usize], now.time);
+                let words = families[stream_plan.family].instances.words_mut(slot);
+                last_decisive.accept(words, frame[stream_plan.eval.result as usize], now.time);
                 continue;
             }
             windows[*number]
-                .accept(window, slot, &frame[plan.result()], now, interner)
-                .map_err(|fault| Failed::in_window(window.reader, fault, *number))?;
-            mark_dependents(&mut self.state, &self.plan, &window.dependents, Changed::Whole);
+                .accept(window, slot, &frame[stream_plan.result()], now, interner)
+                .map_err(|fault| EvalError::in_window(window.reader, *number, fault))?;
+            mark_dependents(store, plan, &window.dependents, ChangeSource::Whole);
         }
         Ok(())
     }
 
-    /// Tells the tallies over a stream that an instance has another value than `self.old`, if it
-    /// had that, and that it has one now, if it has.
-    pub(crate) fn change_grouped(
-        &mut self,
-        index: usize,
-        slot: u32,
-        had: bool,
-        has: bool,
-    ) -> Result<(), Box<Failed>> {
-        let stream = &self.plan.streams[index];
-        self.places.groups_moved = true;
-        for number in &stream.grouped {
-            let plan = &self.plan.grouped[*number];
-            if let Some(filter) = plan.filter {
-                let lambda = plan.lambda as usize;
-                let params = self.state.families[stream.family].instances.params(slot);
-                self.state.frame[lambda..lambda + params.len()].copy_from_slice(params);
-                let counts = run(&self.plan, &mut self.state, filter)
-                    .map_err(|failure| Failed::new(index, failure))?;
-                if !counts {
-                    continue;
-                }
-            }
-            let State { families, grouped, .. } = &mut self.state;
-            let instances = &families[stream.family].instances;
-            let params = instances.params(slot);
-            let new = if has { instances.latest(slot, stream.member) } else { None };
-            let grouped = &mut grouped[*number];
-            let group = match plan.places.as_slice() {
-                [] => grouped.group(&[], &plan.aggregates),
-                [place] => grouped.group(&[params[*place]], &plan.aggregates),
-                places => {
-                    self.key.clear();
-                    self.key.extend(places.iter().map(|place| params[*place]));
-                    grouped.group(&self.key, &plan.aggregates)
-                }
-            };
-            let old = had.then_some(self.old.as_slice());
-            let mut changed = grouped.change(group, slot, old, new, &plan.aggregates);
-            if changed == 0 && has {
-                continue;
-            }
-            set(&mut self.key, grouped.key(group));
-            if !has {
-                grouped.tidy(group);
-            }
-            while changed != 0 {
-                let dependents = &plan.dependents[changed.trailing_zeros() as usize];
-                changed &= changed - 1;
-                mark_dependents(&mut self.state, &self.plan, dependents, Changed::Key(&self.key));
-            }
-        }
-        Ok(())
+    /// Lists the dirty instances of a stream for machine code, which clears their flags.
+    pub(crate) fn list_dirty(&mut self, stream: usize) {
+        let plan = &self.plan.streams[stream];
+        let instances = &mut self.store.families[plan.family].instances;
+        let dirty = &mut self.store.streams[stream].dirty;
+        dirty.list(instances, plan.member.state(), flag::DIRTY, &mut self.scratch.listed);
+    }
+
+    /// The same, with their flags cleared.
+    pub(crate) fn take_dirty(&mut self, stream: usize) {
+        let plan = &self.plan.streams[stream];
+        let instances = &mut self.store.families[plan.family].instances;
+        let dirty = &mut self.store.streams[stream].dirty;
+        dirty.take(instances, plan.member.state(), flag::DIRTY, &mut self.scratch.listed);
     }
 }
 
-/// Puts the parameters of an instance into the frame.
+/// Copies the parameters of an instance into the frame.
 #[inline(always)]
-pub(crate) fn set_current(state: &mut State, plan: &StreamPlan, slot: u32) {
-    let State { frame, families, current, since, .. } = state;
+pub(super) fn set_current(store: &mut Store, plan: &StreamPlan, slot: u32) {
+    let Store { frame, families, current, reader_spawn, .. } = store;
     *current = slot;
     let family = &families[plan.family];
     let own = plan.own as usize;
@@ -344,34 +380,34 @@ pub(crate) fn set_current(state: &mut State, plan: &StreamPlan, slot: u32) {
         width => copy(family.instances.params(slot), &mut frame[own..own + width]),
     }
     if plan.knows_its_spawn {
-        *since = family.since.get(slot as usize).copied().unwrap_or_default();
+        *reader_spawn = family.spawned_at.get(slot as usize).copied().unwrap_or_default();
     }
 }
 
-/// The instances of a family that a path leads to.
-pub(crate) fn follow(
+/// The instances of a family that an access path finds.
+pub(super) fn follow(
     plan: &Plan,
-    state: &mut State,
+    store: &mut Store,
     family: usize,
     path: &Path,
     candidates: &mut Vec<u32>,
-) -> Result<(), Failure> {
+) -> Result<(), ProgramError> {
     if let Some(program) = path.program {
-        run(plan, state, program)?;
+        run(plan, store, program)?;
     }
-    let instances = &state.families[family].instances;
+    let instances = &store.families[family].instances;
     let key = path.key as usize;
     match path.route {
         Route::Lookup => {
             let width = plan.families[family].param_width;
-            candidates.extend(instances.find(&state.frame[key..key + width]));
+            candidates.extend(instances.find(&store.frame[key..key + width]));
         }
-        Route::Index(number) => {
-            let width = plan.families[family].indexes[number].len();
-            let mut next = instances.first(number, &state.frame[key..key + width]);
+        Route::Index(index) => {
+            let width = plan.families[family].indexes[index].len();
+            let mut next = instances.first(index, &store.frame[key..key + width]);
             while let Some(slot) = next {
                 candidates.push(slot);
-                next = instances.next(number, slot);
+                next = instances.next(index, slot);
             }
         }
     }

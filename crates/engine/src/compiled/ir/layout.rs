@@ -89,3 +89,55 @@ pub(crate) fn narrow(ty: &Type) -> Option<(bool, u8)> {
 pub(crate) fn whole_range(signed: bool, bits: u8) -> (i64, i64) {
     if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
+
+/// The words of a slot: the generation of its instance (0 if the slot is free), the parameters, then for each stream of
+/// the family its state word, the instant of its latest value where that is asked for, and its values, latest first.
+/// Words of one-word windows follow, and last one word of links for each secondary index.
+pub(crate) const GENERATION: usize = 0;
+pub(crate) const PARAMS: usize = 1;
+
+/// Where the words of one stream of a family are in a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The state word: flags in the low half, the number of stored values in the high half.
+    pub(crate) state: u32,
+    /// The instant of the latest value; 0 if the plan never asks for it.
+    pub(crate) fresh: u32,
+    /// The latest value; earlier ones follow.
+    pub(crate) values: u32,
+    pub(crate) width: u32,
+    /// How many values are stored at most.
+    pub(crate) depth: u32,
+}
+
+/// What a stream needs in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemberSize {
+    pub(crate) width: usize,
+    pub(crate) depth: usize,
+    /// Whether the instant of the latest value is stored.
+    pub(crate) stores_fresh: bool,
+}
+
+impl Member {
+    pub(crate) fn state(self) -> usize {
+        self.state as usize
+    }
+
+    pub(crate) fn value(self) -> usize {
+        self.values as usize
+    }
+}
+
+/// Lays out the streams of a family one after another; also how many words a slot has then.
+pub(crate) fn arrange(params: usize, sizes: impl Iterator<Item = MemberSize>) -> (Vec<Member>, usize) {
+    let mut stride = PARAMS + params;
+    let member = |size: MemberSize| {
+        let fresh = if size.stores_fresh { stride as u32 + 1 } else { 0 };
+        let values = stride + 1 + usize::from(size.stores_fresh);
+        let (state, width, depth) = (stride as u32, size.width as u32, size.depth as u32);
+        stride = values + size.width * size.depth;
+        Member { state, fresh, values: values as u32, width, depth }
+    };
+    (sizes.map(member).collect(), stride)
+}

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use fairstream_core::Kind;
 use rtlola_frontend::mir::{Expression, Type};
 
-use crate::compiled::exec::counters::TickCounter;
-use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::op::{Activation, FrameSlot, Program, RareOp};
-use crate::compiled::store::aggregate::fold::Fold;
-use crate::compiled::store::aggregate::group::Aggregate;
-use crate::compiled::store::interner::Interner;
-use crate::compiled::store::slab::Member;
-use crate::compiled::store::window::bucketed::WindowPlan;
+use super::aggregate::Aggregate;
+use super::counter::TickCounter;
+use super::fold::Fold;
+use super::layout::Leaf;
+use super::layout::Member;
+use super::op::{Activation, FrameSlot, Program, RareOp};
+use super::window::WindowPlan;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
@@ -26,11 +26,12 @@ pub(crate) struct Plan {
     pub(crate) programs: Vec<Program>,
     pub(crate) rare_ops: Vec<RareOp>,
     pub(crate) activations: Vec<Activation>,
-    /// The frame before the first event: constants are in their places, ...
+    /// The frame before the first event: constants are in their words, ...
     pub(crate) frame: Vec<u64>,
     /// ... which are these.
     pub(crate) constants: BTreeSet<FrameSlot>,
-    pub(crate) interner: Interner,
+    /// String constants; each is interned with its index.
+    pub(crate) string_constants: Vec<String>,
     /// What may be done at an event, in order.
     pub(crate) at_event: Vec<Task>,
     /// Clocks that start with the monitor: a period and what may be done then.
@@ -95,7 +96,7 @@ pub(crate) struct FamilyPlan {
 impl Plan {
     /// Whether events meet the same instances of a family again and again: groups of people rather than people, whom
     /// events look for.
-    pub(crate) fn is_met_again(&self, family: usize) -> bool {
+    pub(crate) fn is_revisited(&self, family: usize) -> bool {
         let plan = &self.families[family];
         let is_looked_for =
             |member: &usize| self.streams[*member].eval.clauses.iter().any(|clause| clause.path.is_some());
@@ -104,6 +105,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// The stream of a family that errors name.
+    pub(crate) fn first_member(&self, family: usize) -> usize {
+        self.families[family].members.first().copied().unwrap_or_default()
+    }
+
     /// The family whose instances read.
     pub(crate) fn family_of(&self, reader: Reader) -> usize {
         match reader {
@@ -113,11 +119,11 @@ impl Plan {
     }
 
     /// Whether there is something to look at when an instance of a family is spawned.
-    pub(crate) fn looks_at_spawn(&self, family: usize) -> bool {
+    pub(crate) fn checks_at_spawn(&self, family: usize) -> bool {
         let family = &self.families[family];
-        let first_look = |member: &usize| self.streams[*member].eval.first_look;
-        family.close.as_ref().is_some_and(|close| close.looks_at_spawn)
-            || family.members.iter().any(|member| first_look(member).is_some())
+        let spawn_guard = |member: &usize| self.streams[*member].eval.spawn_guard;
+        family.close.as_ref().is_some_and(|close| close.is_checked_at_spawn)
+            || family.members.iter().any(|member| spawn_guard(member).is_some())
     }
 }
 
@@ -168,6 +174,11 @@ impl StreamPlan {
         self.cell.is_none()
     }
 
+    /// The kind of its verdicts.
+    pub(crate) fn verdict_kind(&self) -> Kind {
+        if self.is_trigger { Kind::Trigger } else { Kind::Value }
+    }
+
     /// Where a new value is in the frame.
     pub(crate) fn result(&self) -> std::ops::Range<usize> {
         let from = self.eval.result as usize;
@@ -207,7 +218,7 @@ pub(crate) struct EvalPlan {
     /// instance need not be evaluated before something that they read has changed.
     pub(crate) guard: Option<FrameSlot>,
     /// Yields if they hold; there is none if that cannot be asked at any time.
-    pub(crate) first_look: Option<usize>,
+    pub(crate) spawn_guard: Option<usize>,
     /// If all it does is count the ticks of its clock ...
     pub(crate) counter: Option<TickCounter>,
     /// ... after how many of them its readers must look again.
@@ -252,7 +263,7 @@ pub(crate) struct ClosePlan {
     pub(crate) incremental: bool,
     /// ... and whether an instance can be looked at when it is spawned: most often nothing has happened to it, and it
     /// need not be looked at before something does.
-    pub(crate) looks_at_spawn: bool,
+    pub(crate) is_checked_at_spawn: bool,
 }
 
 /// Selector reads something, and which of its instances do.
@@ -286,7 +297,7 @@ pub(crate) enum Selector {
 pub(crate) struct GroupedPlan {
     pub(crate) target: usize,
     /// Words of the target's parameters that make the key.
-    pub(crate) places: Vec<usize>,
+    pub(crate) key_words: Vec<usize>,
     /// Yields if an instance counts, by its parameters alone.
     pub(crate) filter: Option<usize>,
     /// Where the filter looks for the parameters.
@@ -306,12 +317,11 @@ impl GroupedPlan {
     pub(crate) fn readers(&self, plan: &Plan) -> Vec<(usize, &[usize])> {
         let mut readers = Vec::new();
         for dependent in self.dependents.iter().flatten() {
-            let (Reader::Stream(stream), Selector::Instance(places)) =
-                (dependent.reader, &dependent.selector)
+            let (Reader::Stream(stream), Selector::Instance(words)) = (dependent.reader, &dependent.selector)
             else {
                 continue;
             };
-            let reader = (plan.streams[stream].family, places.as_slice());
+            let reader = (plan.streams[stream].family, words.as_slice());
             if plan.families[reader.0].close.is_none() && !readers.contains(&reader) {
                 readers.push(reader);
             }

@@ -10,14 +10,14 @@ use cranelift_frontend::Variable;
 
 use super::expr::{Run, SlotRef};
 use super::grouping::is_flat;
-use super::handler::StepEmitter;
 use super::runtime_calls;
-use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
+use super::steps::StepEmitter;
 use crate::compiled::ir::plan::{ClosePlan, Reader};
-use crate::compiled::store::aggregate::group::{LISTED, USED};
+use crate::compiled::ir::update_rule::{UpdateRule, ValueLocation};
+use crate::compiled::store::aggregate::group::{RETIRED, USED};
 
 /// The instances of a family that end with this instant: their slots, and how many there are.
-pub(super) struct Ending {
+pub(super) struct Closing {
     family: usize,
     slots: Variable,
     count: Variable,
@@ -26,7 +26,7 @@ pub(super) struct Ending {
 impl<'e> StepEmitter<'e, '_> {
     /// How a family closes, if that can be written.
     pub(super) fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
-        let plan = &self.evaluator.plan.families[family];
+        let plan = &self.plan.families[family];
         let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
         plan.close.as_ref().filter(|close| is_simple && close.incremental)
     }
@@ -44,30 +44,32 @@ impl<'e> StepEmitter<'e, '_> {
             self.expr.builder.def_var(ending.slots, room);
         }
         self.each_marked(Reader::Family(family), [list, length], |emitter, instance| {
-            let condition = (emitter.evaluator.first_member(family), close.program);
+            let condition = (emitter.plan.first_member(family), close.program);
             emitter.look(condition, instance, |emitter| match &ending {
                 Some(ending) => emitter.add(ending, instance.slot),
                 None => {
                     let number = emitter.expr.number(family as u64);
-                    emitter.expr.call_with(runtime_calls::close as *const u8, &[number, instance.slot]);
+                    emitter
+                        .expr
+                        .call_with(runtime_calls::mark_closing as *const u8, &[number, instance.slot]);
                 }
             });
         });
         self.expr.builder.ins().jump(done, &[]);
         self.expr.resume(done, &fork);
-        self.ending.extend(ending);
+        self.closing.extend(ending);
     }
 
     /// Ends the instances that close. Selector reads others is gone before they are, most often, and need not look again.
-    pub(super) fn end_instances(&mut self) {
-        for Ending { family, slots, count } in std::mem::take(&mut self.ending).into_iter().rev() {
+    pub(super) fn end_closing(&mut self) {
+        for Closing { family, slots, count } in std::mem::take(&mut self.closing).into_iter().rev() {
             let [slots, count] = [slots, count].map(|variable| self.expr.builder.use_var(variable));
             self.each(slots, count, |emitter, slot| {
                 let instance = emitter.expr.instance(family, slot);
-                for member in &emitter.evaluator.plan.families[family].members {
-                    if let Some(rule) = &emitter.evaluator.rules[*member] {
+                for member in &emitter.plan.families[family].members {
+                    if let Some(rule) = &emitter.plan.rules[*member] {
                         emitter.end(*member, rule, instance);
-                    } else if let Some(counting) = emitter.evaluator.counting(*member) {
+                    } else if let Some(counting) = emitter.counter_dependents(*member) {
                         emitter.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
                     }
                 }
@@ -80,30 +82,30 @@ impl<'e> StepEmitter<'e, '_> {
     /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
     /// words.
     fn ends_simply(&self, family: usize) -> bool {
-        let StepEmitter { evaluator, .. } = self;
+        let plan = self.plan;
         let is_simple = |member: &usize| {
-            let aggregates = |grouped: usize| evaluator.plan.grouped[grouped].aggregates.iter();
+            let aggregates = |grouped: usize| plan.grouped[grouped].aggregates.iter();
             let is_word = |rule: &UpdateRule| {
-                rule.grouped.iter().all(|group_update| aggregates(group_update.grouped).all(is_flat))
+                rule.groups.iter().all(|group_update| aggregates(group_update.grouped).all(is_flat))
             };
-            let counts = evaluator.counting(*member).is_some();
-            !evaluator.tells[*member] && (counts || evaluator.rules[*member].as_ref().is_some_and(is_word))
+            let counts = self.counter_dependents(*member).is_some();
+            !plan.emission[*member].values && (counts || plan.rules[*member].as_ref().is_some_and(is_word))
         };
         // Closes that have clocks of their own come after this, and may read who ends.
-        evaluator.local_closes.is_empty() && evaluator.plan.families[family].members.iter().all(is_simple)
+        plan.local_closes.is_empty() && plan.families[family].members.iter().all(is_simple)
     }
 
-    fn nobody_ends(&mut self, family: usize) -> Ending {
+    fn nobody_ends(&mut self, family: usize) -> Closing {
         let builder = &mut self.expr.builder;
         let [slots, count] = [(); 2].map(|()| builder.declare_var(I64));
         let none = builder.ins().iconst(I64, 0);
         builder.def_var(slots, none);
         builder.def_var(count, none);
-        Ending { family, slots, count }
+        Closing { family, slots, count }
     }
 
     /// Lists a slot among those that end.
-    fn add(&mut self, ending: &Ending, slot: Value) {
+    fn add(&mut self, ending: &Closing, slot: Value) {
         let [slots, count] = [ending.slots, ending.count].map(|variable| self.expr.builder.use_var(variable));
         let at = self.expr.builder.ins().ishl_imm(count, 2);
         let at = self.expr.builder.ins().iadd(slots, at);
@@ -117,15 +119,15 @@ impl<'e> StepEmitter<'e, '_> {
     fn end(&mut self, stream: usize, rule: &'e UpdateRule, instance: SlotRef) {
         let ValueLocation::Slot { state, value } = rule.location else { return };
         self.end_windows(stream, instance);
-        if rule.grouped.is_empty() && rule.dependents_on_close.is_empty() {
+        if rule.groups.is_empty() && rule.dependents_on_close.is_empty() {
             return;
         }
         let flags = self.expr.load(I64, instance.words, 8 * state);
         let values = self.expr.builder.ins().ushr_imm(flags, 32);
         let way = self.expr.begin_if(values);
         let old = self.expr.load(I64, instance.words, 8 * value);
-        for (number, group_update) in rule.grouped.iter().enumerate() {
-            let which = (stream as u64) << 32 | number as u64;
+        for (number, group_update) in rule.groups.iter().enumerate() {
+            let which = runtime_calls::pack(stream, number);
             let (changed, members) = self.expr.leave(group_update, which, instance, old);
             let group = changed.first().map(|changed| changed.group);
             self.mark_all_readers(group_update, changed);
@@ -139,7 +141,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Windows over an instance can be read for a time, if there is something in them.
     fn end_windows(&mut self, stream: usize, instance: SlotRef) {
-        let plan = &self.evaluator.plan;
+        let plan = &self.plan;
         let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
         let outlasting = windows.filter(|window| window.outlasts);
         let mut words =
@@ -152,7 +154,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let way = self.expr.begin_if(any);
         let number = self.expr.number(stream as u64);
-        self.expr.call_with(runtime_calls::end_windows as *const u8, &[number, instance.slot]);
+        self.expr.call_with(runtime_calls::close_windows as *const u8, &[number, instance.slot]);
         self.expr.end_if(way);
     }
 
@@ -160,12 +162,12 @@ impl<'e> StepEmitter<'e, '_> {
     fn tidy(&mut self, grouped: usize, group: Value, members: Value) {
         let is_empty = self.expr.builder.ins().icmp_imm(IntCC::Equal, members, 0);
         let used = self.expr.load(I64, group, 8 * USED);
-        let listed = self.expr.builder.ins().band_imm(used, LISTED.cast_signed());
+        let listed = self.expr.builder.ins().band_imm(used, RETIRED.cast_signed());
         let is_new = self.expr.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
         let is_empty = self.expr.builder.ins().band(is_empty, is_new);
         self.expr.when(is_empty, |expr| {
             let number = expr.number(grouped as u64);
-            expr.call_with(runtime_calls::tidy as *const u8, &[number, group]);
+            expr.call_with(runtime_calls::retire_group as *const u8, &[number, group]);
         });
     }
 
@@ -178,7 +180,7 @@ impl<'e> StepEmitter<'e, '_> {
     ) {
         let [yields, ends] = [(); 2].map(|()| self.expr.builder.create_block());
         let fork = self.expr.fork();
-        let plan = &self.evaluator.plan.streams[stream];
+        let plan = &self.plan.streams[stream];
         self.expr.know_parameters(plan.own, plan.param_width, instance.words);
         self.expr.program(Run { stream, program, instance: Some(instance) }, yields, ends);
         self.expr.resume(yields, &fork);

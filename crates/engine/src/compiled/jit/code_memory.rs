@@ -1,31 +1,33 @@
-//! Memory that can be run.
+//! Executable memory.
 
 use std::io;
 
 use memmap2::{Mmap, MmapMut};
 
-use super::VmContext;
+use super::vm_context::VmContext;
 
-/// Whether a reaction failed; if so, the evaluator knows why.
-pub(crate) type Entry = unsafe extern "sysv64" fn(*mut VmContext) -> u64;
+/// A compiled handler. Not 0 if it failed.
+pub(super) type HandlerFn = unsafe extern "sysv64" fn(*mut VmContext) -> u64;
 
-pub(super) struct Code {
+/// The machine code of one function.
+pub(super) struct CodeMemory {
     memory: Mmap,
 }
 
-impl Code {
+impl CodeMemory {
     /// # Errors
-    /// The system allows no such memory.
-    pub(super) fn new(bytes: &[u8]) -> io::Result<Code> {
-        let mut memory = MmapMut::map_anon(bytes.len())?;
-        memory.copy_from_slice(bytes);
-        Ok(Code { memory: memory.make_exec()? })
+    /// The system allows no executable memory.
+    pub(super) fn new(code: &[u8]) -> io::Result<CodeMemory> {
+        let mut memory = MmapMut::map_anon(code.len())?;
+        memory.copy_from_slice(code);
+        Ok(CodeMemory { memory: memory.make_exec()? })
     }
 
-    /// The function that the bytes are.
-    pub(super) fn entry(&self) -> Entry {
-        // SAFETY: the bytes are one function of this type, from its first byte on, and do not depend on where they
-        // are: `handler` makes no others. Whoever calls it sees to it that the code is still there.
-        unsafe { std::mem::transmute::<*const u8, Entry>(self.memory.as_ptr()) }
+    /// The function, which may be called as long as this exists.
+    #[inline(always)]
+    pub(super) fn entry(&self) -> HandlerFn {
+        // SAFETY: the memory holds one function with this signature, which begins at its first byte: `handler::compile`
+        // declares no other, and refuses code with relocations, so the code does not depend on its address.
+        unsafe { std::mem::transmute::<*const u8, HandlerFn>(self.memory.as_ptr()) }
     }
 }

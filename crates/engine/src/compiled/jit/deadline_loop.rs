@@ -7,14 +7,17 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::dirty::of;
-use super::handler::StepEmitter;
-use super::{VmContext, runtime_calls};
-use crate::compiled::exec::instant::{Evaluator, Step, Target};
-use crate::compiled::exec::update_rule::{UpdateRule, ValueLocation};
+use super::runtime_calls;
+use super::steps::StepEmitter;
+use super::vm_context::{LAST_POSITION, QUEUE_HEADER, RING, VmContext};
+use crate::compiled::ir::execution_plan::ExecutionPlan;
+use crate::compiled::ir::layout::GENERATION;
 use crate::compiled::ir::plan::{Reader, Task};
+use crate::compiled::ir::step::{Step, Target};
+use crate::compiled::ir::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
-use crate::compiled::store::slab::GENERATION;
-use crate::compiled::store::state::{Holders, State, StreamState};
+use crate::compiled::store::holder_set::HolderSet;
+use crate::compiled::store::state::{Store, StreamState};
 
 /// What is read of a chime's clock.
 struct Front {
@@ -36,30 +39,24 @@ struct Next {
     until: Value,
 }
 
-impl Evaluator {
-    /// Whether nothing is told of what the clocks of instances lead to, and machine code can do all of it.
-    pub(super) fn can_compile_deadlines(&self, steps: &[Step]) -> bool {
-        let is_simple = |rule: &UpdateRule| {
-            !rule.repeats && !rule.has_follow_up && matches!(rule.location, ValueLocation::Slot { .. })
-        };
-        let is_step = |step: &Step| match step {
-            Step::Evaluate(stream, Target::Expired(_)) => self.rules[*stream].as_ref().is_some_and(is_simple),
-            _ => false,
-        };
-        steps.iter().all(is_step)
-            && self
-                .plan
-                .instance_timers
-                .iter()
-                .all(|instance_timer| self.plan.families[instance_timer.family].is_parameterised)
-    }
+/// Whether deadlines of instances emit nothing, and can be run without runtime calls for whole steps.
+pub(super) fn is_supported(plan: &ExecutionPlan, steps: &[Step]) -> bool {
+    let is_simple = |rule: &UpdateRule| {
+        !rule.emits_held && !rule.has_follow_up && matches!(rule.location, ValueLocation::Slot { .. })
+    };
+    let is_step = |step: &Step| match step {
+        Step::Evaluate(stream, Target::Expired(_)) => plan.rules[*stream].as_ref().is_some_and(is_simple),
+        _ => false,
+    };
+    let families = plan.instance_timers.iter().map(|timer| &plan.families[timer.family]);
+    steps.iter().all(is_step) && families.into_iter().all(|family| family.is_parameterised)
 }
 
 impl StepEmitter<'_, '_> {
     /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
     /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
     /// is for Rust to do.
-    pub(super) fn clocks(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
+    pub(super) fn deadline_loop(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
         let [look, rest, due, expire, leave] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.ins().jump(look, &[]);
         self.expr.enter(look);
@@ -85,7 +82,7 @@ impl StepEmitter<'_, '_> {
             let is_it = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
             self.expr.builder.ins().brif(is_it, tick, &[], other, &[]);
             self.expr.go_on(tick);
-            if self.evaluator.can_skip_cheaply(clock) {
+            if self.plan.is_skippable(clock) {
                 self.leave_unless_alone(clock, &next, leave);
                 self.tick(clock, &next, steps, [look, leave]);
             } else {
@@ -99,8 +96,8 @@ impl StepEmitter<'_, '_> {
 
     /// Nothing is due before a time.
     fn rest(&mut self, until: Value, leave: Block) {
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
-        self.expr.store(until, evaluator, offset_of!(Evaluator, idle_until));
+        let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
+        self.expr.store(until, idle_until, 0);
         self.expr.builder.ins().jump(leave, &[]);
     }
 
@@ -108,14 +105,14 @@ impl StepEmitter<'_, '_> {
         let context = self.expr.context;
         let mut instance_timer = self.expr.number(u64::MAX);
         let mut instance_timers = Vec::new();
-        for number in 0..self.evaluator.plan.instance_timers.len() {
-            let header = self.expr.place_at(self.expr.offsets.clock(number) + 16);
+        for number in 0..self.plan.instance_timers.len() {
+            let header = self.expr.place_at(self.expr.offsets.queue(number) + QUEUE_HEADER);
             let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
             instance_timer = self.expr.builder.ins().umin(instance_timer, at);
             instance_timers.push(at);
         }
         let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
-        let clocks = 0..self.evaluator.plan.clocks.len();
+        let clocks = 0..self.plan.clocks.len();
         let ticks: Vec<Value> = clocks.map(|clock| self.expr.load(I64, ticks, 8 * clock)).collect();
         let mut at = instance_timer;
         for tick in &ticks {
@@ -145,7 +142,7 @@ impl StepEmitter<'_, '_> {
     /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
     /// [says so](Self::wake): then it is past that.
     fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
-        let (period, tasks) = &self.evaluator.plan.clocks[clock];
+        let (period, tasks) = &self.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
         let is_busy = self.is_busy(tasks);
         let fork = self.expr.fork();
@@ -172,8 +169,8 @@ impl StepEmitter<'_, '_> {
         self.put_tick(clock, after);
         self.start_instant(next.at);
         steps.iter().for_each(|step| self.step(step));
-        self.end_instances();
-        self.end_fresh();
+        self.end_closing();
+        self.clear_fresh();
         // Nobody else knows whom it has spawned.
         self.expr.spawned.fill(None);
         let is_quiet = self.expr.call(runtime_calls::is_quiet as *const u8, &[]);
@@ -217,10 +214,10 @@ impl StepEmitter<'_, '_> {
             last_active_task = self.expr.builder.ins().bor(last_active_task, marked);
             // Whoever holds a value is told of, if anybody is.
             if let Task::Evaluate(stream) = *task
-                && self.evaluator.rules[stream].as_ref().is_none_or(|rule| rule.repeats)
+                && self.plan.rules[stream].as_ref().is_none_or(|rule| rule.emits_held)
             {
                 let current_holders =
-                    of(stream) + offset_of!(StreamState, current_holders) + offset_of!(Holders, count);
+                    of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
                 let current_holders = self.expr.load(I64, self.expr.streams, current_holders);
                 last_active_task = self.expr.builder.ins().bor(last_active_task, current_holders);
             }
@@ -229,12 +226,11 @@ impl StepEmitter<'_, '_> {
     }
 
     fn start_instant(&mut self, now: Value) {
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
-        let state = offset_of!(Evaluator, state);
-        self.expr.store(now, evaluator, state + offset_of!(State, now));
-        let instant = self.expr.load(I64, evaluator, state + offset_of!(State, instant));
+        let store = self.expr.load(I64, self.expr.context, offset_of!(VmContext, store));
+        self.expr.store(now, store, offset_of!(Store, now));
+        let instant = self.expr.load(I64, store, offset_of!(Store, instant));
         let instant = self.expr.builder.ins().iadd_imm(instant, 1);
-        self.expr.store(instant, evaluator, state + offset_of!(State, instant));
+        self.expr.store(instant, store, offset_of!(Store, instant));
     }
 
     /// InstanceSlab are due, one of a chime.
@@ -253,7 +249,7 @@ impl StepEmitter<'_, '_> {
         self.start_instant(next.at);
         for step in steps {
             let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
-            let Some(rule) = &self.evaluator.rules[*stream] else { continue };
+            let Some(rule) = &self.plan.rules[*stream] else { continue };
             let (is_due, slot) = due[*instance_timer];
             let way = self.expr.begin_if(is_due);
             let instance = self.expr.instance(rule.family, slot);
@@ -265,7 +261,8 @@ impl StepEmitter<'_, '_> {
 
     fn front(&mut self, instance_timer: usize) -> Front {
         let map = self.expr.offsets;
-        let [places, last, header] = [0, 8, 16].map(|at| self.expr.place_at(map.clock(instance_timer) + at));
+        let [places, last, header] =
+            [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.place_at(map.queue(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));
         let due = self.due(places, last, first);
@@ -288,7 +285,7 @@ impl StepEmitter<'_, '_> {
         next: &Next,
         otherwise: Block,
     ) -> (Value, Value) {
-        let family = self.evaluator.plan.instance_timers[instance_timer].family;
+        let family = self.plan.instance_timers[instance_timer].family;
         let [look, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let slot = self.expr.builder.append_block_param(done, I64);
         let is_due =
@@ -320,7 +317,7 @@ impl StepEmitter<'_, '_> {
     fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
         let way = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
-        let at = self.expr.later(next, self.evaluator.plan.instance_timers[instance_timer].period);
+        let at = self.expr.later(next, self.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
         self.expr.store(at, due, offset_of!(Deadline, at));

@@ -8,12 +8,14 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::expr::SlotRef;
-use super::handler::StepEmitter;
-use super::{VmContext, runtime_calls};
-use crate::compiled::exec::instant::Evaluator;
+use super::runtime_calls;
+use super::steps::StepEmitter;
+use super::vm_context::VmContext;
+use crate::compiled::ir::layout::{GENERATION, PARAMS};
 use crate::compiled::ir::plan::{Reader, Task};
-use crate::compiled::store::slab::{GENERATION, PARAMS, flag};
-use crate::compiled::store::state::{DirtySet, FamilyState, INLINE_SLOTS, StreamState};
+use crate::compiled::store::dirty_set::{DirtySet, INLINE_SLOTS};
+use crate::compiled::store::slab::flag;
+use crate::compiled::store::state::{FamilyState, StreamState};
 
 /// Where it is noted which instances of a stream or family are marked, and how.
 struct Marks {
@@ -29,21 +31,21 @@ struct Marks {
 
 impl StepEmitter<'_, '_> {
     fn marks(&mut self, reader: Reader) -> Marks {
-        let plan = &self.evaluator.plan;
+        let plan = &self.plan;
         match reader {
             Reader::Stream(stream) => Marks {
                 from: self.expr.streams,
                 dirty: dirty(stream),
                 family: plan.streams[stream].family,
                 at: plan.streams[stream].member.state(),
-                flag: flag::EVALUATE,
+                flag: flag::DIRTY,
             },
             Reader::Family(family) => Marks {
                 from: self.expr.load(I64, self.expr.context, offset_of!(VmContext, families)),
                 dirty: dirty_family(family),
                 family,
                 at: PARAMS + plan.families[family].param_width,
-                flag: flag::CLOSE,
+                flag: flag::CLOSE_DIRTY,
             },
         }
     }
@@ -60,10 +62,12 @@ impl StepEmitter<'_, '_> {
     pub(super) fn list(&mut self, reader: Reader, marked: Value) -> [Value; 3] {
         let marks = self.marks(reader);
         let (room, take, number) = match reader {
-            Reader::Stream(stream) => (None, runtime_calls::list_changed as *const u8, stream),
-            Reader::Family(family) => {
-                (Some(self.expr.offsets.closing(family)), runtime_calls::list_closing as *const u8, family)
-            }
+            Reader::Stream(stream) => (None, runtime_calls::list_dirty as *const u8, stream),
+            Reader::Family(family) => (
+                Some(self.expr.offsets.closing(family)),
+                runtime_calls::list_dirty_closes as *const u8,
+                family,
+            ),
         };
         let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let listed = [(); 3].map(|()| self.expr.builder.append_block_param(done, I64));
@@ -125,7 +129,7 @@ impl StepEmitter<'_, '_> {
 
     /// The same, with the number of its slot, plus one.
     pub(super) fn mark_number(&mut self, reader: Reader, number: Value) {
-        let family = self.evaluator.plan.family_of(reader);
+        let family = self.plan.family_of(reader);
         let mark = |emitter: &mut Self| {
             let slot = emitter.expr.builder.ins().iadd_imm(number, -1);
             let instance = emitter.expr.instance(family, slot);
@@ -195,29 +199,29 @@ impl StepEmitter<'_, '_> {
             Reader::Stream(stream) => Task::Evaluate(stream),
             Reader::Family(family) => Task::Close(family),
         };
-        let plan = &self.evaluator.plan;
+        let plan = &self.plan;
         let does_it = |clock: &usize| plan.clocks[*clock].1.contains(&task);
         let clocks: Vec<usize> = (0..plan.clocks.len()).filter(does_it).collect();
         if self.expr.present == 0 || clocks.is_empty() {
             return;
         }
         let context = self.expr.context;
-        let evaluator = self.expr.load(I64, context, offset_of!(VmContext, evaluator));
-        let mut soonest = self.expr.load(I64, evaluator, offset_of!(Evaluator, idle_until));
+        let idle_until = self.expr.load(I64, context, offset_of!(VmContext, idle_until));
+        let mut soonest = self.expr.load(I64, idle_until, 0);
         let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
         for clock in clocks {
             let tick = self.expr.load(I64, ticks, 8 * clock);
             soonest = self.expr.builder.ins().umin(soonest, tick);
         }
-        self.expr.store(soonest, evaluator, offset_of!(Evaluator, idle_until));
+        self.expr.store(soonest, idle_until, 0);
     }
 
     pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: SlotRef) {
         let [mark, first, other, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(other);
         let (push, number) = match reader {
-            Reader::Stream(stream) => (runtime_calls::mark as *const u8, stream),
-            Reader::Family(family) => (runtime_calls::mark_close as *const u8, family),
+            Reader::Stream(stream) => (runtime_calls::push_dirty as *const u8, stream),
+            Reader::Family(family) => (runtime_calls::push_dirty_close as *const u8, family),
         };
         let fork = self.expr.fork();
         let marks = self.marks(reader);
@@ -256,10 +260,10 @@ pub(super) fn of(stream: usize) -> usize {
 
 /// Where it says which instances must be evaluated again.
 pub(super) fn dirty(stream: usize) -> usize {
-    of(stream) + offset_of!(StreamState, evaluate)
+    of(stream) + offset_of!(StreamState, dirty)
 }
 
 /// Where it says which instances of a family may have to close.
 pub(super) fn dirty_family(family: usize) -> usize {
-    family * size_of::<FamilyState>() + offset_of!(FamilyState, close)
+    family * size_of::<FamilyState>() + offset_of!(FamilyState, close_dirty)
 }

@@ -13,16 +13,16 @@ use cranelift_frontend::FunctionBuilder;
 use super::float_range::FloatRange;
 use super::grouping::is_at_hand;
 use super::lookup::Spawned;
+use super::runtime_calls;
 use super::value_cache::{CacheState, DeadStores, Invalidation, ValueCache};
+use super::vm_context::VmContext;
 use super::vm_context::VmOffsets;
-use super::{VmContext, runtime_calls};
-use crate::compiled::exec::instant::Evaluator;
 use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::layout::Member;
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
-use crate::compiled::store::slab::Member;
-use crate::compiled::store::state::{FamilyState, State, WHOLE};
+use crate::compiled::store::state::{FamilyState, Store, WHOLE};
 
 /// So many words a value of a measure has at most.
 const WIDEST: usize = 2;
@@ -39,7 +39,7 @@ pub(super) struct ExprEmitter<'p, 'f> {
     /// Families, likewise.
     pub(super) families: &'p [FamilyState],
     /// For each stream whether its values are told from the clock.
-    pub(super) counts: Vec<bool>,
+    pub(super) computed_on_read: Vec<bool>,
     /// For each family whom the event has spawned, or found to be there.
     pub(super) spawned: Vec<Option<Spawned>>,
     /// The inputs of the event.
@@ -122,7 +122,7 @@ pub(super) struct Run {
 impl<'p, 'f> ExprEmitter<'p, 'f> {
     pub(super) fn new(
         builder: FunctionBuilder<'f>,
-        (plan, state): (&'p Plan, &'p State),
+        (plan, state): (&'p Plan, &'p Store),
         present: u128,
         [context, frame, streams]: [Value; 3],
         failed: Block,
@@ -132,7 +132,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             plan,
             grouped: &state.grouped,
             families: &state.families,
-            counts: state.streams.iter().map(|stream| stream.counts).collect(),
+            computed_on_read: state.streams.iter().map(|stream| stream.is_computed_on_read).collect(),
             spawned: vec![None; plan.families.len()],
             present,
             context,
@@ -387,8 +387,8 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 }
                 self.resume(otherwise, &fork);
                 let arguments = [grouped.into(), aggregate.into(), key.into(), to.into()];
-                self.rust_reads(key, self.plan.grouped[number[0]].places.len());
-                let fault = self.call(runtime_calls::read_grouped as *const u8, &arguments);
+                self.rust_reads(key, self.plan.grouped[number[0]].key_words.len());
+                let fault = self.call(runtime_calls::read_aggregate as *const u8, &arguments);
                 self.invalidate_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
                 let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));
@@ -425,7 +425,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             None => self.number(WHOLE.into()),
         };
         let arguments = [self.number(run.stream as u64), self.place(run, at), slot];
-        self.call_with(runtime_calls::run_rare as *const u8, &arguments)
+        self.call_with(runtime_calls::run_op as *const u8, &arguments)
     }
 
     /// A flag, and the value of the instance with a key if there is one.
@@ -561,9 +561,9 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let result = self.call_quietly(function, values);
         // Whom it has marked is not known here.
         if self.present != 0 && !self.plan.clocks.is_empty() {
-            let evaluator = self.load(I64, self.context, offset_of!(VmContext, evaluator));
+            let idle_until = self.load(I64, self.context, offset_of!(VmContext, idle_until));
             let now = self.number(0);
-            self.store(now, evaluator, offset_of!(Evaluator, idle_until));
+            self.store(now, idle_until, 0);
         }
         result
     }
@@ -585,7 +585,10 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let address = self.number(function as u64);
         let arguments: Vec<Value> = std::iter::once(self.context).chain(values.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, address, &arguments);
-        self.builder.inst_results(call)[0]
+        let result = self.builder.inst_results(call)[0];
+        let has_panicked = self.load(I64, self.context, offset_of!(VmContext, has_panicked));
+        self.check(has_panicked);
+        result
     }
 
     /// Ends the reaction if a call failed.
@@ -601,7 +604,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.builder.ins().brif(holds, next, &[], otherwise, &[]);
         let fork = self.fork();
         self.go_on(otherwise);
-        let fault = self.number(runtime_calls::number(fault));
+        let fault = self.number(runtime_calls::code(fault));
         self.fail(run, at, fault);
         self.resume(next, &fork);
     }
@@ -619,7 +622,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
 
     /// The program, and the place in it.
     fn place(&mut self, run: Run, at: usize) -> Value {
-        self.number((run.program as u64) << 32 | at as u64)
+        self.number(runtime_calls::pack(run.program, at))
     }
 
     fn fail(&mut self, run: Run, at: usize, fault: Value) {

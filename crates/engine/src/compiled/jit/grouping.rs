@@ -7,16 +7,16 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::expr::{ExprEmitter, SlotRef};
+use super::runtime_calls;
 use super::value_cache::Invalidation;
-use super::vm_context::{GROUP_CACHE, GROUPS, PLACES};
-use super::{VmContext, runtime_calls};
-use crate::compiled::exec::update_rule::GroupUpdate;
+use super::vm_context::VmContext;
+use super::vm_context::{GROUP_CACHE, GROUPS, POSITIONS};
+use crate::compiled::ir::aggregate::{Aggregate, RankOrder, Storage};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::FrameSlot;
-use crate::compiled::store::aggregate::extremum_tree::RankOrder;
+use crate::compiled::ir::update_rule::GroupUpdate;
 use crate::compiled::store::aggregate::group::{
-    Aggregate, FEW_RANKS, GroupedAggregate, KEY, MANY, MEMBERS, RANKS, SOME, SOME_RANKS, Storage, USED,
-    is_narrow,
+    FEW_RANKS, GroupedAggregate, KEY, MEMBERS, RANKS, SIZE_CLASS, SOME, SOME_RANKS, USED, is_narrow,
 };
 use crate::compiled::store::lookup_cache::{CACHE_ENTRIES, FACTOR};
 
@@ -90,19 +90,19 @@ impl<'p> ExprEmitter<'p, '_> {
         let mut each = |(index, aggregate): (usize, &Aggregate)| {
             let cell = 8 * grouped.cell(index);
             let left = match aggregate.storage() {
-                Storage::True => {
+                Storage::TrueCount => {
                     let count = self.load(I64, group, cell);
                     let count = self.builder.ins().isub(count, old);
                     self.store(count, group, cell);
                     None
                 }
-                Storage::Whole { is_signed } => {
+                Storage::IntegerSum { is_signed } => {
                     let zero = self.number(0);
                     let [low, high] = self.add(group, cell, zero, old, is_signed);
                     matches!(aggregate, Aggregate::Sum(_)).then(|| self.builder.ins().bor(low, high))
                 }
-                Storage::Members => Some(members),
-                Storage::Extremum(_) | Storage::Beside => None,
+                Storage::MemberCount => Some(members),
+                Storage::Extremum(_) | Storage::OutOfLine => None,
             };
             let is_nothing = left.map(|left| self.builder.ins().icmp_imm(IntCC::Equal, left, 0));
             let is_guess = self.is_guess(aggregate);
@@ -125,16 +125,16 @@ impl<'p> ExprEmitter<'p, '_> {
     /// The words of the group that an instance belongs to, which is new if need be.
     fn group(&mut self, group_update: &GroupUpdate, which: u64, instance: SlotRef) -> Value {
         let key: Vec<Value> =
-            group_update.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+            group_update.key_words.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
         let fork = self.fork();
         self.find_group(group_update.grouped, &key, found, missing);
         self.resume(missing, &fork);
         let which = self.number(which);
-        self.call_with(runtime_calls::group as *const u8, &[which, instance.slot]);
+        self.call_with(runtime_calls::find_group as *const u8, &[which, instance.slot]);
         self.invalidate(Invalidation::VmContextBuffer);
-        let words = self.load(I64, self.context, offset_of!(VmContext, found));
+        let words = self.load(I64, self.context, offset_of!(VmContext, group));
         self.builder.ins().jump(found, &[words.into()]);
         self.resume(found, &fork);
         group
@@ -144,9 +144,10 @@ impl<'p> ExprEmitter<'p, '_> {
     fn call_count(&mut self, which: u64, instance: SlotRef, change: Change) -> (Value, Value) {
         let Change { had, old, new } = change;
         let which = self.number(which);
-        let bits = self.call_with(runtime_calls::count as *const u8, &[which, instance.slot, had, old, new]);
+        let bits =
+            self.call_with(runtime_calls::update_group as *const u8, &[which, instance.slot, had, old, new]);
         self.invalidate(Invalidation::VmContextBuffer);
-        (bits, self.load(I64, self.context, offset_of!(VmContext, found)))
+        (bits, self.load(I64, self.context, offset_of!(VmContext, group)))
     }
 
     /// Not 0 if one of two words is not.
@@ -181,11 +182,11 @@ impl<'p> ExprEmitter<'p, '_> {
         self.builder.ins().brif(change.had, known, &[], many, &[]);
         self.go_on(known);
         let key: Vec<Value> =
-            group_update.places.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
+            group_update.key_words.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         self.find_group(group_update.grouped, &key, found, many);
         self.resume(found, &fork);
         // They have the same members: where one has many, all have.
-        let are_many = self.load(I64, group, 8 * (grouped.cell(0) + MANY));
+        let are_many = self.load(I64, group, 8 * (grouped.cell(0) + SIZE_CLASS));
         self.builder.ins().brif(are_many, more, &[], few, &[]);
         let here = self.fork();
         for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
@@ -216,7 +217,7 @@ impl<'p> ExprEmitter<'p, '_> {
     ) -> Vec<BlockArg> {
         let (aggregates, grouped) =
             (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
-        let places = self.place_at(self.offsets.grouped(group_update.grouped) + PLACES);
+        let places = self.place_at(self.offsets.grouped(group_update.grouped) + POSITIONS);
         let at = self.builder.ins().ishl_imm(slot, 2);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);
@@ -351,20 +352,20 @@ impl<'p> ExprEmitter<'p, '_> {
         let mut each = |(index, aggregate): (usize, &Aggregate)| {
             let cell = 8 * grouped.cell(index);
             let is_other = match aggregate.storage() {
-                Storage::True => {
+                Storage::TrueCount => {
                     let count = self.load(I64, group, cell);
                     let count = self.builder.ins().iadd(count, change.new);
                     let count = self.builder.ins().isub(count, old);
                     self.store(count, group, cell);
                     None
                 }
-                Storage::Whole { is_signed } => {
+                Storage::IntegerSum { is_signed } => {
                     self.add(group, cell, change.new, old, is_signed);
                     let by_number = if matches!(aggregate, Aggregate::Sum(_)) { is_first } else { is_new };
                     let is_other = self.builder.ins().bor(is_other, by_number);
                     (self.present != 0 || !matches!(aggregate, Aggregate::Sum(_))).then_some(is_other)
                 }
-                Storage::Members | Storage::Extremum(_) | Storage::Beside => Some(is_new),
+                Storage::MemberCount | Storage::Extremum(_) | Storage::OutOfLine => Some(is_new),
             };
             Changed { is_other, is_nothing: None, group }
         };
@@ -397,7 +398,7 @@ impl<'p> ExprEmitter<'p, '_> {
     pub(super) fn say(&mut self, [number, index]: [usize; 2], key: FrameSlot, [done, otherwise]: [Block; 2]) {
         let (plan, grouped) = (&self.plan.grouped[number], &self.grouped[number]);
         let aggregate = plan.aggregates[index];
-        let key: Vec<Value> = (0..plan.places.len()).map(|at| self.word(key + at as FrameSlot)).collect();
+        let key: Vec<Value> = (0..plan.key_words.len()).map(|at| self.word(key + at as FrameSlot)).collect();
         let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
@@ -430,13 +431,13 @@ impl<'p> ExprEmitter<'p, '_> {
 
 /// Whether all that is kept for a measure are words to add to.
 pub(super) fn is_flat(aggregate: &Aggregate) -> bool {
-    !matches!(aggregate.storage(), Storage::Extremum(_) | Storage::Beside)
+    !matches!(aggregate.storage(), Storage::Extremum(_) | Storage::OutOfLine)
 }
 
 /// Whether what a measure says is most often a word at hand.
 pub(super) fn is_at_hand(aggregate: Aggregate) -> bool {
     match aggregate {
-        Aggregate::Sum(_) => matches!(aggregate.storage(), Storage::Whole { .. }),
-        aggregate => matches!(aggregate.storage(), Storage::Members | Storage::Extremum(_)),
+        Aggregate::Sum(_) => matches!(aggregate.storage(), Storage::IntegerSum { .. }),
+        aggregate => matches!(aggregate.storage(), Storage::MemberCount | Storage::Extremum(_)),
     }
 }

@@ -8,11 +8,11 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::expr::{ExprEmitter, SlotRef};
 use super::runtime_calls;
-use super::vm_context::SLOTS;
+use super::vm_context::{ENTRIES, LAST_BUCKET, OCCUPANCY, SHIFT, SLOTS};
+use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::Route;
 use crate::compiled::store::hash_index::Occupancy;
-use crate::compiled::store::slab::PARAMS;
 use crate::compiled::store::words::{FACTOR, SEED};
 
 /// Where it goes on, with the number of a slot if there is one.
@@ -49,7 +49,7 @@ impl ExprEmitter<'_, '_> {
                 self.rust_reads(key, plan.param_width);
                 let slot = self.call(runtime_calls::find as *const u8, &[family as u64, key.into()]);
                 let is_none =
-                    self.builder.ins().icmp_imm(IntCC::Equal, slot, runtime_calls::NONE.cast_signed());
+                    self.builder.ins().icmp_imm(IntCC::Equal, slot, runtime_calls::NO_SLOT.cast_signed());
                 self.builder.ins().brif(is_none, to.none, &[], to.one, &[slot.into()]);
                 return;
             }
@@ -157,8 +157,8 @@ impl ExprEmitter<'_, '_> {
     ) -> Vacancy {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let tag = self.hash_tag(key);
-        let layout = self.offsets.table(table);
-        let [entries, shift, mask] = [0, 8, 16].map(|at| self.place_at(layout + at));
+        let layout = self.offsets.index(table);
+        let [entries, shift, mask] = [ENTRIES, SHIFT, LAST_BUCKET].map(|at| self.place_at(layout + at));
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(tag, shift);
         self.builder.ins().jump(look, &[home.into()]);
@@ -206,8 +206,9 @@ impl ExprEmitter<'_, '_> {
         let [look, next, found, shift, compare, up, on, done, end] =
             [(); 9].map(|()| self.builder.create_block());
         let tag = self.hash_tag(key);
-        let layout = self.offsets.table(table);
-        let [entries, bits, mask, occupancy] = [0, 8, 16, 24].map(|at| self.place_at(layout + at));
+        let layout = self.offsets.index(table);
+        let [entries, bits, mask, occupancy] =
+            [ENTRIES, SHIFT, LAST_BUCKET, OCCUPANCY].map(|at| self.place_at(layout + at));
         let number = self.builder.ins().iadd_imm(slot, 1);
         let above = self.builder.ins().ishl_imm(tag, 32);
         let wanted = self.builder.ins().bor(above, number);
@@ -312,7 +313,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> SlotRef {
-        let first = self.place_at(self.offsets.family(family) + SLOTS);
+        let first = self.place_at(self.offsets.slab(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.times(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);

@@ -35,16 +35,11 @@ mod handler;
 mod lookup;
 mod runtime_calls;
 mod spawning;
+mod steps;
 mod time_reads;
 mod timers;
 mod update;
 mod value_cache;
 mod vm_context;
 
-pub(super) use code_memory::Entry;
-pub(super) use handler::Handler;
-use vm_context::VmContext;
-pub(super) use vm_context::VmContextBuffer;
-
-/// After how many events with the same inputs machine code is worth its price, which is a few milliseconds.
-pub(super) const COMPILE_AFTER: u32 = 2000;
+pub(super) use handler::Jit;

@@ -1,444 +1,407 @@
-//! What machine code has done for it in Rust.
+//! Runtime calls: what machine code has done in Rust, because it is rare or long.
 //!
-//! Every function here is called by a reaction only, with the context that it was given: its evaluator is there, and
-//! nobody else uses it meanwhile. Numbers of streams, families and slots are those of its plan and state.
+//! Every call is made by a handler, with the context that the handler was given and with numbers of streams, families,
+//! slots and groups that come from its plan and store. A panic never crosses machine code: it becomes an error, the
+//! handler checks [`VmContext::has_panicked`] after every call and returns.
 
-use super::VmContext;
-use crate::compiled::exec::bytecode::{Failure, hold as hold_into, rare, read_group, sync as sync_into};
-use crate::compiled::exec::instant::{Evaluator, Failed, Step};
-use crate::compiled::exec::propagate::{Changed, mark_dependents, with_words};
-use crate::compiled::exec::update_rule::{GroupUpdate, ResolvedDependent, mark_resolved};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::vm_context::VmContext;
+use crate::compiled::exec::error::{EvalError, ProgramError};
+use crate::compiled::exec::executor::Executor;
+use crate::compiled::exec::grouping::FoundGroup;
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::plan::Plan;
-use crate::compiled::store::aggregate::group::{GroupedAggregate, KEY};
-use crate::compiled::store::slab::{InstanceSlab, Member, flag};
-use crate::compiled::store::state::{DirtySet, FamilyState, State};
+use crate::compiled::ir::step::Step;
+use crate::compiled::ir::update_rule::ResolvedDependent;
+use crate::compiled::store::slab::flag;
 
 /// There is no such slot.
-pub(super) const NONE: u64 = u64::MAX;
+pub(super) const NO_SLOT: u64 = u64::MAX;
 
-/// # Safety
-/// As the module says.
-unsafe fn evaluator<'a>(context: *mut VmContext) -> &'a mut Evaluator {
-    // SAFETY: as the module says.
-    unsafe { &mut *(*context).evaluator }
+/// What a runtime call works on.
+struct Call<'a> {
+    executor: &'a mut Executor,
+    context: *mut VmContext,
 }
 
-fn status(evaluator: &mut Evaluator, done: Result<(), Box<Failed>>) -> u64 {
-    match done {
-        Ok(()) => 0,
-        Err(failed) => {
-            evaluator.failed = Some(failed);
-            1
+/// Declares runtime calls. Each takes the context and words, and gives a word. `$call` is what the body works on.
+macro_rules! runtime_calls {
+    ($($(#[$attribute:meta])* fn $name:ident($call:ident $(, $argument:ident)*) $body:block)*) => {
+        $(
+            $(#[$attribute])*
+            ///
+            /// # Safety
+            /// Only a handler may call it, with the context that it was given and arguments as its emitter wrote them.
+            pub(super) unsafe extern "sysv64" fn $name(context: *mut VmContext $(, $argument: u64)*) -> u64 {
+                let run = |$call: &mut Call<'_>| $body;
+                // SAFETY: the obligations of `guarded` are this function's own.
+                unsafe { guarded(stringify!($name), context, run) }
+            }
+        )*
+    };
+}
+
+/// Runs a call; a panic becomes an error.
+///
+/// # Safety
+/// `context` must be one that [`VmContextBuffer::bind`](super::vm_context::VmContextBuffer::bind) wrote for an executor
+/// that still exists, and that nothing else uses during the call.
+#[inline(always)]
+unsafe fn guarded(
+    name: &'static str,
+    context: *mut VmContext,
+    run: impl FnOnce(&mut Call<'_>) -> u64,
+) -> u64 {
+    // SAFETY: the caller guarantees that the executor exists and is not used otherwise: the handler, which was given
+    // `&mut Executor`, is suspended in this call.
+    let executor = unsafe { &mut *(*context).executor };
+    let mut call = Call { executor, context };
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        inject_panic(name);
+        run(&mut call)
+    }));
+    match result {
+        Ok(result) => {
+            call.executor.absorb_deadlines();
+            result
+        }
+        Err(panic) => {
+            call.panicked(name, &*panic);
+            0
         }
     }
 }
 
-/// Does a step that has no machine code.
-pub(super) unsafe extern "sysv64" fn step(context: *mut VmContext, step: *const Step) -> u64 {
-    // SAFETY: as the module says; the reaction that is running owns the step.
-    let (evaluator, step) = unsafe { (evaluator(context), &*step) };
-    let done = evaluator.step(step);
-    evaluator.refresh_addresses();
-    status(evaluator, done)
+#[cfg(not(test))]
+#[inline(always)]
+fn inject_panic(_: &'static str) {}
+
+#[cfg(test)]
+thread_local! {
+    /// The runtime call that panics, and after how many calls.
+    pub(super) static PANIC_IN: std::cell::Cell<Option<(&'static str, u32)>> = const { std::cell::Cell::new(None) };
 }
 
-/// Spawns the instance of a family whose parameters are in their place; its slot plus one, or 0 if it is there.
-pub(super) unsafe extern "sysv64" fn spawn(context: *mut VmContext, family: u64) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let slot = evaluator.spawn_key(family as usize);
-    evaluator.refresh_addresses();
-    slot.map_or(0, |slot| u64::from(slot) + 1)
-}
-
-/// An input has a value, to be remembered beside others or counted in a window.
-pub(super) unsafe extern "sysv64" fn accept(context: *mut VmContext, input: u64) -> u64 {
-    // SAFETY: as the module says.
-    let (evaluator, row) = unsafe { (evaluator(context), (*context).row) };
-    let done = evaluator.accept(input as usize, row);
-    status(evaluator, done)
-}
-
-/// An input has another value.
-pub(super) unsafe extern "sysv64" fn mark_input_dependents(context: *mut VmContext, input: u64) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    mark_dependents(state, plan, &plan.input_dependents[input as usize], Changed::Whole);
-    0
-}
-
-/// The instance of a family with a key in the frame.
-pub(super) unsafe extern "sysv64" fn find(context: *mut VmContext, family: u64, key: u64) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let width = evaluator.plan.families[family as usize].param_width;
-    let key = &evaluator.state.frame[key as usize..][..width];
-    evaluator.state.families[family as usize].instances.find(key).map_or(NONE, u64::from)
-}
-
-/// An instance has another value: the tally counts it. A bit for each measure that may be another one; the group is
-/// in the context. `which` is the stream and the number of its tally.
-pub(super) unsafe extern "sysv64" fn count(
-    context: *mut VmContext,
-    which: u64,
-    slot: u64,
-    had: u64,
-    old: u64,
-    new: u64,
-) -> u64 {
-    let old = (had != 0).then_some(old);
-    // SAFETY: as the module says.
-    unsafe {
-        update_grouped(context, which, |group_update, plan, state, family| {
-            group_update.count(plan, state, family, slot as u32, old, Some(new))
-        })
+#[cfg(test)]
+fn inject_panic(name: &'static str) {
+    match PANIC_IN.get() {
+        Some((panics, 0)) if panics == name => panic!("injected into {name}"),
+        Some((panics, left)) if panics == name => PANIC_IN.set(Some((panics, left - 1))),
+        _ => {}
     }
 }
 
-/// Finds the group that an instance belongs to, which is new if need be; it is in the context.
-pub(super) unsafe extern "sysv64" fn group(context: *mut VmContext, which: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe {
-        update_grouped(context, which, |group_update, plan, state, family| {
-            (group_update.group(plan, state, family, slot as u32), 0)
-        })
+impl Call<'_> {
+    /// Stores an error; 1 if there is one.
+    fn status(&mut self, done: Result<(), Box<EvalError>>) -> u64 {
+        match done {
+            Ok(()) => 0,
+            Err(error) => {
+                // SAFETY: `failure` points to a field of the `Jit` whose handler is running, which nothing else uses.
+                unsafe { *(*self.context).failure = Some(error) };
+                1
+            }
+        }
+    }
+
+    #[cold]
+    fn panicked(&mut self, name: &'static str, panic: &(dyn std::any::Any + Send)) {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text =
+            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
+        self.status(Err(EvalError::panicked(format!("{text} (in `{name}`)"))));
+        // SAFETY: the context is valid for the call, by the contract of `guarded`.
+        unsafe { (*self.context).has_panicked = 1 };
+    }
+
+    /// Something may have moved in memory: machine code gets new addresses.
+    fn refresh(&mut self) {
+        // SAFETY: `buffer` points to the buffer that owns the context, a field of the `Jit` whose handler is running. The
+        // handler holds no reference into it, and reads it again after the call.
+        let buffer = unsafe { &mut *(*self.context).buffer };
+        buffer.refresh(self.executor);
+    }
+
+    /// Says where the listed slots are; how many there are.
+    fn show_listed(&mut self) -> u64 {
+        let mut cx = self.executor.cx();
+        let listed = cx.listed();
+        // SAFETY: the context is valid for the call, by the contract of `guarded`.
+        unsafe { (*self.context).listed = listed.as_mut_ptr() };
+        listed.len() as u64
+    }
+
+    /// Says where the words of a group are, and gives machine code new addresses if groups have moved.
+    fn show_group(&mut self, moves: u64, found: Option<FoundGroup>) -> u64 {
+        let Some(FoundGroup { grouped, group, changed }) = found else { return 0 };
+        let grouped = &mut self.executor.store_mut().grouped[grouped];
+        let has_moved = grouped.moves() != moves;
+        // SAFETY: the context is valid for the call, by the contract of `guarded`.
+        unsafe { (*self.context).group = grouped.words_mut(group).as_mut_ptr() };
+        if has_moved {
+            self.refresh();
+        }
+        changed
+    }
+
+    /// How often the groups of a stream's group update have moved.
+    fn group_moves(&self, (stream, number): (usize, usize)) -> u64 {
+        let rule = self.executor.plan().rules[stream].as_ref();
+        rule.map_or(0, |rule| self.executor.store().grouped[rule.groups[number].grouped].moves())
+    }
+
+    /// A dependent by its address.
+    fn dependent(&self, address: u64) -> &'static ResolvedDependent {
+        // SAFETY: emitters take addresses of dependents from the plan alone, which the running handler keeps alive and
+        // which is never changed. The result does not outlive the call.
+        unsafe { &*std::ptr::with_exposed_provenance::<ResolvedDependent>(address as usize) }
     }
 }
 
-/// Has something done with a tally of a stream, which comes to a group and a number.
-///
-/// # Safety
-/// As the module says.
-unsafe fn update_grouped(
-    context: *mut VmContext,
-    which: u64,
-    tell: impl FnOnce(&GroupUpdate, &Plan, &mut State, usize) -> (usize, u64),
-) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let Evaluator { plan, state, rules, places, .. } = evaluator;
-    let (stream, number) = split(which);
-    let Some(rule) = &rules[stream] else { return 0 };
-    let group_update = &rule.grouped[number];
-    let of = |grouped: &mut GroupedAggregate| [grouped.address(), grouped.places_address()];
-    let before = of(&mut state.grouped[group_update.grouped]);
-    let (group, number) = tell(group_update, plan, state, rule.family);
-    let grouped = &mut state.grouped[group_update.grouped];
-    grouped.remember(group);
-    let found = grouped.words_mut(group).as_mut_ptr();
-    places.groups_moved |= of(grouped) != before;
-    evaluator.refresh_addresses();
-    // SAFETY: as the module says.
-    unsafe { (*context).found = found };
-    number
+/// Two numbers in one word.
+pub(super) fn pack(high: usize, low: usize) -> u64 {
+    (high as u64) << 32 | low as u64
 }
 
-fn split(which: u64) -> (usize, usize) {
-    ((which >> 32) as usize, which as u32 as usize)
+fn unpack(word: u64) -> (usize, usize) {
+    ((word >> 32) as usize, word as u32 as usize)
 }
 
-/// The slot, plus one, of the instance that reads a group and never goes away, which is kept with the group; 0 if it is
-/// not there yet. `group` says where its words are.
-pub(super) unsafe extern "sysv64" fn find_reader(
-    context: *mut VmContext,
-    dependent: *const ResolvedDependent,
-    grouped: u64,
-    group: usize,
-) -> u64 {
-    // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
-    let ResolvedDependent::Instance { family, places, kept: Some(kept), .. } = dependent else { return 0 };
-    let (instances, grouped) = (&state.families[*family].instances, &mut state.grouped[grouped as usize]);
-    let group = grouped.number(group);
-    let words = grouped.words_mut(group);
-    let found = with_words(places, |place| words[KEY + *place], |key| instances.find(key));
-    let slot = found.map_or(0, |slot| u64::from(slot) + 1);
-    let at = words.len() - kept;
-    words[at] = slot;
-    slot
-}
-
-/// Somebody must look again because a group has changed.
-pub(super) unsafe extern "sysv64" fn mark_group_dependent(
-    context: *mut VmContext,
-    dependent: *const ResolvedDependent,
-    grouped: u64,
-    group: usize,
-) -> u64 {
-    // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { plan, state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
-    let grouped = grouped as usize;
-    let group = state.grouped[grouped].number(group);
-    mark_resolved(plan, state, std::slice::from_ref(dependent), Changed::Group { grouped, group });
-    0
-}
-
-/// An instance must be evaluated again, and is not the only one, or all are.
-pub(super) unsafe extern "sysv64" fn mark(context: *mut VmContext, stream: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let instances = &state.families[plan.streams[stream as usize].family].instances;
-    state.streams[stream as usize].evaluate.push(slot as u32, instances);
-    0
-}
-
-/// The close condition of an instance must be looked at, and not only its own, or all.
-pub(super) unsafe extern "sysv64" fn mark_close(context: *mut VmContext, family: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    let family = &mut unsafe { evaluator(context) }.state.families[family as usize];
-    family.close.push(slot as u32, &family.instances);
-    0
-}
-
-/// Lists the instances of a stream that may have to be evaluated again; those that must are marked. How many they are.
-pub(super) unsafe extern "sysv64" fn list_changed(context: *mut VmContext, stream: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { list(context, stream as usize, DirtySet::list) }
-}
-
-/// Lists the instances of a stream that must be evaluated again, and marks them no more. How many they are.
-pub(super) unsafe extern "sysv64" fn take_changed(context: *mut VmContext, stream: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { list(context, stream as usize, DirtySet::take) }
-}
-
-/// # Safety
-/// As the module says.
-unsafe fn list(
-    context: *mut VmContext,
-    stream: usize,
-    how: fn(&mut DirtySet, &mut InstanceSlab, Member, u64, &mut Vec<u32>),
-) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let Evaluator { plan, state, listed, .. } = evaluator;
-    let of = &plan.streams[stream];
-    let instances = &mut state.families[of.family].instances;
-    how(&mut state.streams[stream].evaluate, instances, of.member, flag::EVALUATE, listed);
-    // SAFETY: as the module says.
-    unsafe { show_listed(context, evaluator) }
-}
-
-/// Says where those are that were listed, and how many.
-///
-/// # Safety
-/// As the module says.
-unsafe fn show_listed(context: *mut VmContext, evaluator: &mut Evaluator) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { (*context).listed = evaluator.listed.as_mut_ptr() };
-    evaluator.listed.len() as u64
-}
-
-/// A counter ticks: lists the instances whose readers must look again. How many they are.
-pub(super) unsafe extern "sysv64" fn tick(context: *mut VmContext, stream: u64) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    evaluator.list_crossed(stream as usize);
-    // SAFETY: as the module says.
-    unsafe { show_listed(context, evaluator) }
-}
-
-/// Lists the instances of a family whose close condition may have to be looked at. The list is theirs until the
-/// end of the instant.
-pub(super) unsafe extern "sysv64" fn list_closing(context: *mut VmContext, family: u64) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { state, places, .. } = unsafe { evaluator(context) };
-    let FamilyState { instances, close, .. } = &mut state.families[family as usize];
-    let slots = &mut places.closing[family as usize];
-    close.list(instances, instances.first_member(), flag::CLOSE, slots);
-    // SAFETY: as the module says.
-    unsafe { (*context).listed = slots.as_mut_ptr() };
-    slots.len() as u64
-}
-
-/// An instance that has ended leaves its slot.
-pub(super) unsafe extern "sysv64" fn leave(context: *mut VmContext, family: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    let state = &mut unsafe { evaluator(context) }.state;
-    state.families[family as usize].instances.close(slot as u32);
-    0
-}
-
-/// The clocks of so many instances that have ended stop.
-pub(super) unsafe extern "sysv64" fn stop_clocks(context: *mut VmContext, family: u64, ended: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.stop_clocks(family as usize, ended as usize);
-    0
-}
-
-/// A group of a tally has no members left.
-pub(super) unsafe extern "sysv64" fn tidy(context: *mut VmContext, grouped: u64, group: usize) -> u64 {
-    // SAFETY: as the module says.
-    let grouped = &mut unsafe { evaluator(context) }.state.grouped[grouped as usize];
-    grouped.tidy(grouped.number(group));
-    0
-}
-
-/// An instance closes at the end of this instant.
-pub(super) unsafe extern "sysv64" fn close(context: *mut VmContext, family: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.is_closing(family as usize, slot as u32);
-    0
-}
-
-/// Whether there is nothing to tell of this instant, and nothing to end.
-pub(super) unsafe extern "sysv64" fn is_quiet(context: *mut VmContext) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.is_quiet().into()
-}
-
-/// Starts the counters and windows of an instance.
-pub(super) unsafe extern "sysv64" fn begin(context: *mut VmContext, family: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    evaluator.begin(family as usize, slot as u32);
-    evaluator.refresh_addresses();
-    0
-}
-
-/// The windows over an instance that ends can be read for a time.
-pub(super) unsafe extern "sysv64" fn end_windows(context: *mut VmContext, stream: u64, slot: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.end_windows(stream as usize, slot as u32);
-    0
-}
-
-/// Starts the clocks of an instance.
-pub(super) unsafe extern "sysv64" fn arm_timers(
-    context: *mut VmContext,
-    family: u64,
-    slot: u64,
-    generation: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    evaluator.arm_timers(family as usize, slot as u32, generation);
-    evaluator.refresh_addresses();
-    0
-}
-
-/// Somebody else must look again because a stream has changed.
-pub(super) unsafe extern "sysv64" fn mark_dependent(
-    context: *mut VmContext,
-    dependent: *const ResolvedDependent,
-    stream: u64,
-    slot: u64,
-) -> u64 {
-    // SAFETY: as the module says; the lane of a stream owns the watcher, and is not replaced meanwhile.
-    let (Evaluator { plan, state, .. }, dependent) = unsafe { (evaluator(context), &*dependent) };
-    let of = &plan.streams[stream as usize];
-    let changed = match of.cell {
-        Some(_) => Changed::Whole,
-        None => Changed::Instance { family: of.family, slot: slot as u32 },
-    };
-    mark_resolved(plan, state, std::slice::from_ref(dependent), changed);
-    0
-}
-
-/// Somebody holds a value, or no longer does.
-pub(super) unsafe extern "sysv64" fn hold(
-    context: *mut VmContext,
-    stream: u64,
-    slot: u64,
-    yields: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.hold(stream as usize, slot as u32, yields != 0);
-    0
-}
-
-/// What an evaluation means for the next; `outcome` is whether it gave a value, and whether another one.
-pub(super) unsafe extern "sysv64" fn reschedule_self(
-    context: *mut VmContext,
-    stream: u64,
-    slot: u64,
-    outcome: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    evaluator.reschedule_self(stream as usize, slot as u32, outcome & YIELDS != 0, outcome & CHANGED != 0);
-    0
-}
-
+/// Bits of an outcome: whether an evaluation gave a value, and whether it differs from the one before.
 pub(super) const YIELDS: u64 = 1;
 pub(super) const CHANGED: u64 = 2;
 
-pub(super) unsafe extern "sysv64" fn emit_held_values(context: *mut VmContext, stream: u64) -> u64 {
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.emit_held_values(stream as usize);
-    0
+runtime_calls! {
+    /// Interprets a step.
+    fn step(call, step) {
+        // SAFETY: emitters take addresses of steps from those that the running handler owns, and which are never changed.
+        let step = unsafe { &*std::ptr::with_exposed_provenance::<Step>(step as usize) };
+        let done = call.executor.cx().run_step(step);
+        call.refresh();
+        call.status(done)
+    }
+
+    /// Spawns the instance whose parameters are in the frame: its slot plus one, or 0 if it exists.
+    fn spawn(call, family) {
+        let slot = call.executor.cx().spawn_key(family as usize);
+        call.refresh();
+        slot.map_or(0, |slot| u64::from(slot) + 1)
+    }
+
+    /// Stores the value of an input that has a history or windows.
+    fn accept_input(call, input) {
+        // SAFETY: the context is valid for the call, by the contract of `guarded`.
+        let row = unsafe { (*call.context).row };
+        let (mut cx, batch) = call.executor.cx_and_batch();
+        let done = cx.accept_input(input as usize, batch, row);
+        call.status(done)
+    }
+
+    /// Marks the dependents of an input.
+    fn mark_input_dependents(call, input) {
+        call.executor.cx().mark_input_dependents(input as usize);
+        0
+    }
+
+    /// Finds the instance of a family with a key in the frame.
+    fn find(call, family, key) {
+        let width = call.executor.plan().families[family as usize].param_width;
+        let store = call.executor.store();
+        let key = &store.frame[key as usize..][..width];
+        store.families[family as usize].instances.find(key).map_or(NO_SLOT, u64::from)
+    }
+
+    /// Replaces a value in a group: a bit for each aggregate that may have changed; the group is in the context. `update`
+    /// is the stream and the number of its group update.
+    fn update_group(call, update, slot, had, old, new) {
+        let update = unpack(update);
+        let moves = call.group_moves(update);
+        let found = call.executor.cx().update_group(update, slot as u32, (had != 0).then_some(old), new);
+        call.show_group(moves, found)
+    }
+
+    /// Finds the group of an instance, created if need be; it is in the context.
+    fn find_group(call, update, slot) {
+        let update = unpack(update);
+        let moves = call.group_moves(update);
+        let found = call.executor.cx().find_group(update, slot as u32);
+        call.show_group(moves, found)
+    }
+
+    /// Finds the instance that reads a group and never closes: its slot plus one, which is cached with the group, or 0 if
+    /// it does not exist yet. `group` is the address of the group's words.
+    fn find_reader(call, dependent, grouped, group) {
+        let ResolvedDependent::Instance { family, key_words, cached: Some(cached), .. } =
+            call.dependent(dependent)
+        else {
+            return 0;
+        };
+        let number = call.executor.store().grouped[grouped as usize].number(group as usize);
+        call.executor.cx().find_reader(*family, key_words, (grouped as usize, number), *cached)
+    }
+
+    /// Marks a dependent of a group, which is given by the address of its words.
+    fn mark_group_dependent(call, dependent, grouped, group) {
+        let number = call.executor.store().grouped[grouped as usize].number(group as usize);
+        let dependent = call.dependent(dependent);
+        call.executor.cx().mark_group_dependent(dependent, grouped as usize, number);
+        0
+    }
+
+    /// Marks a dependent of a stream, or of an instance of it.
+    fn mark_dependent(call, dependent, stream, slot) {
+        let dependent = call.dependent(dependent);
+        call.executor.cx().mark_dependent(dependent, stream as usize, slot as u32);
+        0
+    }
+
+    /// Lists an instance in a dirty set that is full, or in which all are dirty.
+    fn push_dirty(call, stream, slot) {
+        call.executor.cx().push_dirty(stream as usize, slot as u32);
+        0
+    }
+
+    /// The same for the close condition of a family.
+    fn push_dirty_close(call, family, slot) {
+        call.executor.cx().push_dirty_close(family as usize, slot as u32);
+        0
+    }
+
+    /// Lists the instances of a dirty set, whose flags stay set; how many there are.
+    fn list_dirty(call, stream) {
+        call.executor.cx().list_dirty(stream as usize);
+        call.show_listed()
+    }
+
+    /// Lists the instances of a dirty set, and clears their flags; how many there are.
+    fn take_dirty(call, stream) {
+        call.executor.cx().take_dirty(stream as usize);
+        call.show_listed()
+    }
+
+    /// A tick of a counter: lists the instances for which it crosses a threshold; how many there are.
+    fn list_crossed(call, stream) {
+        call.executor.cx().list_crossed(stream as usize);
+        call.show_listed()
+    }
+
+    /// Lists the instances whose close condition is dirty; how many there are. The list belongs to the family until the
+    /// end of the instant.
+    fn list_dirty_closes(call, family) {
+        let family = family as usize;
+        // SAFETY: `buffer` is the buffer of the running handler, which holds no reference into it.
+        let slots = unsafe { &mut (&mut (*(*call.context).buffer).closing)[family] };
+        let state = &mut call.executor.store_mut().families[family];
+        let at = state.instances.first_state();
+        state.close_dirty.list(&mut state.instances, at, flag::CLOSE_DIRTY, slots);
+        // SAFETY: the context is valid for the call, by the contract of `guarded`.
+        unsafe { (*call.context).listed = slots.as_mut_ptr() };
+        slots.len() as u64
+    }
+
+    /// Frees the slot of an instance that has ended.
+    fn free_slot(call, family, slot) {
+        call.executor.cx().free_slot(family as usize, slot as u32);
+        0
+    }
+
+    /// The deadlines of some instances that have ended are stale.
+    fn retire_deadlines(call, family, ended) {
+        call.executor.cx().retire_deadlines(family as usize, ended as usize);
+        0
+    }
+
+    /// A group has no members left.
+    fn retire_group(call, grouped, group) {
+        let grouped = &mut call.executor.store_mut().grouped[grouped as usize];
+        grouped.retire_if_empty(grouped.number(group as usize));
+        0
+    }
+
+    /// An instance closes at the end of this instant.
+    fn mark_closing(call, family, slot) {
+        call.executor.cx().mark_closing(family as usize, slot as u32);
+        0
+    }
+
+    /// Whether the instant has nothing to emit and nothing to end.
+    fn is_quiet(call) {
+        call.executor.is_quiet().into()
+    }
+
+    /// Starts the counters and windows of an instance.
+    fn start_members(call, family, slot) {
+        call.executor.cx().start_members(family as usize, slot as u32);
+        call.refresh();
+        0
+    }
+
+    /// Keeps the windows over an instance that ends.
+    fn close_windows(call, stream, slot) {
+        call.executor.cx().close_windows(stream as usize, slot as u32);
+        0
+    }
+
+    /// Arms the timers of an instance.
+    fn arm_timers(call, family, slot, generation) {
+        call.executor.cx().arm_timers(family as usize, slot as u32, generation);
+        call.refresh();
+        0
+    }
+
+    /// An instance holds a value from now on, or no longer does.
+    fn set_holder(call, stream, slot, holds) {
+        call.executor.cx().set_holder(stream as usize, slot as u32, holds != 0);
+        0
+    }
+
+    /// What an evaluation means for the next one; `outcome` is [`YIELDS`] and [`CHANGED`].
+    fn reschedule_self(call, stream, slot, outcome) {
+        let (yields, changed) = (outcome & YIELDS != 0, outcome & CHANGED != 0);
+        call.executor.cx().reschedule_self(stream as usize, slot as u32, yields, changed);
+        0
+    }
+
+    /// Emits the values that are held.
+    fn emit_held_values(call, stream) {
+        call.executor.cx().emit_held_values(stream as usize);
+        0
+    }
+
+    /// Reads an aggregate into the frame; the code of a fault, or 0.
+    fn read_aggregate(call, grouped, aggregate, key, to) {
+        let mut cx = call.executor.cx();
+        fault(cx.read_aggregate(grouped as usize, aggregate as usize, key as u16, to as u16))
+    }
+
+    /// Reads the value of an instance into the frame, behind a flag.
+    fn read_instance(call, stream, key, to) {
+        call.executor.cx().read_instance(stream as usize, key as u16, to as u16);
+        0
+    }
+
+    /// Reads the value of an instance that must exist into the frame; the code of a fault, or 0.
+    fn need_instance(call, stream, key, to) {
+        fault(call.executor.cx().need_instance(stream as usize, key as u16, to as u16))
+    }
+
+    /// Runs an operation of the bytecode; `location` is the program and the position in it.
+    fn run_op(call, stream, location, slot) {
+        let (program, at) = unpack(location);
+        let done = call.executor.cx().run_op(program, at, slot as u32);
+        let error = |fault| EvalError::in_program(stream as usize, ProgramError { program, at, fault });
+        call.status(done.map_err(error))
+    }
+
+    /// A program has failed; `location` is the program and the position in it, `code` that of the fault.
+    fn fail(call, stream, location, code) {
+        let fault = FAULTS.get(code as usize - 1).copied().unwrap_or(Fault::Internal);
+        let (program, at) = unpack(location);
+        call.status(Err(EvalError::in_program(stream as usize, ProgramError { program, at, fault })))
+    }
 }
 
-/// What a tally says, into the frame.
-pub(super) unsafe extern "sysv64" fn read_grouped(
-    context: *mut VmContext,
-    grouped: u64,
-    aggregate: u64,
-    key: u64,
-    to: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let (plan, grouped) = (&plan.grouped[grouped as usize], &mut state.grouped[grouped as usize]);
-    let group = grouped.find(&state.frame[key as usize..][..plan.places.len()]);
-    group.into_iter().for_each(|group| grouped.remember(group));
-    fault(read_group(plan, grouped, group, aggregate as usize, &mut state.frame, to as u16))
-}
-
-/// The value of an instance, into the frame.
-pub(super) unsafe extern "sysv64" fn read_instance(
-    context: *mut VmContext,
-    stream: u64,
-    key: u64,
-    to: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    hold_into(&plan.streams[stream as usize], &mut state.frame, &state.families, key as u16, to as u16);
-    0
-}
-
-/// The value of an instance that must be there, into the frame.
-pub(super) unsafe extern "sysv64" fn need_instance(
-    context: *mut VmContext,
-    stream: u64,
-    key: u64,
-    to: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let Evaluator { plan, state, .. } = unsafe { evaluator(context) };
-    let plan = &plan.streams[stream as usize];
-    fault(sync_into(plan, &mut state.frame, &state.families, key as u16, to as u16))
-}
-
-/// Runs an operation that has no machine code: `at` is the program and the place in it.
-pub(super) unsafe extern "sysv64" fn run_rare(
-    context: *mut VmContext,
-    stream: u64,
-    at: u64,
-    slot: u64,
-) -> u64 {
-    // SAFETY: as the module says.
-    let evaluator = unsafe { evaluator(context) };
-    let (program, at) = split(at);
-    evaluator.state.current = slot as u32;
-    let done = rare(&evaluator.plan, &mut evaluator.state, evaluator.plan.programs[program].ops[at]);
-    let failed = |fault| Failed::new(stream as usize, Failure { program, at, fault });
-    status(evaluator, done.map_err(failed))
-}
-
-/// A program failed: `at` is the program and the place in it.
-pub(super) unsafe extern "sysv64" fn fail(context: *mut VmContext, stream: u64, at: u64, number: u64) -> u64 {
-    let fault = FAULTS.get(number as usize - 1).copied().unwrap_or(Fault::Internal);
-    let (program, at) = split(at);
-    let failure = Failure { program, at, fault };
-    // SAFETY: as the module says.
-    unsafe { evaluator(context) }.failed = Some(Failed::new(stream as usize, failure));
-    1
-}
-
-/// The faults of programs that have machine code.
+/// The faults of operations that are compiled.
 const FAULTS: [Fault; 6] = [
     Fault::Overflow,
     Fault::DividedByZero,
@@ -448,11 +411,11 @@ const FAULTS: [Fault; 6] = [
     Fault::DecimalOverflow,
 ];
 
-/// A fault as a number; 0 if there is none.
+/// The code of a fault; 0 if there is none.
 fn fault(done: Result<(), Fault>) -> u64 {
-    done.map_or_else(number, |()| 0)
+    done.map_or_else(code, |()| 0)
 }
 
-pub(super) fn number(fault: Fault) -> u64 {
+pub(super) fn code(fault: Fault) -> u64 {
     FAULTS.iter().position(|known| *known == fault).map_or(FAULTS.len(), |at| at) as u64 + 1
 }

@@ -7,28 +7,28 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 
 use super::expr::{Run, SlotRef};
-use super::handler::StepEmitter;
 use super::lookup::{Outcome, Spawned};
 use super::runtime_calls;
+use super::steps::StepEmitter;
 use super::value_cache::Invalidation;
-use super::vm_context::{HEADER, SLOT_CACHE};
-use crate::compiled::exec::instant::Evaluator;
+use super::vm_context::{HEADER, OCCUPANCY, SLOT_CACHE};
+use crate::compiled::ir::layout::{GENERATION, PARAMS};
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClosePlan, Pacing, Reader};
 use crate::compiled::store::hash_index::Occupancy;
-use crate::compiled::store::slab::{GENERATION, PARAMS, SlabHeader};
+use crate::compiled::store::slab::SlabHeader;
 
 impl StepEmitter<'_, '_> {
     /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
     pub(super) fn spawn(&mut self, family: usize) {
-        let plan = &self.evaluator.plan.families[family];
+        let plan = &self.plan.families[family];
         let Some(spawn) = &plan.spawn else { return };
         let [look, call, done, ends] = [(); 4].map(|()| self.expr.builder.create_block());
         let slot = self.expr.builder.append_block_param(done, I64);
         let fork = self.expr.fork();
         match spawn.program {
             Some(program) => {
-                let stream = self.evaluator.first_member(family);
+                let stream = self.plan.first_member(family);
                 let run = Run { stream, program, instance: None };
                 let at_yield = self.expr.program(run, look, ends);
                 self.expr.resume(ends, &fork);
@@ -44,13 +44,13 @@ impl StepEmitter<'_, '_> {
         let key = (0..plan.param_width).map(|at| self.expr.word(spawn.key + at as FrameSlot));
         let key: Vec<Value> = key.collect();
         let here = self.expr.fork();
-        let recent = self.evaluator.plan.is_met_again(family).then(|| {
+        let recent = self.plan.is_revisited(family).then(|| {
             let missing = self.expr.builder.create_block();
             let recent = self.find_recent(family, &key, done, missing);
             self.expr.resume(missing, &here);
             recent
         });
-        if self.evaluator.spawns_simply(family) {
+        if self.spawns_inline(family) {
             self.spawn_here(family, &key, recent, [done, call]);
         } else {
             self.expr.builder.ins().jump(call, &[]);
@@ -58,7 +58,7 @@ impl StepEmitter<'_, '_> {
         self.expr.resume(call, &here);
         let called = self.expr.call(runtime_calls::spawn as *const u8, &[family as u64]);
         self.expr.invalidate(Invalidation::VmContextBuffer);
-        if self.evaluator.plan.looks_at_spawn(family) {
+        if self.plan.checks_at_spawn(family) {
             self.expr.invalidate(Invalidation::AllWords);
         }
         self.expr.builder.ins().jump(done, &[called.into()]);
@@ -76,8 +76,8 @@ impl StepEmitter<'_, '_> {
         recent: Option<Value>,
         [done, otherwise]: [Block; 2],
     ) {
-        let plan = &self.evaluator.plan.families[family];
-        let Some((places, number)) = self.evaluator.only_entry(family) else {
+        let plan = &self.plan.families[family];
+        let Some((places, number)) = self.single_index(family) else {
             self.expr.builder.ins().jump(otherwise, &[]);
             return;
         };
@@ -102,8 +102,8 @@ impl StepEmitter<'_, '_> {
 
         self.expr.resume(none, &fork);
         let map = self.expr.offsets;
-        let header = self.expr.place_at(map.family(family) + HEADER);
-        let occupancy = self.expr.place_at(map.table(table) + 24);
+        let header = self.expr.place_at(map.slab(family) + HEADER);
+        let occupancy = self.expr.place_at(map.index(table) + OCCUPANCY);
         let [slot, room, free] =
             [offset_of!(SlabHeader, slots), offset_of!(SlabHeader, room), offset_of!(SlabHeader, free)]
                 .map(|at| self.expr.load(I64, header, at));
@@ -148,11 +148,11 @@ impl StepEmitter<'_, '_> {
         }
         self.begin(family, instance, generation);
         for member in &plan.members {
-            let stream = &self.evaluator.plan.streams[*member];
+            let stream = &self.plan.streams[*member];
             let reader = Reader::Stream(*member);
-            if self.evaluator.counting(*member).is_some() {
+            if self.counter_dependents(*member).is_some() {
                 continue;
-            } else if let Some(program) = stream.eval.first_look {
+            } else if let Some(program) = stream.eval.spawn_guard {
                 self.look((*member, program), instance, |emitter| emitter.mark_slot(reader, instance));
             } else if stream.eval.incremental || stream.eval.guard.is_some() {
                 // What is rare is not worth a register.
@@ -165,8 +165,8 @@ impl StepEmitter<'_, '_> {
         }
         if let Some(close) = plan.close.as_ref().filter(|close| close.incremental) {
             let reader = Reader::Family(family);
-            if close.looks_at_spawn {
-                let condition = (self.evaluator.first_member(family), close.program);
+            if close.is_checked_at_spawn {
+                let condition = (self.plan.first_member(family), close.program);
                 self.look(condition, instance, |emitter| emitter.mark_slot(reader, instance));
             } else {
                 self.mark_slot(reader, instance);
@@ -183,7 +183,7 @@ impl StepEmitter<'_, '_> {
         self.leave_here(family, instance, [done, call]);
         self.expr.resume(call, &fork);
         let number = self.expr.number(family as u64);
-        self.expr.call_with(runtime_calls::leave as *const u8, &[number, instance.slot]);
+        self.expr.call_with(runtime_calls::free_slot as *const u8, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.resume(done, &fork);
         self.expr.invalidate(Invalidation::InstanceSlab);
@@ -191,17 +191,17 @@ impl StepEmitter<'_, '_> {
 
     /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.
     fn leave_here(&mut self, family: usize, instance: SlotRef, [done, otherwise]: [Block; 2]) {
-        let plan = &self.evaluator.plan.families[family];
-        let Some((places, number)) = self.evaluator.only_entry(family) else {
+        let plan = &self.plan.families[family];
+        let Some((places, number)) = self.single_index(family) else {
             self.expr.builder.ins().jump(otherwise, &[]);
             return;
         };
         let map = self.expr.offsets;
-        let header = self.expr.place_at(map.family(family) + HEADER);
+        let header = self.expr.place_at(map.slab(family) + HEADER);
         let is_plain = self.expr.load(I64, header, offset_of!(SlabHeader, is_plain));
         let mut can = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
         if number > 0 {
-            let link = self.evaluator.state.families[family].instances.link(0);
+            let link = self.store.families[family].instances.link(0);
             let links = self.expr.load(I64, instance.words, 8 * link);
             let is_alone = self.expr.builder.ins().icmp_imm(IntCC::Equal, links, 0);
             can = self.expr.builder.ins().band(can, is_alone);
@@ -240,7 +240,7 @@ impl StepEmitter<'_, '_> {
     /// spawn again. Where it is noted.
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.expr.builder.create_block();
-        let recent = self.expr.place_at(self.expr.offsets.family(family) + SLOT_CACHE);
+        let recent = self.expr.place_at(self.expr.offsets.slab(family) + SLOT_CACHE);
         let at = self.expr.recent(key);
         let at = self.expr.builder.ins().iadd(recent, at);
         let number = self.expr.load(I32, at, 0);
@@ -259,10 +259,10 @@ impl StepEmitter<'_, '_> {
     }
 }
 
-impl Evaluator {
+impl StepEmitter<'_, '_> {
     /// If an instance of a family has one entry in one table, most often: the places of the parameters that lead to it,
     /// and which table of the family that is.
-    fn only_entry(&self, family: usize) -> Option<(Vec<usize>, usize)> {
+    fn single_index(&self, family: usize) -> Option<(Vec<usize>, usize)> {
         let plan = &self.plan.families[family];
         match plan.indexes.as_slice() {
             _ if plan.param_width == 0 => None,
@@ -274,7 +274,7 @@ impl Evaluator {
 
     /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks, counters and
     /// windows.
-    fn spawns_simply(&self, family: usize) -> bool {
+    fn spawns_inline(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];
         plan.is_parameterised
             && plan.param_width > 0
@@ -282,7 +282,8 @@ impl Evaluator {
             && !plan.knows_its_spawn
             && plan.members.iter().all(|member| {
                 let is_counter = self.plan.streams[*member].eval.counter.is_some();
-                !self.tells[*member] && is_counter == self.counting(*member).is_some()
+                !self.plan.emission[*member].values
+                    && is_counter == self.counter_dependents(*member).is_some()
             })
     }
 }

@@ -6,14 +6,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::VmContext;
 use super::dirty::of;
 use super::expr::{ExprEmitter, Run, SlotRef};
-use crate::compiled::exec::counters::TickCounter;
-use crate::compiled::exec::instant::Evaluator;
+use super::vm_context::VmContext;
+use crate::compiled::ir::counter::TickCounter;
 use crate::compiled::ir::op::FrameSlot;
-use crate::compiled::store::state::{State, StreamState};
-use crate::compiled::store::window::last_decisive::LastDecisive;
+use crate::compiled::ir::window::LastDecisive;
+use crate::compiled::store::state::{Store, StreamState};
 
 /// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
 /// by a number that is no power of two.
@@ -35,13 +34,13 @@ impl Inverse {
 impl ExprEmitter<'_, '_> {
     /// The time of this instant, or another word of the state.
     pub(super) fn of_state(&mut self, at: usize) -> Value {
-        let evaluator = self.load(I64, self.context, offset_of!(VmContext, evaluator));
-        self.load(I64, evaluator, offset_of!(Evaluator, state) + at)
+        let store = self.load(I64, self.context, offset_of!(VmContext, store));
+        self.load(I64, store, at)
     }
 
     /// The bucket of a window that now belongs to: see [`bucket`](crate::compiled::store::window::bucketed::bucket).
     fn bucket(&mut self, size: u64) -> Value {
-        let now = self.of_state(offset_of!(State, now));
+        let now = self.of_state(offset_of!(Store, now));
         let has_begun = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
         let has_begun = self.builder.ins().uextend(I64, has_begun);
         let before = self.builder.ins().isub(now, has_begun);
@@ -137,7 +136,8 @@ impl ExprEmitter<'_, '_> {
         to: FrameSlot,
     ) -> bool {
         let plan = &self.plan.streams[stream];
-        let Some(counter) = plan.eval.counter.filter(|counter| self.counts[stream] && counter.always_fits())
+        let Some(counter) =
+            plan.eval.counter.filter(|counter| self.computed_on_read[stream] && counter.always_fits())
         else {
             return false;
         };
@@ -164,8 +164,8 @@ impl ExprEmitter<'_, '_> {
 
     /// How many ticks of its clock a counter has seen, as [`State::ticks`] has it.
     pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
-        let now = self.of_state(offset_of!(State, now));
-        let instant = self.of_state(offset_of!(State, instant));
+        let now = self.of_state(offset_of!(Store, now));
+        let instant = self.of_state(offset_of!(Store, instant));
         let last_tick_instant =
             self.load(I64, self.streams, of(stream) + offset_of!(StreamState, last_tick_instant));
         // The tick of this instant counts once its turn has come.

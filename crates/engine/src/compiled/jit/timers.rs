@@ -7,13 +7,13 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::expr::SlotRef;
-use super::handler::StepEmitter;
+use super::runtime_calls;
+use super::steps::StepEmitter;
 use super::value_cache::Invalidation;
-use super::{VmContext, runtime_calls};
-use crate::compiled::exec::counters::TickCounter;
-use crate::compiled::exec::instant::Evaluator;
-use crate::compiled::store::deadline_queue::{Deadline, FEW, QueueHeader};
-use crate::compiled::store::state::State;
+use super::vm_context::{LAST_POSITION, QUEUE_HEADER, RING, VmContext};
+use crate::compiled::ir::counter::TickCounter;
+use crate::compiled::store::deadline_queue::{Deadline, QueueHeader, STALE_LIMIT};
+use crate::compiled::store::state::Store;
 
 /// What is to be added to a clock.
 struct Timer {
@@ -27,15 +27,15 @@ struct Timer {
 impl StepEmitter<'_, '_> {
     /// What [`Evaluator::arm_timers`] does, for a family whose close has no clocks.
     pub(super) fn arm_timers(&mut self, family: usize, slot: Value, generation: Value) {
-        let plan = &self.evaluator.plan;
+        let plan = &self.plan;
         let instance_timers = plan.families[family].instance_timers.as_slice();
         if instance_timers.is_empty() {
             return;
         }
-        let now = self.expr.of_state(offset_of!(State, now));
+        let now = self.expr.of_state(offset_of!(Store, now));
         let timer = |instance_timer: &usize| {
             let due = self.expr.later(now, plan.instance_timers[*instance_timer].period);
-            Timer { clock: self.expr.offsets.clock(*instance_timer), due, time: due }
+            Timer { clock: self.expr.offsets.queue(*instance_timer), due, time: due }
         };
         let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
         self.start(&timers, [slot, generation], |emitter| {
@@ -46,17 +46,17 @@ impl StepEmitter<'_, '_> {
 
     /// What [`Evaluator::begin`] does.
     pub(super) fn begin(&mut self, family: usize, instance: SlotRef, generation: Value) {
-        let (evaluator, plan) = (self.evaluator, &self.evaluator.plan);
+        let plan = self.plan;
         let members = plan.families[family].members.iter();
         let counters: Vec<(usize, TickCounter)> = members
-            .filter(|member| evaluator.counting(**member).is_some())
+            .filter(|member| self.counter_dependents(**member).is_some())
             .filter_map(|member| Some((*member, plan.streams[*member].eval.counter?)))
             .collect();
         let call = |emitter: &mut Self| {
             let which = emitter.expr.number(family as u64);
-            emitter.expr.call_quietly(runtime_calls::begin as *const u8, &[which, instance.slot]);
+            emitter.expr.call_quietly(runtime_calls::start_members as *const u8, &[which, instance.slot]);
         };
-        if evaluator.begins_in_full(family, &counters) {
+        if self.starts_by_call(family, &counters) {
             call(self);
             return self.expr.invalidate(Invalidation::VmContextBuffer);
         }
@@ -69,7 +69,7 @@ impl StepEmitter<'_, '_> {
                 let period = self.expr.number(counter.period);
                 let time = self.expr.builder.ins().imul(due, period);
                 timers.push(Timer {
-                    clock: self.expr.offsets.invalidate_idle(plan, stream, number),
+                    clock: self.expr.offsets.threshold_queue(plan, stream, number),
                     due,
                     time,
                 });
@@ -86,7 +86,8 @@ impl StepEmitter<'_, '_> {
         let [have_room, otherwise, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(otherwise);
         let layout = |timer: &Timer| {
-            let [places, last, header] = [0, 8, 16].map(|at| self.expr.place_at(timer.clock + at));
+            let [places, last, header] =
+                [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.place_at(timer.clock + at));
             [places, last, header, self.expr.load(I64, header, offset_of!(QueueHeader, count))]
         };
         let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
@@ -104,9 +105,8 @@ impl StepEmitter<'_, '_> {
         self.expr.invalidate(Invalidation::VmContextBuffer);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.go_on(have_room);
-        let evaluator = self.expr.load(I64, self.expr.context, offset_of!(VmContext, evaluator));
-        let quiet = offset_of!(Evaluator, idle_until);
-        let mut soonest = self.expr.load(I64, evaluator, quiet);
+        let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
+        let mut soonest = self.expr.load(I64, idle_until, 0);
         for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
             soonest = self.expr.builder.ins().umin(soonest, timer.time);
             let first = self.expr.load(I64, header, offset_of!(QueueHeader, first));
@@ -123,7 +123,7 @@ impl StepEmitter<'_, '_> {
             let next = self.expr.builder.ins().umin(next, timer.due);
             self.expr.store(next, header, offset_of!(QueueHeader, next));
         }
-        self.expr.store(soonest, evaluator, quiet);
+        self.expr.store(soonest, idle_until, 0);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.resume(done, &fork);
     }
@@ -135,11 +135,14 @@ impl StepEmitter<'_, '_> {
         let clocks = self.clocks_of(family);
         let mut are_many = None;
         for clock in &clocks {
-            let header = self.expr.place_at(clock + 16);
+            let header = self.expr.place_at(clock + QUEUE_HEADER);
             let recently_stale = self.expr.load(I64, header, offset_of!(QueueHeader, recently_stale));
             let recently_stale = self.expr.builder.ins().iadd(recently_stale, ended);
-            let are =
-                self.expr.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, recently_stale, FEW as i64);
+            let are = self.expr.builder.ins().icmp_imm(
+                IntCC::UnsignedGreaterThan,
+                recently_stale,
+                STALE_LIMIT as i64,
+            );
             are_many = Some(match are_many {
                 Some(others) => self.expr.builder.ins().bor(are, others),
                 None => are,
@@ -152,11 +155,11 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().brif(are_many, many, &[], few, &[]);
         self.expr.resume(many, &fork);
         let number = self.expr.number(family as u64);
-        self.expr.call_with(runtime_calls::stop_clocks as *const u8, &[number, ended]);
+        self.expr.call_with(runtime_calls::retire_deadlines as *const u8, &[number, ended]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.resume(few, &fork);
         for clock in &clocks {
-            let header = self.expr.place_at(clock + 16);
+            let header = self.expr.place_at(clock + QUEUE_HEADER);
             for at in [offset_of!(QueueHeader, stale), offset_of!(QueueHeader, recently_stale)] {
                 let before = self.expr.load(I64, header, at);
                 let now = self.expr.builder.ins().iadd(before, ended);
@@ -169,25 +172,25 @@ impl StepEmitter<'_, '_> {
 
     /// The clocks that start with instances of a family, as places after the context.
     fn clocks_of(&self, family: usize) -> Vec<usize> {
-        let (evaluator, plan, map) = (self.evaluator, &self.evaluator.plan, self.expr.offsets);
+        let (plan, offsets) = (self.plan, self.expr.offsets);
         let members = plan.families[family].members.iter();
-        let counters = members.filter(|member| evaluator.counting(**member).is_some());
+        let counters = members.filter(|member| self.counter_dependents(**member).is_some());
         let thresholds = counters.flat_map(|stream| {
             let numbers = 0..plan.streams[*stream].eval.thresholds.len();
-            numbers.map(|number| map.invalidate_idle(plan, *stream, number))
+            numbers.map(|number| offsets.threshold_queue(plan, *stream, number))
         });
         plan.families[family]
             .instance_timers
             .iter()
-            .map(|instance_timer| map.clock(*instance_timer))
+            .map(|instance_timer| offsets.queue(*instance_timer))
             .chain(thresholds)
             .collect()
     }
 }
 
-impl Evaluator {
+impl StepEmitter<'_, '_> {
     /// Whether what begins with an instance, beside these counters, is for Rust, or a counter may not fit into a word.
-    fn begins_in_full(&self, family: usize, counters: &[(usize, TickCounter)]) -> bool {
+    fn starts_by_call(&self, family: usize, counters: &[(usize, TickCounter)]) -> bool {
         let lasts = |window: &usize| {
             let window = &self.plan.windows[*window];
             window.last_decisive.is_none() || window.outlasts

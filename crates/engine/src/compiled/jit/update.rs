@@ -9,14 +9,16 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::dirty::{dirty, of};
 use super::expr::{Run, SlotRef};
 use super::grouping::{Change, Changed};
-use super::handler::StepEmitter;
 use super::lookup::Outcome;
 use super::runtime_calls;
-use crate::compiled::exec::update_rule::{GroupUpdate, ResolvedDependent, UpdateRule, ValueLocation};
+use super::steps::StepEmitter;
+use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{Dependent, Reader, Route, Selector};
-use crate::compiled::store::slab::{PARAMS, flag};
-use crate::compiled::store::state::{DirtySet, StreamState};
+use crate::compiled::ir::update_rule::{GroupUpdate, ResolvedDependent, UpdateRule, ValueLocation};
+use crate::compiled::store::dirty_set::DirtySet;
+use crate::compiled::store::slab::flag;
+use crate::compiled::store::state::StreamState;
 
 impl<'e> StepEmitter<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
@@ -104,8 +106,8 @@ impl<'e> StepEmitter<'e, '_> {
         let fork = self.expr.fork();
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.expr.go_on(changed);
-        for (number, group_update) in rule.grouped.iter().enumerate() {
-            let which = (stream as u64) << 32 | number as u64;
+        for (number, group_update) in rule.groups.iter().enumerate() {
+            let which = runtime_calls::pack(stream, number);
             let changed = self.expr.count(group_update, which, instance, Change { had, old, new });
             self.mark_all_readers(group_update, changed);
         }
@@ -125,7 +127,7 @@ impl<'e> StepEmitter<'e, '_> {
         let held = self.expr.load(I8, self.expr.streams, at);
         let now = self.expr.byte(yields.into());
         self.expr.store(now, self.expr.streams, at);
-        if rule.repeats {
+        if rule.emits_held {
             let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
             self.hold_if(stream, is_other, None, yields);
         }
@@ -133,7 +135,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The same for an instance, whose flags were these.
     fn held(&mut self, stream: usize, rule: &UpdateRule, instance: SlotRef, flags: Value, yields: bool) {
-        if rule.repeats {
+        if rule.emits_held {
             let held = self.expr.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
             let is_other = self.expr.builder.ins().icmp_imm(condition, held, 0);
@@ -145,7 +147,7 @@ impl<'e> StepEmitter<'e, '_> {
         let way = self.expr.begin_if(is_other);
         let arguments =
             [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
-        self.expr.call_with(runtime_calls::hold as *const u8, &arguments);
+        self.expr.call_with(runtime_calls::set_holder as *const u8, &arguments);
         self.expr.end_if(way);
     }
 
@@ -171,7 +173,7 @@ impl<'e> StepEmitter<'e, '_> {
             self.mark_slot(Reader::Stream(stream), instance);
             self.expr.end_if(way);
         } else if rule.has_follow_up {
-            let guard = self.evaluator.plan.streams[stream].eval.guard;
+            let guard = self.plan.streams[stream].eval.guard;
             guard.into_iter().for_each(|guard| self.expr.rust_reads(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
                 | if changed { runtime_calls::CHANGED } else { 0 };
@@ -222,7 +224,7 @@ impl<'e> StepEmitter<'e, '_> {
     ) {
         let way = |dependent: &ResolvedDependent| match dependent {
             ResolvedDependent::Other(Dependent { reader, selector }) => {
-                Some((self.evaluator.plan.family_of(*reader), selector.clone()))
+                Some((self.plan.family_of(*reader), selector.clone()))
             }
             _ => None,
         };
@@ -247,7 +249,7 @@ impl<'e> StepEmitter<'e, '_> {
     /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
     /// family, and found in the same way.
     fn mark_others(&mut self, stream: usize, resolve_dependents: &[&ResolvedDependent], instance: SlotRef) {
-        let plan = &self.evaluator.plan;
+        let plan = &self.plan;
         let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = resolve_dependents else {
             return;
         };
@@ -325,7 +327,7 @@ impl<'e> StepEmitter<'e, '_> {
         for dependent in dependents {
             match dependent {
                 ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
-                ResolvedDependent::Instance { kept: Some(_), .. } => {
+                ResolvedDependent::Instance { cached: Some(_), .. } => {
                     self.mark_reader(grouped, group, dependent, is_nothing)
                 }
                 dependent => {
@@ -357,13 +359,15 @@ impl<'e> StepEmitter<'e, '_> {
         dependent: &ResolvedDependent,
         is_nothing: Option<Value>,
     ) {
-        let ResolvedDependent::Instance { stream, family, kept: Some(kept), .. } = dependent else { return };
+        let ResolvedDependent::Instance { stream, family, cached: Some(cached), .. } = dependent else {
+            return;
+        };
         let tally_number = grouped;
         let [look, known, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(look);
         let next = self.expr.builder.append_block_param(known, I64);
         let fork = self.expr.fork();
-        let place = self.evaluator.state.grouped[grouped].stride() - kept;
+        let place = self.store.grouped[grouped].stride() - cached;
         let slot = self.expr.load(I64, group, 8 * place);
         self.expr.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
         self.expr.resume(look, &fork);
@@ -390,8 +394,8 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
     fn only_grows_by(&self, stream: usize, grouped: usize) -> bool {
-        let is_told = self.evaluator.rules[stream].as_ref().is_none_or(|rule| !rule.reschedules_on_change);
-        let plan = &self.evaluator.plan;
+        let is_told = self.plan.rules[stream].as_ref().is_none_or(|rule| !rule.reschedules_on_change);
+        let plan = &self.plan;
         let program = &plan.programs[plan.streams[stream].eval.program];
         !is_told && program.grows_by(stream) == Some(grouped as u32)
     }

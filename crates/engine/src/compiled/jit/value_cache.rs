@@ -14,9 +14,9 @@ use cranelift_codegen::ir::{Block, Inst, InstBuilder, MemFlags, Type, Value};
 
 use super::expr::ExprEmitter;
 use super::float_range::FloatRange;
+use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
-use crate::compiled::store::slab::PARAMS;
 
 #[derive(Clone, Default)]
 pub(super) struct ValueCache {

@@ -1,255 +1,247 @@
-//! Where machine code finds things.
+//! What machine code shares with the runtime, and where it finds things.
 
-use crate::compiled::exec::instant::Evaluator;
+use std::mem::offset_of;
+
+use crate::compiled::exec::error::EvalError;
+use crate::compiled::exec::executor::Executor;
 use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::deadline_queue::DeadlineQueue;
+use crate::compiled::store::dirty_set::INLINE_SLOTS;
 use crate::compiled::store::hash_index::HashIndex;
-use crate::compiled::store::state::{FamilyState, INLINE_SLOTS, StreamState};
+use crate::compiled::store::state::{FamilyState, Store, StreamState};
 
-/// What a reaction is given, with the addresses of things after it, as a [map](VmOffsets) says.
-#[derive(Clone, Copy)]
+/// The argument of every handler. Addresses of data structures follow it in memory, at the offsets of [`VmOffsets`].
 #[repr(C)]
-pub(crate) struct VmContext {
-    pub(super) evaluator: *mut Evaluator,
+pub(super) struct VmContext {
+    pub(super) executor: *mut Executor,
+    /// The buffer that this context is in.
+    pub(super) buffer: *mut VmContextBuffer,
+    /// Where a runtime call leaves its error.
+    pub(super) failure: *mut Option<Box<EvalError>>,
+    pub(super) store: *mut Store,
     pub(super) frame: *mut u64,
     pub(super) streams: *mut StreamState,
     pub(super) families: *mut FamilyState,
-    /// Of the batch.
-    pub(super) row: usize,
-    /// The slots that were listed by a call.
-    pub(super) listed: *mut u32,
-    /// The words of the group that was found by a call.
-    pub(super) found: *mut u64,
-    /// Up to when deadlines and ticks are done, ...
-    pub(super) until: u64,
-    /// ... how many at most, ...
-    pub(super) budget: u64,
-    /// ... and when each clock ticks next.
+    /// The scheduler's time before which nothing is due.
+    pub(super) idle_until: *mut u64,
+    /// The next tick of each clock.
     pub(super) ticks: *mut u64,
+    /// The row of the batch.
+    pub(super) row: usize,
+    /// The slots that a runtime call has listed.
+    pub(super) listed: *mut u32,
+    /// The words of the group that a runtime call has found.
+    pub(super) group: *mut u64,
+    /// For the deadline loop: up to when deadlines and ticks are run.
+    pub(super) until: u64,
+    /// For the deadline loop: how many of them at most.
+    pub(super) budget: u64,
+    /// Not 0 once a runtime call has panicked. Checked after every call.
+    pub(super) has_panicked: u64,
 }
 
-/// How far from the context, in bytes, it says where things are.
+/// Offsets from the context, in bytes, of the addresses that follow it. Both the emitters and [`VmContextBuffer`] have
+/// them from here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VmOffsets {
     inputs: usize,
-    slots: usize,
-    tables: usize,
+    slabs: usize,
+    indexes: usize,
     groups: usize,
     expired: usize,
-    clocks: usize,
+    queues: usize,
     lists: usize,
     end: usize,
 }
 
-/// How many bytes it needs for that: of an input, a family, a table, a tally, who is due, a clock, and a short list.
+/// Sizes of the parts, in bytes.
 const INPUT: usize = size_of::<usize>();
-const FAMILY: usize = size_of::<[usize; 3]>();
-const TABLE: usize = size_of::<[usize; 4]>();
+const SLAB: usize = size_of::<[usize; 3]>();
+const INDEX: usize = size_of::<[usize; 4]>();
 const GROUPED: usize = size_of::<[usize; 3]>();
 const EXPIRED: usize = size_of::<[usize; 2]>();
-const CLOCK: usize = size_of::<[usize; 3]>();
+const QUEUE: usize = size_of::<[usize; 3]>();
 const LIST: usize = size_of::<[u32; INLINE_SLOTS]>();
 
-/// What it says of a family: where its slots are, ...
+/// Within the part of a slab, as [`InstanceSlab::vm_layout`](crate::compiled::store::slab::InstanceSlab::vm_layout) has
+/// it: the first slot, the lookup cache, the header.
 pub(super) const SLOTS: usize = 0;
-/// ... the numbers of those that somebody tried to spawn again, ...
 pub(super) const SLOT_CACHE: usize = 8;
-/// ... and how many there are.
 pub(super) const HEADER: usize = 16;
 
-/// Of a tally: where its groups are, ...
+/// Within the part of an index, as [`HashIndex::vm_layout`] has it: entries, shift, last bucket, occupancy.
+pub(super) const ENTRIES: usize = 0;
+pub(super) const SHIFT: usize = 8;
+pub(super) const LAST_BUCKET: usize = 16;
+pub(super) const OCCUPANCY: usize = 24;
+
+/// Within the part of a grouped aggregate, as [`GroupedAggregate::vm_layout`] has it: the first group, the lookup cache,
+/// the positions of members.
 pub(super) const GROUPS: usize = 0;
-/// ... the numbers of those that were found last, ...
 pub(super) const GROUP_CACHE: usize = 8;
-/// ... and the places of instances.
-pub(super) const PLACES: usize = 16;
+pub(super) const POSITIONS: usize = 16;
+
+/// Within the part of a deadline queue, as [`DeadlineQueue::vm_layout`] has it: the ring, its last position, the header.
+pub(super) const RING: usize = 0;
+pub(super) const LAST_POSITION: usize = 8;
+pub(super) const QUEUE_HEADER: usize = 16;
 
 impl VmOffsets {
     pub(super) fn new(plan: &Plan) -> VmOffsets {
-        let number_of_tables: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
-        let inputs = size_of::<VmContext>();
-        let slots = inputs + INPUT * plan.inputs.len();
-        let tables = slots + FAMILY * plan.families.len();
-        let groups = tables + TABLE * number_of_tables;
-        let expired = groups + GROUPED * plan.grouped.len();
-        let clocks = expired + EXPIRED * plan.instance_timers.len();
+        let index_count: usize = plan.families.iter().map(|family| family.indexes.len() + 1).sum();
         let thresholds: usize = plan.streams.iter().map(|stream| stream.eval.thresholds.len()).sum();
-        let lists = clocks + CLOCK * (plan.instance_timers.len() + thresholds);
+        let inputs = size_of::<VmContext>();
+        let slabs = inputs + INPUT * plan.inputs.len();
+        let indexes = slabs + SLAB * plan.families.len();
+        let groups = indexes + INDEX * index_count;
+        let expired = groups + GROUPED * plan.grouped.len();
+        let queues = expired + EXPIRED * plan.instance_timers.len();
+        let lists = queues + QUEUE * (plan.instance_timers.len() + thresholds);
         let end = lists + LIST * plan.families.len();
-        VmOffsets { inputs, slots, tables, groups, expired, clocks, lists, end }
+        VmOffsets { inputs, slabs, indexes, groups, expired, queues, lists, end }
     }
 
-    /// Where the words of an input are.
+    /// The words of an input.
     pub(super) fn input(&self, input: usize) -> usize {
         self.inputs + INPUT * input
     }
 
-    pub(super) fn family(&self, family: usize) -> usize {
-        self.slots + FAMILY * family
+    pub(super) fn slab(&self, family: usize) -> usize {
+        self.slabs + SLAB * family
     }
 
-    /// The [layout](HashIndex::layout) of a table, which are counted family by family.
-    pub(super) fn table(&self, table: usize) -> usize {
-        self.tables + TABLE * table
+    /// A hash index; they are numbered family by family, that of all parameters first.
+    pub(super) fn index(&self, index: usize) -> usize {
+        self.indexes + INDEX * index
     }
 
     pub(super) fn grouped(&self, grouped: usize) -> usize {
         self.groups + GROUPED * grouped
     }
 
-    /// The slots of the instances that are due, and how many there are.
-    pub(super) fn expired(&self, instance_timer: usize) -> usize {
-        self.expired + EXPIRED * instance_timer
+    /// The slots whose deadline has expired, and how many there are.
+    pub(super) fn expired(&self, timer: usize) -> usize {
+        self.expired + EXPIRED * timer
     }
 
-    /// The [layout](DeadlineQueue::layout) of a chime's clock.
-    pub(super) fn clock(&self, instance_timer: usize) -> usize {
-        self.clocks + CLOCK * instance_timer
+    /// The queue of an instance timer.
+    pub(super) fn queue(&self, timer: usize) -> usize {
+        self.queues + QUEUE * timer
     }
 
-    /// The same for the clock that wakes the readers of a counter after one of the numbers of ticks.
-    pub(super) fn invalidate_idle(&self, plan: &Plan, stream: usize, number: usize) -> usize {
+    /// The queue of a threshold of a tick counter.
+    pub(super) fn threshold_queue(&self, plan: &Plan, stream: usize, threshold: usize) -> usize {
         let before: usize = plan.streams[..stream].iter().map(|stream| stream.eval.thresholds.len()).sum();
-        self.clock(plan.instance_timers.len() + before + number)
+        self.queue(plan.instance_timers.len() + before + threshold)
     }
 
-    /// Room for the slots of a family that end, if they are few.
+    /// Room for the closing slots of a family, if they are few.
     pub(super) fn closing(&self, family: usize) -> usize {
         self.lists + LIST * family
     }
 }
 
-/// Where things are in memory.
-pub(crate) struct VmContextBuffer {
-    /// A context, and what is after it.
+/// Owns the context and the addresses after it.
+pub(super) struct VmContextBuffer {
     words: Vec<usize>,
     offsets: VmOffsets,
-    /// For each family the slots whose close condition is looked at, and then those that end.
+    /// [`Store::moves`] when the addresses were written.
+    moves: Option<u64>,
+    /// For each family the slots whose close condition is checked, and then those that close.
     pub(super) closing: Vec<Vec<u32>>,
-    /// What must be found anew.
-    pub(crate) inputs_moved: bool,
-    pub(crate) slots_moved: bool,
-    pub(crate) groups_moved: bool,
-    pub(crate) clocks_moved: bool,
 }
 
 impl Default for VmContextBuffer {
     fn default() -> VmContextBuffer {
-        VmContextBuffer {
-            words: Vec::new(),
-            offsets: VmOffsets::default(),
-            closing: Vec::new(),
-            inputs_moved: true,
-            slots_moved: true,
-            groups_moved: true,
-            clocks_moved: true,
-        }
+        VmContextBuffer { words: Vec::new(), offsets: VmOffsets::default(), moves: None, closing: Vec::new() }
     }
 }
 
 impl VmContextBuffer {
-    /// Writes addresses one after another, from so many bytes after the context on.
-    fn put(&mut self, from: usize, addresses: impl IntoIterator<Item = usize>) {
-        for (place, address) in self.words[from / size_of::<usize>()..].iter_mut().zip(addresses) {
-            *place = address;
-        }
-    }
-}
-
-impl Evaluator {
-    /// A context for machine code. It is good until the evaluator is used otherwise; its places stay.
-    #[inline]
+    /// The context, once [`bind`](Self::bind) has written it.
+    #[inline(always)]
     pub(super) fn context(&mut self) -> *mut VmContext {
-        self.refresh_addresses();
-        let frame = self.state.frame.as_mut_ptr();
-        let (streams, families) = (self.state.streams.as_mut_ptr(), self.state.families.as_mut_ptr());
-        let context = self.places.words.as_mut_ptr().cast::<VmContext>();
-        let evaluator = &raw mut *self;
-        let (listed, found) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let ticks = self.ticks.as_mut_ptr();
-        // SAFETY: there are words for a context, and for what is after it, once things have been found.
-        unsafe {
-            *context = VmContext {
-                evaluator,
-                frame,
-                streams,
-                families,
-                row: 0,
-                listed,
-                found,
-                until: 0,
-                budget: 0,
-                ticks,
-            };
+        self.words.as_mut_ptr().cast()
+    }
+
+    /// Writes the context and all addresses. They hold until the executor moves or the interpreter runs.
+    pub(super) fn bind(&mut self, executor: &mut Executor, failure: &mut Option<Box<EvalError>>) {
+        if self.words.is_empty() {
+            let plan = executor.plan();
+            self.offsets = VmOffsets::new(plan);
+            self.closing.resize(plan.families.len(), Vec::new());
+            self.words = vec![0; self.offsets.end / size_of::<usize>()];
         }
-        context
+        let inputs = executor.batch().columns().iter().map(|column| column.address());
+        write(&mut self.words, self.offsets.inputs, inputs);
+        self.refresh(executor);
+        let context = VmContext {
+            executor: &raw mut *executor,
+            buffer: &raw mut *self,
+            failure: &raw mut *failure,
+            store: &raw mut *executor.store_mut(),
+            frame: executor.store_mut().frame.as_mut_ptr(),
+            streams: executor.store_mut().streams.as_mut_ptr(),
+            families: executor.store_mut().families.as_mut_ptr(),
+            idle_until: &raw mut *executor.scheduler_mut().idle_until_mut(),
+            ticks: executor.scheduler_mut().ticks_mut().as_mut_ptr(),
+            row: 0,
+            listed: std::ptr::null_mut(),
+            group: std::ptr::null_mut(),
+            until: 0,
+            budget: 0,
+            has_panicked: 0,
+        };
+        // SAFETY: `words` has `offsets.end` bytes, which begin with room for a context, and is aligned for it: both have
+        // the alignment of a pointer. A context owns nothing, so that nothing must be dropped before it is overwritten.
+        unsafe { self.context().write(context) };
     }
 
-    /// The same context again, for another row.
-    #[inline(always)]
-    pub(super) fn bind_row(&mut self, row: usize, context: *mut VmContext) {
-        self.refresh_addresses();
-        // SAFETY: it is there as long as the places are.
-        unsafe { ((*context).evaluator, (*context).row) = (&raw mut *self, row) };
-    }
-
-    /// Finds what has moved.
-    #[inline(always)]
-    pub(super) fn refresh_addresses(&mut self) {
-        let VmContextBuffer { inputs_moved, slots_moved, groups_moved, clocks_moved, .. } = self.places;
-        if inputs_moved | slots_moved | groups_moved | clocks_moved {
-            self.refresh_moved();
+    /// Writes the addresses of data structures anew, if any has moved since.
+    pub(super) fn refresh(&mut self, executor: &mut Executor) {
+        let moves = executor.store().moves();
+        if self.moves != Some(moves) {
+            self.write_addresses(executor);
+            self.moves = Some(moves);
         }
     }
 
     #[inline(never)]
-    fn refresh_moved(&mut self) {
-        let Evaluator { places, state, batch, plan, counters, .. } = self;
-        if places.words.is_empty() {
-            places.offsets = VmOffsets::new(plan);
-            places.words = vec![0; places.offsets.end / size_of::<usize>()];
-            places.closing.resize(plan.families.len(), Vec::new());
-        }
-        let map = places.offsets;
-        if std::mem::take(&mut places.inputs_moved) {
-            places.put(map.inputs, batch.columns.iter().map(|column| column.address()));
-        }
-        if std::mem::take(&mut places.slots_moved) {
-            let addresses = |family: &mut FamilyState| {
-                let instances = &mut family.instances;
-                [instances.address(), instances.lookup_cache_address(), instances.header_address()]
-            };
-            places.put(map.slots, state.families.iter_mut().flat_map(addresses));
-            let tables = state.families.iter_mut().flat_map(|family| family.instances.tables());
-            places.put(map.tables, tables.flat_map(HashIndex::layout));
-        }
-        if std::mem::take(&mut places.groups_moved) {
-            let addresses = |grouped: &mut GroupedAggregate| {
-                [grouped.address(), grouped.lookup_cache_address(), grouped.places_address()]
-            };
-            places.put(map.groups, state.grouped.iter_mut().flat_map(addresses));
-        }
-        if std::mem::take(&mut places.clocks_moved) {
-            places.put(map.clocks, state.instance_timers.iter_mut().flat_map(DeadlineQueue::layout));
-            for counter in
-                counters.iter().filter(|counter| !plan.streams[**counter].eval.thresholds.is_empty())
-            {
-                let thresholds = state.streams[*counter].thresholds.iter_mut();
-                places
-                    .put(map.invalidate_idle(plan, *counter, 0), thresholds.flat_map(DeadlineQueue::layout));
+    fn write_addresses(&mut self, executor: &mut Executor) {
+        let VmContextBuffer { words, offsets, .. } = self;
+        let plan = std::sync::Arc::clone(executor.plan());
+        let Store { families, streams, grouped, instance_timers, .. } = executor.store_mut();
+        let slabs = families.iter_mut().flat_map(|family| family.instances.vm_layout());
+        write(words, offsets.slabs, slabs);
+        let indexes = families.iter_mut().flat_map(|family| family.instances.hash_indexes());
+        write(words, offsets.indexes, indexes.flat_map(HashIndex::vm_layout));
+        write(words, offsets.groups, grouped.iter_mut().flat_map(GroupedAggregate::vm_layout));
+        write(words, offsets.queues, instance_timers.iter_mut().flat_map(DeadlineQueue::vm_layout));
+        for counter in plan.counters.iter().copied() {
+            if !plan.streams[counter].eval.thresholds.is_empty() {
+                let timers = streams[counter].threshold_timers.iter_mut();
+                let from = offsets.threshold_queue(&plan, counter, 0);
+                write(words, from, timers.flat_map(DeadlineQueue::vm_layout));
             }
         }
     }
 
-    /// Notes who is due.
-    #[inline]
-    pub(super) fn bind_expired(&mut self) {
-        let Evaluator { places, expired, .. } = self;
-        for (instance_timer, slots) in expired.iter().enumerate() {
-            let at = places.offsets.expired(instance_timer) / size_of::<usize>();
-            places.words[at] = slots.as_ptr().expose_provenance();
-            places.words[at + 1] = slots.len();
+    /// Writes where the lists of expired slots are.
+    pub(super) fn bind_expired(&mut self, executor: &Executor) {
+        for (timer, slots) in executor.changes().expired().iter().enumerate() {
+            let list = [slots.as_ptr().expose_provenance(), slots.len()];
+            write(&mut self.words, self.offsets.expired(timer), list);
         }
     }
 }
+
+/// Writes words one after another, from `offset` bytes after the context on.
+fn write(words: &mut [usize], offset: usize, values: impl IntoIterator<Item = usize>) {
+    for (word, value) in words[offset / size_of::<usize>()..].iter_mut().zip(values) {
+        *word = value;
+    }
+}
+
+// Machine code addresses these by their offsets.
+const _: () = assert!(offset_of!(VmContext, executor) == 0 && size_of::<VmContext>().is_multiple_of(8));

@@ -8,13 +8,12 @@ use rtlola_frontend::mir::{
 use super::access::{Filter, anonymous, filter, walk};
 use super::expression::{ExprSite, Operand, leaf};
 use super::{PlanBuilder, Unsupported};
+use crate::compiled::ir::aggregate::Aggregate;
+use crate::compiled::ir::fold::Fold;
 use crate::compiled::ir::layout::{Leaf, inner, leaves, narrow, placed, width};
 use crate::compiled::ir::op::{Op, RareOp};
 use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
-use crate::compiled::store::aggregate::fold::Fold;
-use crate::compiled::store::aggregate::group::Aggregate;
-use crate::compiled::store::window::bucketed::{WindowKind, WindowPlan};
-use crate::compiled::store::window::last_decisive::LastDecisive;
+use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
 
 impl PlanBuilder<'_> {
     /// Every window of the specification, sliding ones first.
@@ -158,7 +157,7 @@ impl PlanBuilder<'_> {
         aggregate: Aggregate,
     ) -> Result<(usize, usize), Unsupported> {
         let target = aggregation.target.out_ix();
-        let places = self.places(target, filter.key.iter().map(|(param, _)| *param));
+        let key_words = self.param_words(target, filter.key.iter().map(|(param, _)| *param));
         let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
         // Not by the text, in which other parameters may have the same names.
@@ -166,7 +165,7 @@ impl PlanBuilder<'_> {
         let known = self.plan.grouped.iter().position(|grouped| {
             // A bit says for each measure whether it has changed.
             let has_room = grouped.aggregates.len() < 64;
-            grouped.target == target && grouped.places == places && grouped.fixed == fixed && has_room
+            grouped.target == target && grouped.key_words == key_words && grouped.fixed == fixed && has_room
         });
         let grouped = match known {
             Some(grouped) => grouped,
@@ -188,7 +187,7 @@ impl PlanBuilder<'_> {
                 let key_names = filter.key.iter().map(|(param, _)| names[*param].clone()).collect();
                 self.plan.grouped.push(GroupedPlan {
                     target,
-                    places,
+                    key_words,
                     filter: program,
                     lambda,
                     aggregates: Vec::new(),

@@ -11,7 +11,7 @@ use rtlola_frontend::mir::{
 
 use super::access::walk;
 use super::schedule::pacing;
-use crate::compiled::exec::counters::TickCounter;
+use crate::compiled::ir::counter::TickCounter;
 use crate::compiled::ir::layout::narrow;
 use crate::compiled::ir::plan::Pacing;
 

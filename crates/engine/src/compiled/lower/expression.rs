@@ -163,7 +163,7 @@ impl PlanBuilder<'_> {
     pub(super) fn constant(&mut self, constant: &Constant, ty: &Type) -> Result<Operand, Unsupported> {
         let words = match (constant, ty) {
             (Constant::Bool(value), _) => vec![u64::from(*value)],
-            (Constant::Str(text), _) => vec![self.plan.interner.intern(text.as_bytes())],
+            (Constant::Str(text), _) => vec![self.string_constant(text)],
             (Constant::UInt(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
             (Constant::Int(value), Type::Float(_)) => vec![(*value as f64).to_bits()],
             (Constant::UInt(value), Type::Fixed(_) | Type::UFixed(_)) => {

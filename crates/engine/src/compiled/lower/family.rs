@@ -6,10 +6,9 @@ use super::access::anonymous;
 use super::expression::ExprSite;
 use super::schedule::pacing;
 use super::{PlanBuilder, Unsupported};
-use crate::compiled::ir::layout::width;
+use crate::compiled::ir::layout::{MemberSize, arrange, width};
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
-use crate::compiled::store::slab::{Room, arrange};
 
 impl PlanBuilder<'_> {
     /// Puts streams into families.
@@ -40,7 +39,7 @@ impl PlanBuilder<'_> {
         for family in families {
             let room = |member: &usize| {
                 let StreamPlan { width, depth, knows_fresh, .. } = streams[*member];
-                Room { width, depth, knows_fresh }
+                MemberSize { width, depth, stores_fresh: knows_fresh }
             };
             let (members, stride) = arrange(family.param_width, family.members.iter().map(room));
             family.stride = stride;
@@ -68,7 +67,7 @@ impl PlanBuilder<'_> {
             })?;
             let path = self.path(condition, ExprSite::Close)?;
             let pacing = pacing(&output.close.pacing);
-            let close = ClosePlan { pacing, program, path, incremental: false, looks_at_spawn: false };
+            let close = ClosePlan { pacing, program, path, incremental: false, is_checked_at_spawn: false };
             self.plan.families[index].close = Some(close);
         }
         Ok(())

@@ -21,11 +21,11 @@ use rtlola_frontend::mir::{
 
 use self::expression::ExprSite;
 use crate::Specification;
+use crate::compiled::ir::layout::Member;
 use crate::compiled::ir::layout::{placed, width};
 use crate::compiled::ir::op::{FrameSlot, Label, Op, Program};
 use crate::compiled::ir::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
 use crate::compiled::store::frame::SIZE;
-use crate::compiled::store::slab::Member;
 use crate::specification::is_trigger;
 
 /// Something that the compiled engine cannot evaluate.
@@ -178,6 +178,17 @@ impl PlanBuilder<'_> {
         slot
     }
 
+    /// The number of a string constant.
+    fn string_constant(&mut self, text: &str) -> u64 {
+        let all = &mut self.plan.string_constants;
+        let known = all.iter().position(|known| known == text);
+        let number = known.unwrap_or_else(|| {
+            all.push(text.to_owned());
+            all.len() - 1
+        });
+        number as u64
+    }
+
     fn word(&mut self, word: u64) -> FrameSlot {
         self.words(&[word])
     }
@@ -218,7 +229,7 @@ impl PlanBuilder<'_> {
                 incremental: false,
                 reads_itself: false,
                 guard: None,
-                first_look: None,
+                spawn_guard: None,
                 counter: counter::counter(output),
                 thresholds: Vec::new(),
                 windows: Vec::new(),
@@ -265,7 +276,7 @@ impl PlanBuilder<'_> {
     }
 
     /// The words that parameters of a stream take in its key.
-    fn places(&self, stream: usize, params: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    fn param_words(&self, stream: usize, params: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let types = &self.plan.streams[stream].params;
         let words = |param: usize| {
             let from: usize = types[..param].iter().map(width).sum();

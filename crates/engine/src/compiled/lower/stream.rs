@@ -45,9 +45,9 @@ impl PlanBuilder<'_> {
         }
         let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
         let condition = output.eval.clauses.first().and_then(|clause| clause.condition.as_ref());
-        let first_look =
-            guard.zip(condition).map(|((_, parts), condition)| self.first_look(condition, parts));
-        let first_look = first_look.transpose()?;
+        let spawn_guard =
+            guard.zip(condition).map(|((_, parts), condition)| self.spawn_guard(condition, parts));
+        let spawn_guard = spawn_guard.transpose()?;
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
         let program = self.program(ExprSite::Eval, |builder| {
             builder.spare = Some(result - 1);
@@ -91,7 +91,7 @@ impl PlanBuilder<'_> {
             incremental: false,
             reads_itself: false,
             guard: guard.map(|(slot, _)| slot),
-            first_look,
+            spawn_guard,
             counter: None,
             thresholds: Vec::new(),
             windows: Vec::new(),
@@ -141,7 +141,7 @@ impl PlanBuilder<'_> {
         }
         let stream = self.stream;
         let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
-        let places = self.places(stream, params.iter().copied());
+        let places = self.param_words(stream, params.iter().copied());
         let at_hand = match pins.as_slice() {
             [(_, expression)] => self.key_at_hand(expression),
             _ => None,
@@ -201,8 +201,9 @@ impl PlanBuilder<'_> {
                 }
                 self.wake(index, part);
             }
-            let first_look = self.plan.streams[index].eval.first_look;
-            self.plan.streams[index].eval.first_look = first_look.filter(|program| self.only_looks(*program));
+            let spawn_guard = self.plan.streams[index].eval.spawn_guard;
+            self.plan.streams[index].eval.spawn_guard =
+                spawn_guard.filter(|program| self.only_looks(*program));
             return;
         }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
@@ -223,7 +224,7 @@ impl PlanBuilder<'_> {
     }
 
     /// A program that yields if so many of the first conditions hold.
-    fn first_look(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
+    fn spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
         self.program(ExprSite::Eval, |builder| {
             let mut leave = Vec::new();
             for part in conjuncts(condition).into_iter().take(parts) {
@@ -269,10 +270,10 @@ impl PlanBuilder<'_> {
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.iter().any(Read::changes_by_itself)
         {
-            let looks_at_spawn = self.only_looks(close.program);
+            let is_checked_at_spawn = self.only_looks(close.program);
             if let Some(close) = &mut self.plan.families[family].close {
                 close.incremental = true;
-                close.looks_at_spawn = looks_at_spawn;
+                close.is_checked_at_spawn = is_checked_at_spawn;
             }
             reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));
             self.site = ExprSite::Close;
@@ -385,7 +386,7 @@ impl PlanBuilder<'_> {
         if own.len() == self.plan.streams[stream].params.len() {
             return Selector::Instance(from);
         }
-        let places = self.places(stream, parts.iter().map(|(param, _)| *param));
+        let places = self.param_words(stream, parts.iter().map(|(param, _)| *param));
         Selector::Index(self.index(stream, places), from)
     }
 }

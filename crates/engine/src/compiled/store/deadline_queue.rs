@@ -1,9 +1,8 @@
-//! Clocks that start with instances and all have the same period: the next that is due is the one that has waited
-//! longest.
+//! Deadlines of instances that share one period.
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::huge_vec::{HugeVec, PrefaultedRegion, ZeroInit};
+use super::huge_vec::{HugeVec, PrefaultedRegion, ZeroInit};
 
 /// When an instance is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,29 +13,35 @@ pub(crate) struct Deadline {
     pub(crate) slot: u32,
 }
 
-// SAFETY: three numbers.
+// SAFETY: three integers, for which all zeros are a value. They own nothing.
 unsafe impl ZeroInit for Deadline {}
 
-/// A ring of our own, because machine code adds to it.
+/// FIFO queue of per-instance deadlines. All share one period, so they expire in insertion order and no heap is needed.
+/// A ring buffer of our own, because machine code pushes to it.
+///
+/// Deadlines of instances that have ended are stale. They are skipped when they come up, and removed once there are many.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Deadline>", into = "Vec<Deadline>")]
 pub(crate) struct DeadlineQueue {
-    /// A power of two, or none at all.
-    places: HugeVec<Deadline>,
+    /// A power of two, or empty.
+    ring: HugeVec<Deadline>,
     header: QueueHeader,
+    /// How often the ring has moved in memory.
+    moves: u64,
 }
 
-/// Which place is the first, modulo their number, and how many are taken.
+/// What machine code reads and changes.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct QueueHeader {
+    /// The position of the first deadline, modulo the size of the ring.
     pub(crate) first: usize,
     pub(crate) count: usize,
-    /// When the first is due; never, if there is none.
+    /// When the first deadline is due; `u64::MAX` if there is none.
     pub(crate) next: u64,
-    /// How many belong to instances that have ended, at most, ...
+    /// An upper bound on the stale deadlines.
     pub(crate) stale: usize,
-    /// ... and how many of them have done so lately.
+    /// How many of them have become stale since the tail was last examined.
     pub(crate) recently_stale: usize,
 }
 
@@ -46,43 +51,45 @@ impl Default for QueueHeader {
     }
 }
 
-/// So many may have ended before somebody looks.
-pub(crate) const FEW: usize = 64;
+/// How many deadlines may become stale before any are removed.
+pub(crate) const STALE_LIMIT: usize = 64;
 
 impl DeadlineQueue {
-    /// For machine code, until it grows: where its places are in memory, the number of the last, and where its hands
-    /// are.
-    pub(crate) fn layout(&mut self) -> [usize; 3] {
-        let places = self.places.as_mut_ptr().expose_provenance();
-        [places, self.last(), (&raw mut self.header).expose_provenance()]
+    /// For machine code, until the next [move](Self::moves): the address of the ring, its last position, and the address
+    /// of the header.
+    pub(crate) fn vm_layout(&mut self) -> [usize; 3] {
+        let ring = self.ring.as_mut_ptr().expose_provenance();
+        [ring, self.last(), (&raw mut self.header).expose_provenance()]
+    }
+
+    /// How often the ring has moved in memory.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
     }
 
     #[inline(always)]
     fn last(&self) -> usize {
-        self.places.len().wrapping_sub(1)
+        self.ring.len().wrapping_sub(1)
     }
 
-    /// Whether it has moved in memory.
+    /// Appends a deadline, which must not be before the last one.
     #[inline]
-    pub(crate) fn add(&mut self, due: Deadline) -> bool {
-        let is_full = self.header.count == self.places.len();
-        if is_full {
+    pub(crate) fn push(&mut self, deadline: Deadline) {
+        if self.header.count == self.ring.len() {
             self.grow();
         }
-        let place = (self.header.first + self.header.count) & self.last();
-        self.places[place] = due;
+        let position = (self.header.first + self.header.count) & self.last();
+        self.ring[position] = deadline;
         self.header.count += 1;
-        self.header.next = self.header.next.min(due.at);
-        is_full
+        self.header.next = self.header.next.min(deadline.at);
     }
 
-    /// Another one may be the first.
     #[inline]
-    fn find_next(&mut self) {
-        self.header.next = self.first().map_or(u64::MAX, |due| due.at);
+    fn update_next(&mut self) {
+        self.header.next = self.first().map_or(u64::MAX, |deadline| deadline.at);
     }
 
-    /// When the first is due; never, if there is none.
+    /// When the first deadline is due, stale or not; `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.header.next
@@ -90,17 +97,19 @@ impl DeadlineQueue {
 
     #[cold]
     fn grow(&mut self) {
-        const FEW: usize = 16;
+        const SMALLEST: usize = 16;
         const SMALL: usize = 1 << 10;
-        self.places.rotate_left(self.header.first);
+        self.ring.rotate_left(self.header.first);
         self.header.first = 0;
-        let factor = if self.places.len() < SMALL { 4 } else { 2 };
-        self.places.grow((factor * self.places.len()).max(FEW));
+        let factor = if self.ring.len() < SMALL { 4 } else { 2 };
+        self.ring.grow((factor * self.ring.len()).max(SMALLEST));
+        self.moves += 1;
     }
 
-    /// Lets the first of many have memory that has been touched, for so many of them.
+    /// Moves into a prefaulted region, with room for `count` deadlines.
     pub(crate) fn move_into(&mut self, region: &mut PrefaultedRegion, count: usize) {
-        self.places.move_into(region.extent(count * size_of::<Deadline>()));
+        self.ring.move_into(region.take(count * size_of::<Deadline>()));
+        self.moves += 1;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -108,39 +117,39 @@ impl DeadlineQueue {
     }
 
     #[inline]
-    pub(crate) fn first(&self) -> Option<&Deadline> {
-        if self.is_empty() { None } else { Some(&self.places[self.header.first & self.last()]) }
+    fn first(&self) -> Option<&Deadline> {
+        if self.is_empty() { None } else { Some(&self.ring[self.header.first & self.last()]) }
     }
 
-    /// The one that is due so many after the first.
+    /// The deadline `at` positions after the first.
     #[inline]
-    pub(crate) fn nth(&self, after: usize) -> Option<&Deadline> {
-        (after < self.header.count).then(|| &self.places[(self.header.first + after) & self.last()])
+    pub(crate) fn nth(&self, at: usize) -> Option<&Deadline> {
+        (at < self.header.count).then(|| &self.ring[(self.header.first + at) & self.last()])
     }
 
-    /// What is due at a time.
+    /// Takes out the first deadline if it is due at a time.
     #[inline]
-    pub(crate) fn take(&mut self, at: u64) -> Option<Deadline> {
-        let due = *self.first().filter(|due| due.at <= at)?;
+    pub(crate) fn pop_due(&mut self, at: u64) -> Option<Deadline> {
+        let deadline = *self.first().filter(|deadline| deadline.at <= at)?;
         self.header.first = (self.header.first + 1) & self.last();
         self.header.count -= 1;
-        self.find_next();
-        Some(due)
+        self.update_next();
+        Some(deadline)
     }
 
-    /// When the first instance that is still there is due.
+    /// When the first live instance is due. Removes the stale deadlines before it.
     #[inline]
     pub(crate) fn next_live(&mut self, is_live: impl Fn(&Deadline) -> bool) -> Option<u64> {
         loop {
-            let due = self.first()?;
-            if is_live(due) {
-                return Some(due.at);
+            let deadline = self.first()?;
+            if is_live(deadline) {
+                return Some(deadline.at);
             }
-            self.take(due.at);
+            self.pop_due(deadline.at);
         }
     }
 
-    /// Lists the instances that are due at a time; they are due again a period later.
+    /// Lists the live instances that are due at a time, and arms them again a period later.
     #[inline]
     pub(crate) fn expire(
         &mut self,
@@ -152,86 +161,100 @@ impl DeadlineQueue {
         let QueueHeader { first, count, .. } = self.header;
         let (mut at, mut end, last) = (first, first + count, self.last());
         while at < first + count {
-            let due = self.places[at & last];
-            if due.at > time {
+            let deadline = self.ring[at & last];
+            if deadline.at > time {
                 break;
             }
             at += 1;
-            if is_live(&due) {
-                // There is room: a place has just been left.
-                self.places[end & last] = Deadline { at: due.at.saturating_add(period), ..due };
+            if is_live(&deadline) {
+                // There is room: a position has just been left.
+                self.ring[end & last] = Deadline { at: deadline.at.saturating_add(period), ..deadline };
                 end += 1;
-                expired.push(due.slot);
+                expired.push(deadline.slot);
             }
         }
         (self.header.first, self.header.count) = (at & last, end - at);
-        self.find_next();
+        self.update_next();
     }
 
-    /// So many instances have ended. Forgets those that have, once they are many: most often they were due a short time
-    /// before and have come to the end of the line.
-    pub(crate) fn end(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
-        const NEAR: usize = 2;
+    /// Some instances have ended. Once many have, removes stale deadlines: from the tail first, as most were due a short
+    /// time ago and have just been armed again.
+    pub(crate) fn retire(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
+        const TAIL: usize = 2;
         if self.is_empty() {
             return;
         }
         self.header.stale += ended;
         self.header.recently_stale += ended;
-        if self.header.recently_stale <= FEW {
+        if self.header.recently_stale <= STALE_LIMIT {
             return;
         }
-        let near = (NEAR * self.header.recently_stale).min(self.header.count);
-        self.forget(near, &is_live);
+        let tail = (TAIL * self.header.recently_stale).min(self.header.count);
+        self.remove_stale(tail, &is_live);
         self.header.recently_stale = 0;
-        self.forget_if_many(&is_live);
+        self.compact(&is_live);
     }
 
-    /// The same where each is due once: most often those that have ended were, and are gone, or come next.
-    pub(crate) fn end_for_good(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
+    /// The same where each instance is due once: most that end have been due, and are gone already.
+    pub(crate) fn retire_once(&mut self, ended: usize, is_live: impl Fn(&Deadline) -> bool) {
         self.header.stale += ended;
         self.header.recently_stale = 0;
-        self.forget_if_many(&is_live);
+        self.compact(&is_live);
     }
 
-    /// Forgets all that have ended, if they are every second one.
-    fn forget_if_many(&mut self, is_live: &impl Fn(&Deadline) -> bool) {
-        if self.header.stale > FEW && self.header.stale > self.header.count / 2 {
-            self.forget(self.header.count, is_live);
+    /// Removes all stale deadlines, if every second one may be.
+    fn compact(&mut self, is_live: &impl Fn(&Deadline) -> bool) {
+        if self.header.stale > STALE_LIMIT && self.header.stale > self.header.count / 2 {
+            self.remove_stale(self.header.count, is_live);
             self.header.stale = 0;
         }
     }
 
-    /// Forgets those that have ended among so many at the end of the line.
-    fn forget(&mut self, near: usize, is_live: &impl Fn(&Deadline) -> bool) {
+    /// Removes the stale ones among the last `tail` deadlines.
+    fn remove_stale(&mut self, tail: usize, is_live: &impl Fn(&Deadline) -> bool) {
         let (first, last) = (self.header.first, self.last());
-        let far = self.header.count - near;
-        let mut kept = far;
-        for at in far..self.header.count {
-            let due = self.places[(first + at) & last];
-            if is_live(&due) {
-                self.places[(first + kept) & last] = due;
+        let head = self.header.count - tail;
+        let mut kept = head;
+        for at in head..self.header.count {
+            let deadline = self.ring[(first + at) & last];
+            if is_live(&deadline) {
+                self.ring[(first + kept) & last] = deadline;
                 kept += 1;
             }
         }
         self.header.stale = self.header.stale.saturating_sub(self.header.count - kept);
         self.header.count = kept;
-        self.find_next();
+        self.update_next();
+    }
+
+    /// # Errors
+    /// Deadlines are not in order, or one is of a slot that does not exist.
+    pub(crate) fn validate(&self, slots: u32) -> Result<(), &'static str> {
+        let mut before = 0;
+        for deadline in (0..self.header.count).filter_map(|at| self.nth(at)) {
+            if deadline.at < before {
+                return Err("deadlines are not in order");
+            }
+            if deadline.slot >= slots {
+                return Err("a deadline is of a slot that does not exist");
+            }
+            before = deadline.at;
+        }
+        Ok(())
     }
 }
 
 impl From<Vec<Deadline>> for DeadlineQueue {
     fn from(all: Vec<Deadline>) -> DeadlineQueue {
-        let mut clock = DeadlineQueue::default();
-        for due in all {
-            clock.add(due);
-        }
-        clock
+        let mut queue = DeadlineQueue::default();
+        all.into_iter().for_each(|deadline| queue.push(deadline));
+        queue
     }
 }
 
 impl From<DeadlineQueue> for Vec<Deadline> {
-    fn from(clock: DeadlineQueue) -> Vec<Deadline> {
-        (0..clock.header.count).filter_map(|after| clock.nth(after).copied()).collect()
+    fn from(queue: DeadlineQueue) -> Vec<Deadline> {
+        (0..queue.header.count).filter_map(|at| queue.nth(at).copied()).collect()
     }
 }
 
@@ -263,24 +286,24 @@ mod tests {
         #[test]
         fn first_come_first_served(changes in prop::collection::vec(change(), 0..600)) {
             const PERIOD: u64 = 1000;
-            let (mut clock, mut known) = (DeadlineQueue::default(), VecDeque::<Deadline>::new());
+            let (mut queue, mut known) = (DeadlineQueue::default(), VecDeque::<Deadline>::new());
             let mut now = 0;
             for (generation, change) in (1..).zip(changes) {
-                // What is due does not wait.
+                // The next deadline is not passed over.
                 now = known.front().map_or(now + 1, |due: &Deadline| due.at.min(now + 1));
                 let is_live = |known: &VecDeque<Deadline>, due: &Deadline| known.contains(due);
                 match change {
                     Change::Add => {
                         let due = Deadline { at: now + PERIOD, generation, slot: generation as u32 % 7 };
-                        clock.add(due);
+                        queue.push(due);
                         known.push_back(due);
                     }
                     Change::Wait => {
-                        let next = clock.next_live(|due| is_live(&known, due));
+                        let next = queue.next_live(|due| is_live(&known, due));
                         prop_assert_eq!(next, known.front().map(|due| due.at));
                         now = next.unwrap_or(now).max(now);
                         let mut expired = Vec::new();
-                        clock.expire(now, PERIOD, |due| is_live(&known, due), &mut expired);
+                        queue.expire(now, PERIOD, |due| is_live(&known, due), &mut expired);
                         let mut expected = Vec::new();
                         while let Some(due) = known.front().copied().filter(|due| due.at <= now) {
                             known.pop_front();
@@ -291,13 +314,14 @@ mod tests {
                     }
                     Change::End(which) if !known.is_empty() => {
                         known.remove(which as usize % known.len());
-                        clock.end(1, |due| is_live(&known, due));
+                        queue.retire(1, |due| is_live(&known, due));
                     }
                     Change::End(_) => {}
                 }
-                prop_assert_eq!(clock.next(), clock.first().map_or(u64::MAX, |due| due.at));
+                prop_assert!(queue.validate(7).is_ok());
+                prop_assert_eq!(queue.next(), queue.first().map_or(u64::MAX, |due| due.at));
             }
-            let saved: Vec<Deadline> = clock.clone().into();
+            let saved: Vec<Deadline> = queue.clone().into();
             let live: Vec<Deadline> = saved.into_iter().filter(|due| known.contains(due)).collect();
             prop_assert_eq!(live, Vec::from(known));
         }

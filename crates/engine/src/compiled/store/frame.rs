@@ -28,6 +28,13 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// How many words the plan uses.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+}
+
 impl Deref for Frame {
     type Target = [u64; SIZE];
 

@@ -1,13 +1,13 @@
-//! Numbers that are found by the words they stand for.
+//! A hash index from keys to slots, whose keys are stored elsewhere.
 //!
-//! A table of our own, because machine code looks into it: a number and half a hash are one word, an entry is at the
-//! first free place from the one on that its hash says, and growing needs nothing but the table itself.
+//! Open addressing with linear probing. An entry is one word: 32 bits of hash as a tag, and the number of the slot, plus
+//! one. It is our own because machine code probes it, and because growing needs nothing but the entries themselves: the
+//! tag says where an entry belongs, so no key is read.
 
-use crate::compiled::exec::prefetch::fetch;
-use crate::compiled::store::huge_vec::{Extent, HugeVec};
-use crate::compiled::store::words::hash_of;
+use super::huge_vec::{Extent, HugeVec};
+use super::words::{hash_of, prefetch};
 
-/// HashTag the hash of words.
+/// The upper 32 bits of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashTag(u32);
 
@@ -18,32 +18,32 @@ impl HashTag {
     }
 }
 
-/// Where something would be in a table.
+/// The empty bucket where a key belongs, until the index changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket(usize);
 
-/// The words themselves are elsewhere: who looks for a number says whether it is the one.
+/// Slots by the tags of their keys. The caller compares the keys.
 #[derive(Clone)]
 pub(crate) struct HashIndex {
-    /// A power of two. 0 is a free place; others have the half hash above, and below it the number plus one.
+    /// A power of two. 0 is an empty bucket.
     entries: HugeVec<u64>,
-    /// How many of the 32 bits of a half hash are not part of its place.
+    /// How far a tag is shifted right to give its home bucket.
     shift: u32,
     occupancy: Occupancy,
 }
 
-/// How full a table is.
+/// How full an index is; machine code reads and changes it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Occupancy {
     pub(crate) used: usize,
-    /// How many entries it can have before looking for one takes long.
+    /// The most entries before the index grows: half the buckets.
     pub(crate) room: usize,
 }
 
 impl Occupancy {
-    fn new(used: usize, places: usize) -> Occupancy {
-        Occupancy { used, room: places / 2 }
+    fn new(used: usize, buckets: usize) -> Occupancy {
+        Occupancy { used, room: buckets / 2 }
     }
 }
 
@@ -57,9 +57,9 @@ impl Default for HashIndex {
 }
 
 impl HashIndex {
-    /// For machine code, until it grows: where its entries are in memory, by how many bits a half hash is shifted for a
-    /// place among them, the last place, and where it says how full it is.
-    pub(crate) fn layout(&mut self) -> [usize; 4] {
+    /// For machine code, until the index grows: the address of the entries, the shift of tags, the last bucket, and the
+    /// address of the occupancy.
+    pub(crate) fn vm_layout(&mut self) -> [usize; 4] {
         let entries = self.entries.as_mut_ptr().expose_provenance();
         let occupancy = (&raw mut self.occupancy).expose_provenance();
         [entries, self.shift as usize, self.entries.len() - 1, occupancy]
@@ -71,8 +71,8 @@ impl HashIndex {
     }
 
     #[inline(always)]
-    fn after(&self, place: usize) -> usize {
-        (place + 1) & (self.entries.len() - 1)
+    fn after(&self, bucket: usize) -> usize {
+        (bucket + 1) & (self.entries.len() - 1)
     }
 
     #[inline(always)]
@@ -80,146 +80,146 @@ impl HashIndex {
         self.probe(tag, is_it).ok()
     }
 
-    /// A number, or the place where it belongs until the table changes.
+    /// The slot of a key, or the bucket where it belongs.
     #[inline(always)]
     pub(crate) fn probe(&self, tag: HashTag, is_it: impl Fn(u32) -> bool) -> Result<u32, Bucket> {
         let entries = &*self.entries;
-        let mut place = self.home(tag);
+        let mut bucket = self.home(tag);
         loop {
-            let entry = entries[place];
+            let entry = entries[bucket];
             if entry == 0 {
-                return Err(Bucket(place));
+                return Err(Bucket(bucket));
             }
-            if tag_of(entry) == tag && is_it(number_of(entry)) {
-                return Ok(number_of(entry));
+            if tag_of(entry) == tag && is_it(slot_of(entry)) {
+                return Ok(slot_of(entry));
             }
-            place = (place + 1) & (entries.len() - 1);
+            bucket = (bucket + 1) & (entries.len() - 1);
         }
     }
 
-    /// Has the place fetched from memory where something would be looked for first.
+    /// Prefetches the home bucket of a tag.
     #[inline(always)]
-    pub(crate) fn fetch(&self, tag: HashTag) {
-        fetch(&self.entries[self.home(tag)]);
+    pub(crate) fn prefetch(&self, tag: HashTag) {
+        prefetch(&self.entries[self.home(tag)]);
     }
 
-    /// The number at the place where something would be looked for first, if it is likely to be the one, or else 0: which
-    /// of both is anybody's guess.
+    /// The slot in the home bucket of a tag if the tags are equal, else 0. Which of both is unpredictable, so it is
+    /// computed without branching.
     #[inline(always)]
     pub(crate) fn guess(&self, tag: HashTag) -> u32 {
         let entry = self.entries[self.home(tag)];
         let is_likely = entry != 0 && tag_of(entry) == tag;
-        number_of(entry) & u32::from(is_likely).wrapping_neg()
+        slot_of(entry) & u32::from(is_likely).wrapping_neg()
     }
 
-    /// Enters a number at the place where it belongs; whether the table has moved.
+    /// Enters a slot at the bucket where it belongs; whether the entries have moved.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, tag: HashTag, Bucket(place): Bucket, number: u32) -> bool {
+    pub(crate) fn insert(&mut self, tag: HashTag, Bucket(bucket): Bucket, slot: u32) -> bool {
         self.occupancy.used += 1;
         if self.occupancy.used > self.occupancy.room {
             self.grow();
-            self.put(tag, number);
+            self.put(tag, slot);
             return true;
         }
-        self.entries[place] = entry(tag, number);
+        self.entries[bucket] = entry(tag, slot);
         false
     }
 
     #[inline(always)]
-    fn put(&mut self, tag: HashTag, number: u32) {
-        let Err(Bucket(place)) = self.probe(tag, |_| false) else { return };
-        self.entries[place] = entry(tag, number);
+    fn put(&mut self, tag: HashTag, slot: u32) {
+        let Err(Bucket(bucket)) = self.probe(tag, |_| false) else { return };
+        self.entries[bucket] = entry(tag, slot);
     }
 
-    /// A small table grows faster, so that few entries are entered again, but does not move for that.
+    /// A small index grows faster, so that few entries are entered again, but does not move for that.
     #[cold]
     fn grow(&mut self) {
         const SMALL: usize = 1 << 16;
-        let (places, room) = (self.entries.len(), self.entries.room());
-        let doublings = match places {
+        let (buckets, room) = (self.entries.len(), self.entries.room());
+        let doublings = match buckets {
             SMALLEST => 6,
-            ..SMALL if 4 * places <= room || 2 * places > room => 2,
+            ..SMALL if 4 * buckets <= room || 2 * buckets > room => 2,
             _ => 1,
         };
-        let places = self.entries.len() << doublings;
+        let buckets = self.entries.len() << doublings;
         self.shift -= doublings;
-        self.occupancy = Occupancy::new(self.occupancy.used, places);
-        // Which places are free is anybody's guess: better no branch.
+        self.occupancy = Occupancy::new(self.occupancy.used, buckets);
+        // Occupancy is unpredictable, so compact without branching.
         let mut used = 0;
-        for place in 0..self.entries.len() {
-            let entry = self.entries[place];
+        for bucket in 0..self.entries.len() {
+            let entry = self.entries[bucket];
             self.entries[used] = entry;
             used += usize::from(entry != 0);
         }
         self.entries[used..].fill(0);
-        self.entries.grow(places);
-        // They are in the order of their homes, as good as, and move away from the first: the last go first, so that
-        // none meets another that is yet to move. Whoever would has crowded round the ends, and waits.
-        let mut waiting = Vec::new();
-        for place in (0..used).rev() {
-            let entry = std::mem::take(&mut self.entries[place]);
+        self.entries.grow(buckets);
+        // The entries are nearly in the order of their home buckets, which only move up. Moving the last one first, none
+        // meets an entry that is yet to move, but for those that wrapped around the end: these wait.
+        let mut wrapped = Vec::new();
+        for bucket in (0..used).rev() {
+            let entry = std::mem::take(&mut self.entries[bucket]);
             let home = self.home(tag_of(entry));
-            let free = self.entries[home..].iter().position(|other| *other == 0).filter(|_| home >= place);
-            match free {
+            let empty = self.entries[home..].iter().position(|other| *other == 0).filter(|_| home >= bucket);
+            match empty {
                 Some(after) => self.entries[home + after] = entry,
-                None => waiting.push(entry),
+                None => wrapped.push(entry),
             }
         }
-        for entry in waiting {
-            self.put(tag_of(entry), number_of(entry));
+        for entry in wrapped {
+            self.put(tag_of(entry), slot_of(entry));
         }
     }
 
-    /// How many bytes it takes to have room for so many entries.
+    /// Bytes of an index with room for this many entries.
     pub(crate) fn bytes_for(entries: usize) -> usize {
         8 * (2 * entries + 2).next_power_of_two()
     }
 
-    /// Moves to a piece of ground.
+    /// Moves the entries into other memory.
     pub(crate) fn move_into(&mut self, extent: Extent) {
         self.entries.move_into(extent);
     }
 
-    /// Another number takes the place of one that is there.
-    pub(crate) fn replace(&mut self, tag: HashTag, number: u32, by: u32) {
-        if let Some(place) = self.place(tag, number) {
-            self.entries[place] = entry(tag, by);
+    /// Replaces one slot by another with the same key.
+    pub(crate) fn replace(&mut self, tag: HashTag, slot: u32, by: u32) {
+        if let Some(bucket) = self.bucket_of(tag, slot) {
+            self.entries[bucket] = entry(tag, by);
         }
     }
 
-    pub(crate) fn remove(&mut self, tag: HashTag, number: u32) {
-        let Some(mut free) = self.place(tag, number) else { return };
+    /// Removes a slot, by backward shift: entries after the hole that belong at it or before it move up.
+    pub(crate) fn remove(&mut self, tag: HashTag, slot: u32) {
+        let Some(mut hole) = self.bucket_of(tag, slot) else { return };
         self.occupancy.used -= 1;
-        // Selector is behind the free place and would have liked it, or one before it, moves up.
-        let mut place = self.after(free);
-        while self.entries[place] != 0 {
-            let home = self.home(tag_of(self.entries[place]));
+        let mut bucket = self.after(hole);
+        while self.entries[bucket] != 0 {
+            let home = self.home(tag_of(self.entries[bucket]));
             let mask = self.entries.len() - 1;
-            if place.wrapping_sub(home) & mask >= place.wrapping_sub(free) & mask {
-                self.entries[free] = self.entries[place];
-                free = place;
+            if bucket.wrapping_sub(home) & mask >= bucket.wrapping_sub(hole) & mask {
+                self.entries[hole] = self.entries[bucket];
+                hole = bucket;
             }
-            place = self.after(place);
+            bucket = self.after(bucket);
         }
-        self.entries[free] = 0;
+        self.entries[hole] = 0;
     }
 
-    fn place(&self, tag: HashTag, number: u32) -> Option<usize> {
-        let wanted = entry(tag, number);
-        let mut place = self.home(tag);
-        while self.entries[place] != 0 {
-            if self.entries[place] == wanted {
-                return Some(place);
+    fn bucket_of(&self, tag: HashTag, slot: u32) -> Option<usize> {
+        let wanted = entry(tag, slot);
+        let mut bucket = self.home(tag);
+        while self.entries[bucket] != 0 {
+            if self.entries[bucket] == wanted {
+                return Some(bucket);
             }
-            place = self.after(place);
+            bucket = self.after(bucket);
         }
         None
     }
 }
 
 #[inline(always)]
-fn entry(tag: HashTag, number: u32) -> u64 {
-    u64::from(tag.0) << 32 | (u64::from(number) + 1)
+fn entry(tag: HashTag, slot: u32) -> u64 {
+    u64::from(tag.0) << 32 | (u64::from(slot) + 1)
 }
 
 #[inline(always)]
@@ -228,7 +228,7 @@ fn tag_of(entry: u64) -> HashTag {
 }
 
 #[inline(always)]
-fn number_of(entry: u64) -> u32 {
+fn slot_of(entry: u64) -> u32 {
     (entry as u32).wrapping_sub(1)
 }
 
@@ -247,7 +247,7 @@ mod tests {
         Replace(u32, u32),
     }
 
-    /// Few halves, close to the ends of the table: entries crowd, and wrap around.
+    /// Few tags, close to both ends of the index: entries crowd, and wrap around.
     fn tag() -> impl Strategy<Value = u32> {
         prop_oneof![0..4_u32, (u32::MAX - 4)..=u32::MAX, any::<u32>()]
     }
@@ -263,32 +263,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_finds_what_is_in_it(changes in prop::collection::vec(change(), 0..200)) {
-            let (mut table, mut known) = (HashIndex::default(), HashMap::<u32, u32>::new());
+        fn an_index_finds_what_is_in_it(changes in prop::collection::vec(change(), 0..200)) {
+            let (mut index, mut known) = (HashIndex::default(), HashMap::<u32, u32>::new());
             for change in changes {
                 match change {
                     Change::Insert(tag, number) if !known.contains_key(&number) => {
-                        let place = table.probe(HashTag(tag), |other| other == number).unwrap_err();
-                        table.insert(HashTag(tag), place, number);
+                        let place = index.probe(HashTag(tag), |other| other == number).unwrap_err();
+                        index.insert(HashTag(tag), place, number);
                         known.insert(number, tag);
                     }
                     Change::Remove(number) => {
                         if let Some(tag) = known.remove(&number) {
-                            table.remove(HashTag(tag), number);
+                            index.remove(HashTag(tag), number);
                         }
                     }
                     Change::Replace(number, by) if !known.contains_key(&by) => {
                         if let Some(tag) = known.remove(&number) {
-                            table.replace(HashTag(tag), number, by);
+                            index.replace(HashTag(tag), number, by);
                             known.insert(by, tag);
                         }
                     }
                     _ => {}
                 }
-                prop_assert_eq!(table.occupancy.used, known.len());
+                prop_assert_eq!(index.occupancy.used, known.len());
                 for number in 0..40 {
                     let tag = known.get(&number);
-                    let found = table.find(HashTag(tag.copied().unwrap_or(7)), |other| other == number);
+                    let found = index.find(HashTag(tag.copied().unwrap_or(7)), |other| other == number);
                     prop_assert_eq!(found.is_some(), tag.is_some());
                 }
             }

@@ -1,7 +1,8 @@
-//! Memory for what there may be many of.
+//! Growable memory for what there may be many of.
 //!
-//! A page that is touched for the first time costs as much as several events. So what may grow large lies in large
-//! pages where the system has them, grows where it is, and what the first events need is touched before they come.
+//! The first access to a page costs as much as several events on a virtual machine. So large vectors live in huge pages
+//! where the system has them, reserve address space to grow in place, and what the first events need is faulted in before
+//! they come.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -11,48 +12,49 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How many bytes engines keep in memory that no allocator knows of.
+/// Bytes of memory that engines have mapped from the system, beside what they have from the allocator.
 pub fn mapped_bytes() -> usize {
     MAPPED.load(Ordering::Relaxed)
 }
 
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// What is nothing but zeros by default.
+/// A type for which memory of zeros is a value.
 ///
 /// # Safety
-/// All zeros must be a value of the type, and it must own nothing.
+/// All zeros must be a valid value of the type, and it must own nothing.
 pub(crate) unsafe trait ZeroInit: Copy {}
 
-// SAFETY: zero is a number.
+// SAFETY: zero is a valid u64, which owns nothing.
 unsafe impl ZeroInit for u64 {}
 
-/// A slice that grows, by zeros.
+/// A vector that grows by zeros, in place while it has room.
 pub(crate) struct HugeVec<T: ZeroInit> {
     first: NonNull<T>,
     length: usize,
-    /// For how many there is room where it is. Behind those that there are, it is all zeros.
+    /// How many elements there is memory for. Behind `length`, it is all zeros.
     room: usize,
     owner: Owner<T>,
 }
 
-/// Selector gives the memory back in the end.
+/// Owns the memory.
 #[expect(dead_code, reason = "they are there to be dropped")]
 enum Owner<T> {
     Allocator(Vec<T>),
-    /// A piece of memory of one's own, ...
-    System(Arc<Map>),
-    /// ... or that others have pieces of, too.
-    PrefaultedRegion(Arc<Map>),
+    /// A mapping of its own.
+    Mapping(Arc<Mapping>),
+    /// A part of a mapping that it shares with others.
+    Region(Arc<Mapping>),
 }
 
-// SAFETY: whoever owns the memory may be sent, and nobody else writes to it.
+// SAFETY: the memory belongs to this vector alone, and is freed by whatever thread drops the last owner. An element may be
+// sent where `T: Send`.
 unsafe impl<T: ZeroInit + Send> Send for HugeVec<T> {}
-// SAFETY: it is changed only by who has it alone.
+// SAFETY: shared references only read, and the memory is written through `&mut self` alone.
 unsafe impl<T: ZeroInit + Sync> Sync for HugeVec<T> {}
 
-/// From so many bytes on it has memory of its own.
-const LARGE: usize = 1 << 20;
+/// From this many bytes on a vector has a mapping of its own.
+const MAPPED_FROM: usize = 1 << 20;
 
 impl<T: ZeroInit> Default for HugeVec<T> {
     fn default() -> HugeVec<T> {
@@ -61,19 +63,18 @@ impl<T: ZeroInit> Default for HugeVec<T> {
 }
 
 impl<T: ZeroInit> HugeVec<T> {
-    /// So many zeros.
     pub(crate) fn zeros(length: usize) -> HugeVec<T> {
-        let mut pages = HugeVec::default();
-        pages.grow(length);
-        pages
+        let mut zeros = HugeVec::default();
+        zeros.grow(length);
+        zeros
     }
 
-    /// How many there may be before it moves.
+    /// How many elements it can have before it moves.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Lets there be so many, if there are fewer. It may move.
+    /// Grows to a length by zeros, if it is shorter. It may move.
     pub(crate) fn grow(&mut self, length: usize) {
         if length > self.room {
             *self = self.moved(length);
@@ -84,31 +85,32 @@ impl<T: ZeroInit> HugeVec<T> {
         }
     }
 
-    /// Moves to a piece of ground, if that has more room.
+    /// Moves into other memory, if that has more room.
     pub(crate) fn move_into(&mut self, extent: Extent) {
         let room = extent.bytes / size_of::<T>();
         if room > self.room {
-            let moved = HugeVec {
-                first: extent.first.cast(),
-                length: 0,
-                room,
-                owner: Owner::PrefaultedRegion(extent.map),
-            };
-            *self = self.copied_to(moved);
+            let to =
+                HugeVec { first: extent.first.cast(), length: 0, room, owner: Owner::Region(extent.mapping) };
+            *self = self.copied_to(to);
         }
     }
 
-    /// The same where there is room for so many.
+    /// A copy with room for `length` elements.
     fn moved(&self, length: usize) -> HugeVec<T> {
         let bytes = length.saturating_mul(size_of::<T>());
-        let map = (bytes >= LARGE).then(|| Map::with_room_for(bytes)).flatten();
-        let to = match map {
-            Some(map) => {
-                let room = map.bytes / size_of::<T>();
-                HugeVec { first: map.first.cast(), length: 0, room, owner: Owner::System(Arc::new(map)) }
+        let mapping = (bytes >= MAPPED_FROM).then(|| Mapping::with_room_for(bytes)).flatten();
+        let to = match mapping {
+            Some(mapping) => {
+                let room = mapping.bytes / size_of::<T>();
+                HugeVec {
+                    first: mapping.first.cast(),
+                    length: 0,
+                    room,
+                    owner: Owner::Mapping(Arc::new(mapping)),
+                }
             }
             None => {
-                // SAFETY: all zeros are a value.
+                // SAFETY: `T: ZeroInit`, so all zeros are a valid value.
                 let zero: T = unsafe { std::mem::zeroed() };
                 let mut all = vec![zero; length.max(2 * self.length)];
                 let first = NonNull::new(all.as_mut_ptr()).unwrap_or(NonNull::dangling());
@@ -124,9 +126,9 @@ impl<T: ZeroInit> HugeVec<T> {
         to
     }
 
-    /// So many more are in use.
+    /// Counts elements that come into use.
     fn count(&self, more: usize) {
-        if let Owner::System(_) = self.owner {
+        if let Owner::Mapping(_) = self.owner {
             MAPPED.fetch_add(more * size_of::<T>(), Ordering::Relaxed);
         }
     }
@@ -134,7 +136,7 @@ impl<T: ZeroInit> HugeVec<T> {
 
 impl<T: ZeroInit> Drop for HugeVec<T> {
     fn drop(&mut self) {
-        if let Owner::System(_) = self.owner {
+        if let Owner::Mapping(_) = self.owner {
             MAPPED.fetch_sub(self.length * size_of::<T>(), Ordering::Relaxed);
         }
     }
@@ -145,7 +147,9 @@ impl<T: ZeroInit> Deref for HugeVec<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the owner keeps so many, zeros at first, which are values, and nobody else has them.
+        // SAFETY: `first` points to `room >= length` elements that `owner` keeps alive, aligned for `T`: a mapping begins
+        // at a page and extents at a cache line. They are initialised, as they began as zeros, which are values of `T`.
+        // No other vector has this memory, and `&self` excludes writes.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.length) }
     }
 }
@@ -153,7 +157,7 @@ impl<T: ZeroInit> Deref for HugeVec<T> {
 impl<T: ZeroInit> DerefMut for HugeVec<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as for `deref`.
+        // SAFETY: as for `deref`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.length) }
     }
 }
@@ -166,9 +170,9 @@ impl<T: ZeroInit> Clone for HugeVec<T> {
 
 impl<T: ZeroInit> From<&[T]> for HugeVec<T> {
     fn from(all: &[T]) -> HugeVec<T> {
-        let mut pages = HugeVec::zeros(all.len());
-        pages.copy_from_slice(all);
-        pages
+        let mut copy = HugeVec::zeros(all.len());
+        copy.copy_from_slice(all);
+        copy
     }
 }
 
@@ -184,95 +188,97 @@ impl<'de, T: ZeroInit + Deserialize<'de>> Deserialize<'de> for HugeVec<T> {
     }
 }
 
-/// Memory that has been touched, to be given away in pieces.
+/// Memory whose pages are faulted in, to be handed out in extents.
 pub(crate) struct PrefaultedRegion {
-    map: Arc<Map>,
+    mapping: Arc<Mapping>,
     used: usize,
 }
 
-/// A piece of [`PrefaultedRegion`], all zeros.
+/// A part of a [`PrefaultedRegion`], all zeros.
 pub(crate) struct Extent {
-    map: Arc<Map>,
+    mapping: Arc<Mapping>,
     first: NonNull<u8>,
     bytes: usize,
 }
 
 impl PrefaultedRegion {
-    /// So many large pages; `None` if the system has none to give.
+    /// A number of huge pages; `None` if the system has no memory.
     pub(crate) fn new(pages: usize) -> Option<PrefaultedRegion> {
         let bytes = pages.checked_mul(HUGE_PAGE)?;
-        let mut map = Map::new(bytes)?;
-        map.counted = bytes;
+        let mut mapping = Mapping::new(bytes)?;
+        mapping.counted = bytes;
         MAPPED.fetch_add(bytes, Ordering::Relaxed);
-        map.touch();
-        Some(PrefaultedRegion { map: Arc::new(map), used: 0 })
+        mapping.fault_in();
+        Some(PrefaultedRegion { mapping: Arc::new(mapping), used: 0 })
     }
 
-    /// How many bytes are left.
+    /// Bytes that are left.
     pub(crate) fn left(&self) -> usize {
-        self.map.bytes - self.used
+        self.mapping.bytes - self.used
     }
 
-    /// So many bytes of what is left, at most.
-    pub(crate) fn extent(&mut self, bytes: usize) -> Extent {
+    /// Takes up to this many bytes of what is left, in whole cache lines.
+    pub(crate) fn take(&mut self, bytes: usize) -> Extent {
         const LINE: usize = 64;
         let bytes = bytes.min(self.left()) / LINE * LINE;
-        // SAFETY: it lies in the map.
-        let first = unsafe { self.map.first.add(self.used) };
+        // SAFETY: `used + bytes` is at most the size of the mapping, so the result is within it or one past its end.
+        let first = unsafe { self.mapping.first.add(self.used) };
         self.used += bytes;
-        Extent { map: Arc::clone(&self.map), first, bytes }
+        Extent { mapping: Arc::clone(&self.mapping), first, bytes }
     }
 }
 
-/// A large page.
 const HUGE_PAGE: usize = 1 << 21;
 
-/// Memory of the system's, in large pages if it has them; all zeros.
-struct Map {
+/// Anonymous memory of the system, in huge pages where it has them; all zeros.
+struct Mapping {
     _memory: MmapRaw,
+    /// Aligned to a huge page.
     first: NonNull<u8>,
     bytes: usize,
-    /// What is counted of it as long as it is there.
+    /// Bytes that are counted as mapped as long as this exists.
     counted: usize,
 }
 
-// SAFETY: it is memory that goes when it is dropped, whoever does that; who reads and writes it sees to that.
-unsafe impl Send for Map {}
-// SAFETY: as above.
-unsafe impl Sync for Map {}
+// SAFETY: a mapping is plain memory of the process, which any thread may unmap. Access to it is governed by the vectors
+// that have parts of it.
+unsafe impl Send for Mapping {}
+// SAFETY: a shared mapping offers no access by itself.
+unsafe impl Sync for Mapping {}
 
-impl Map {
-    /// With room for far more than so many bytes, as what is not touched costs nothing.
-    fn with_room_for(bytes: usize) -> Option<Map> {
+impl Mapping {
+    /// With room to grow in place to eight times the size, where address space allows it: pages that are never accessed
+    /// cost nothing.
+    fn with_room_for(bytes: usize) -> Option<Mapping> {
         const LEAST: usize = 1 << 26;
-        let rooms = [bytes.saturating_mul(8).max(LEAST), bytes.saturating_mul(2), bytes];
-        rooms.into_iter().find_map(|room| Map::new(room.checked_next_multiple_of(HUGE_PAGE)?))
+        let sizes = [bytes.saturating_mul(8).max(LEAST), bytes.saturating_mul(2), bytes];
+        sizes.into_iter().find_map(|size| Mapping::new(size.checked_next_multiple_of(HUGE_PAGE)?))
     }
 
-    fn new(bytes: usize) -> Option<Map> {
+    fn new(bytes: usize) -> Option<Mapping> {
+        // One page more, so that a huge page can begin at its alignment.
         let mapped = bytes.checked_add(HUGE_PAGE)?;
         let memory = MmapRaw::from(MmapOptions::new().len(mapped).no_reserve_swap().map_anon().ok()?);
-        // A large page begins where its size says.
         let before = memory.as_mut_ptr().align_offset(HUGE_PAGE);
-        // Whoever has no large pages has small ones.
+        // Where there are no huge pages, small ones do.
         #[cfg(target_os = "linux")]
         let _ = memory.advise_range(memmap2::Advice::HugePage, before, bytes);
-        // SAFETY: no more is skipped than was asked for beyond what is needed.
+        // SAFETY: `before` is less than a huge page, by which the mapping is longer than `bytes`.
         let first = NonNull::new(unsafe { memory.as_mut_ptr().add(before) })?;
-        Some(Map { _memory: memory, first, bytes, counted: 0 })
+        Some(Mapping { _memory: memory, first, bytes, counted: 0 })
     }
 
-    /// Has the system find all of it now.
-    fn touch(&self) {
-        const SMALL: usize = 1 << 12;
-        for at in (0..self.bytes).step_by(SMALL) {
-            // SAFETY: it lies in the map, and nobody else has it yet.
+    /// Accesses every page, so that the system provides it now.
+    fn fault_in(&self) {
+        const PAGE: usize = 1 << 12;
+        for at in (0..self.bytes).step_by(PAGE) {
+            // SAFETY: `at` is within the mapping, and no vector has a part of it yet.
             unsafe { self.first.add(at).write_volatile(0) };
         }
     }
 }
 
-impl Drop for Map {
+impl Drop for Mapping {
     fn drop(&mut self) {
         MAPPED.fetch_sub(self.counted, Ordering::Relaxed);
     }
@@ -282,11 +288,11 @@ impl Drop for Map {
 mod tests {
     use super::*;
 
-    /// From a few to many, through every kind of memory.
+    /// From a few elements to many, through every kind of memory.
     #[test]
     fn what_was_there_stays_and_what_comes_is_zero() {
         let mut region = PrefaultedRegion::new(1);
-        let extent = region.as_mut().map(|region| region.extent(region.left() / 3));
+        let extent = region.as_mut().map(|region| region.take(region.left() / 3));
         let mut pages: HugeVec<u64> = HugeVec::zeros(3);
         pages.fill(7);
         extent.into_iter().for_each(|extent| pages.move_into(extent));
@@ -304,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn pieces_do_not_meet() {
+    fn extents_do_not_overlap() {
         let Some(mut region) = PrefaultedRegion::new(1) else { return };
         let mut all: Vec<HugeVec<u64>> = Vec::new();
         while region.left() >= 64 {
             let mut pages = HugeVec::default();
-            pages.move_into(region.extent(100_000));
+            pages.move_into(region.take(100_000));
             pages.grow(pages.room());
             assert!(pages.iter().all(|word| *word == 0));
             pages.fill(all.len() as u64);

@@ -99,21 +99,52 @@ impl fmt::Debug for Interner {
 }
 
 impl Interner {
+    /// With these strings, which are numbered in order.
+    pub(crate) fn with(constants: &[String]) -> Interner {
+        let mut interner = Interner::default();
+        constants.iter().for_each(|text| {
+            interner.intern(text.as_bytes());
+        });
+        interner
+    }
+
+    /// # Errors
+    /// A free number is not free, or the first strings are not the constants.
+    pub(crate) fn validate(&self, constants: &[String]) -> Result<(), &'static str> {
+        let is_free = |number: &u32| matches!(self.stored.get(*number as usize), Some(None));
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let is_unique = free.windows(2).all(|two| two[0] < two[1]);
+        if !is_unique || !free.iter().all(is_free) {
+            return Err("a string that is in use counts as free");
+        }
+        let same = |(number, text): (usize, &String)| self.text(number as u64) == text;
+        if self.stored.len() < constants.len() || !constants.iter().enumerate().all(same) {
+            return Err("constants are missing");
+        }
+        let mut all: Vec<&[u8]> = self.stored.iter().flatten().map(Stored::bytes).collect();
+        all.sort_unstable();
+        if all.windows(2).any(|two| two[0] == two[1]) {
+            return Err("a string has two numbers");
+        }
+        Ok(())
+    }
+
     /// The number of a string.
     #[inline]
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> u64 {
         // Most strings are names of a few groups of people.
-        let look = match bytes {
+        let hash = match bytes {
             [] => 0,
             [first, .., last] => usize::from(*first) + 3 * usize::from(*last) + bytes.len(),
             [only] => usize::from(*only),
         };
-        let recent = self.recent.at(look);
+        let recent = self.recent.get(hash);
         if matches!(self.stored.get(recent as usize), Some(Some(stored)) if stored.bytes() == bytes) {
             return u64::from(recent);
         }
         let number = self.look_up(bytes);
-        self.recent.set(look, number);
+        self.recent.set(hash, number);
         u64::from(number)
     }
 

@@ -1,13 +1,12 @@
-//! Numbers that somebody has looked for lately, so that most need not be looked for.
+//! A cache of recent lookups.
 
-/// How many there are room for.
+/// How many entries there are.
 pub(crate) const CACHE_ENTRIES: usize = 64;
 
-/// Keys are small numbers, most often: of two, the last says where, and the first how far from there.
+/// Keys are small numbers, most often. Of several words, the last selects the entry and the others offset it.
 pub(crate) const FACTOR: u64 = 29;
 
-/// Each number has the place that its key says, if it has not been taken by another one since: whoever asks must
-/// check that it is the right one.
+/// Direct-mapped cache of recent lookups. An entry may be stale, or of another key: the caller must verify it.
 #[derive(Clone)]
 pub(crate) struct LookupCache([u32; CACHE_ENTRIES]);
 
@@ -18,25 +17,42 @@ impl Default for LookupCache {
 }
 
 impl LookupCache {
-    /// By some number that is easily had of what is looked for.
+    /// The number that was stored last for a hash.
     #[inline(always)]
-    pub(crate) fn at(&self, place: usize) -> u32 {
-        self.0[place % CACHE_ENTRIES]
+    pub(crate) fn get(&self, hash: usize) -> u32 {
+        self.0[hash % CACHE_ENTRIES]
     }
 
     #[inline(always)]
-    pub(crate) fn set(&mut self, place: usize, number: u32) {
-        self.0[place % CACHE_ENTRIES] = number;
+    pub(crate) fn set(&mut self, hash: usize, number: u32) {
+        self.0[hash % CACHE_ENTRIES] = number;
     }
 
-    /// By words.
-    pub(crate) fn remember(&mut self, key: &[u64], number: u32) {
-        let place = key.iter().fold(0_u64, |sum, word| sum.wrapping_mul(FACTOR).wrapping_add(*word));
-        self.set(place as usize, number);
+    /// Stores a number for a key; machine code computes the same hash.
+    pub(crate) fn insert(&mut self, key: &[u64], number: u32) {
+        let hash = key.iter().fold(0_u64, |sum, word| sum.wrapping_mul(FACTOR).wrapping_add(*word));
+        self.set(hash as usize, number);
     }
 
-    /// Where the numbers are in memory.
+    /// For machine code: the address of the entries.
     pub(crate) fn address(&mut self) -> usize {
         self.0.as_mut_ptr().expose_provenance()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_of_a_hash_is_kept() {
+        let mut cache = LookupCache::default();
+        assert_eq!(cache.get(5), 0);
+        cache.insert(&[5], 11);
+        cache.insert(&[1, 2], 12);
+        assert_eq!((cache.get(5), cache.get(FACTOR as usize + 2)), (11, 12));
+        // Keys that are a multiple of the size apart share an entry.
+        cache.insert(&[5 + CACHE_ENTRIES as u64], 13);
+        assert_eq!(cache.get(5), 13);
     }
 }

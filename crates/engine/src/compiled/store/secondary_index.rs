@@ -1,47 +1,54 @@
-//! Finds the instances whose parameters have given words at some places.
+//! A secondary index: finds the instances that have given words in some of their parameters.
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::store::hash_index::{Bucket, HashIndex, HashTag};
-use crate::compiled::store::slab::{PARAMS, Slab, SlabMut};
+use super::hash_index::{Bucket, HashIndex, HashTag};
+use super::slab::{Slab, SlabMut};
+use crate::compiled::ir::layout::PARAMS;
 
-/// Slots with the same words are a chain, the last spawned first. Each has a word of links: the slot before it in the
-/// lower half, the one after it in the upper, both plus one.
+/// Slots with the same key words form a doubly linked chain, the last spawned first. Each slot has one word of links:
+/// the slot before it in the lower half, the one after it in the upper half, both plus one.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SecondaryIndex {
-    places: Vec<usize>,
+    /// The words of the parameters that are the key.
+    key_words: Vec<usize>,
+    /// The word of a slot that holds its links.
     link: usize,
     /// The first slot of each chain.
     #[serde(skip)]
     heads: HashIndex,
 }
 
-/// Where parameters belong in an index or a table, as long as that does not change: the hash of their words, and the
-/// first slot that has the same.
+/// The result of a probe, until the index changes.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeResult {
     pub(crate) tag: HashTag,
+    /// The first slot with the same key, or the bucket where it belongs.
     pub(crate) first: Result<u32, Bucket>,
 }
 
 impl SecondaryIndex {
-    /// By the words of parameters at some places, with links at a place in the slot.
-    pub(crate) fn new(places: Vec<usize>, link: usize) -> SecondaryIndex {
-        SecondaryIndex { places, link, heads: HashIndex::default() }
+    pub(crate) fn new(key_words: Vec<usize>, link: usize) -> SecondaryIndex {
+        SecondaryIndex { key_words, link, heads: HashIndex::default() }
     }
 
-    pub(crate) fn table(&self) -> &HashIndex {
+    /// What must be equal for two indexes to be over the same words.
+    pub(crate) fn shape(&self) -> (Vec<usize>, usize) {
+        (self.key_words.clone(), self.link)
+    }
+
+    pub(crate) fn heads(&self) -> &HashIndex {
         &self.heads
     }
 
-    pub(crate) fn table_mut(&mut self) -> &mut HashIndex {
+    pub(crate) fn heads_mut(&mut self) -> &mut HashIndex {
         &mut self.heads
     }
 
-    /// Has the place fetched from memory where parameters would be looked for first.
+    /// Prefetches the home bucket of parameters.
     #[inline]
-    pub(crate) fn fetch(&self, params: &[u64]) {
-        self.heads.fetch(self.tag(params));
+    pub(crate) fn prefetch(&self, params: &[u64]) {
+        self.heads.prefetch(self.tag(params));
     }
 
     pub(crate) fn link(&self) -> usize {
@@ -52,37 +59,38 @@ impl SecondaryIndex {
         self.heads = HashIndex::default();
     }
 
-    /// The first slot with these words at its places.
+    /// The first slot with these key words.
     #[inline]
     pub(crate) fn first(&self, key: &[u64], slab: Slab<'_>) -> Option<u32> {
         let tag = HashTag::of(key.iter().copied());
-        match (self.places.as_slice(), key) {
-            ([place], [word]) => {
-                let at = PARAMS + place;
+        match (self.key_words.as_slice(), key) {
+            ([at], [word]) => {
+                let at = PARAMS + at;
                 self.heads.find(tag, |slot| slab.word(slot, at) == *word)
             }
-            (places, key) => self.heads.find(tag, |slot| {
+            (words, key) => self.heads.find(tag, |slot| {
                 let params = slab.params(slot);
-                places.iter().zip(key).all(|(place, word)| params[*place] == *word)
+                words.iter().zip(key).all(|(at, word)| params[*at] == *word)
             }),
         }
     }
 
+    /// Probes for the key words of parameters.
     #[inline(always)]
     pub(crate) fn probe(&self, params: &[u64], slab: Slab<'_>) -> ProbeResult {
         let tag = self.tag(params);
-        let first = match self.places.as_slice() {
-            [place] => self.heads.probe(tag, |slot| slab.word(slot, PARAMS + place) == params[*place]),
-            places => self.heads.probe(tag, |slot| {
+        let first = match self.key_words.as_slice() {
+            [at] => self.heads.probe(tag, |slot| slab.word(slot, PARAMS + at) == params[*at]),
+            words => self.heads.probe(tag, |slot| {
                 let own = slab.params(slot);
-                places.iter().all(|place| own[*place] == params[*place])
+                words.iter().all(|at| own[*at] == params[*at])
             }),
         };
         ProbeResult { tag, first }
     }
 
-    /// A slot and those after it.
-    pub(crate) fn slots<'a>(&'a self, first: Option<u32>, slab: Slab<'a>) -> impl Iterator<Item = u32> + 'a {
+    /// A slot and those after it in its chain.
+    pub(crate) fn chain<'a>(&'a self, first: Option<u32>, slab: Slab<'a>) -> impl Iterator<Item = u32> + 'a {
         std::iter::successors(first, move |slot| self.next(*slot, slab))
     }
 
@@ -91,18 +99,19 @@ impl SecondaryIndex {
         ((slab.word(slot, self.link) >> 32) as u32).checked_sub(1)
     }
 
-    /// Whether the slots with the same words as one are a few at most.
+    /// Whether the chain that begins at a slot is short, so that it can be searched instead of an index over all
+    /// parameters.
     #[inline]
     pub(crate) fn is_selective(&self, slot: u32, slab: Slab<'_>) -> bool {
-        const FEW: usize = 8;
-        self.next(slot, slab).is_none() || self.slots(Some(slot), slab).nth(FEW).is_none()
+        const LONGEST: usize = 8;
+        self.next(slot, slab).is_none() || self.chain(Some(slot), slab).nth(LONGEST).is_none()
     }
 
-    /// Enters a slot without links; whether the table has moved.
+    /// Enters a slot whose links are 0; whether the heads have moved in memory.
     #[inline(always)]
     pub(crate) fn insert(&mut self, slot: u32, probe: ProbeResult, slab: &mut SlabMut<'_>) -> bool {
         let head = match probe.first {
-            Err(place) => return self.heads.insert(probe.tag, place, slot),
+            Err(bucket) => return self.heads.insert(probe.tag, bucket, slot),
             Ok(head) => head,
         };
         self.heads.replace(probe.tag, head, slot);
@@ -135,9 +144,9 @@ impl SecondaryIndex {
 
     #[inline(always)]
     fn tag(&self, params: &[u64]) -> HashTag {
-        match self.places.as_slice() {
-            [place] => HashTag::of(std::iter::once(params[*place])),
-            places => HashTag::of(places.iter().map(|place| params[*place])),
+        match self.key_words.as_slice() {
+            [at] => HashTag::of(std::iter::once(params[*at])),
+            words => HashTag::of(words.iter().map(|at| params[*at])),
         }
     }
 }

@@ -1,128 +1,82 @@
-//! The instances of parameterised streams: a slab of slots that are used again after a close, a table
-//! that finds a slot by its parameters, and indexes that find slots by some of them.
+//! The instances of a family: a slab of slots that are reused after a close, a hash index over all parameters, and
+//! secondary indexes over some of them.
 
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::exec::prefetch::fetch;
+use super::deadline_queue::Deadline;
+use super::hash_index::{HashIndex, HashTag};
+use super::huge_vec::{HugeVec, PrefaultedRegion};
+use super::lookup_cache::LookupCache;
+use super::secondary_index::{ProbeResult, SecondaryIndex};
+use super::words::{copy, prefetch, same};
+use crate::compiled::ir::layout::{GENERATION, Member, PARAMS};
 use crate::compiled::ir::plan::Route;
-use crate::compiled::store::deadline_queue::Deadline;
-use crate::compiled::store::hash_index::{HashIndex, HashTag};
-use crate::compiled::store::huge_vec::{HugeVec, PrefaultedRegion};
-use crate::compiled::store::lookup_cache::LookupCache;
-use crate::compiled::store::secondary_index::{ProbeResult, SecondaryIndex};
-use crate::compiled::store::words::{copy, same};
 
-/// The first word of a slot: which spawn it is; 0 if the slot is free. The parameters follow, then
-/// for each stream a word of state, the instant of its latest value if somebody asks for it, and its
-/// values, latest first. The last words are links, one for each index.
-pub(crate) const GENERATION: usize = 0;
-pub(crate) const PARAMS: usize = 1;
-
-/// Flags of an instance, in the low half of its state. The high half counts its values.
+/// Flags of an instance, in the low half of a state word. The high half is the number of its stored values.
 pub(crate) mod flag {
-    /// Its evaluation must be done again: something that it reads has changed.
-    pub(crate) const EVALUATE: u64 = 1;
-    /// As for its evaluation, but its close condition.
-    pub(crate) const CLOSE: u64 = 2;
+    /// The instance is listed in the dirty set of its stream.
+    pub(crate) const DIRTY: u64 = 1;
+    /// The instance is listed in the dirty set of its family's close condition.
+    pub(crate) const CLOSE_DIRTY: u64 = 2;
     /// Its latest evaluation gave a value.
     pub(crate) const HOLDS: u64 = 4;
-    /// It is a candidate for evaluation at this instant already.
+    /// It has been evaluated at this instant, as one of several candidates.
     pub(crate) const CANDIDATE: u64 = 8;
+    pub(crate) const ALL: u64 = DIRTY | CLOSE_DIRTY | HOLDS | CANDIDATE;
 }
 
-/// The instances of streams that are spawned and closed together: a slot holds one of each.
+/// The instances of streams that are spawned and closed together: a slot holds one instance of each.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct InstanceSlab {
+    /// Words of parameters.
     params: usize,
+    /// Words of a slot.
     stride: usize,
     words: HugeVec<u64>,
     header: SlabHeader,
     indexes: Vec<SecondaryIndex>,
-    /// The index that stands for the table, as long as there is one that leads to a few slots at most.
+    /// The secondary index that also serves lookups by all parameters, as long as its chains are short.
     #[serde(skip)]
     selective: Option<usize>,
+    /// The index over all parameters, unless there is a selective one.
     #[serde(skip)]
-    table: HashIndex,
-    /// Whether slots or tables have moved in memory since somebody asked.
+    index: HashIndex,
+    /// How often slots or index entries have moved in memory.
     #[serde(skip)]
-    has_moved: bool,
-    /// Slots, plus one, that somebody tried to spawn again, by their parameters.
+    moves: u64,
+    /// Slots, plus one, of instances that an event tried to spawn again.
     #[serde(skip)]
-    recent: LookupCache,
+    lookup_cache: LookupCache,
 }
 
-/// How many there are. Machine code counts, too.
+/// Counts that machine code reads and changes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub(crate) struct SlabHeader {
-    /// How often one was spawned.
+    /// How many instances were ever spawned; the generation of the last one.
     pub(crate) spawned: u64,
     pub(crate) live: u64,
-    /// How many slots there are, free ones included, ...
+    /// How many slots have ever been used.
     pub(crate) slots: u64,
-    /// ... and how many there is room for.
+    /// How many slots there is memory for.
     pub(crate) room: u64,
-    /// The slot, plus one, that was freed last; in the place of its parameters is the one before it. 0 if there is none.
+    /// The slot, plus one, that was freed last; its first parameter word is the next of the free list. 0 if none is free.
     pub(crate) free: u64,
-    /// Not 0 if all that leads to a slot is one entry in one table: that of the only index, or of all parameters.
+    /// Not 0 if every instance has exactly one index entry: in the only secondary index, or in that of all parameters.
     pub(crate) is_plain: u64,
 }
 
-/// A stream of a family: where in a slot its words are, and how many values it remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Member {
-    state: u32,
-    /// Where the instant of the latest value is; 0 if nobody asks.
-    fresh: u32,
-    values: u32,
-    width: u32,
-    depth: u32,
-}
-
-impl Member {
-    /// Where its flags are.
-    pub(crate) fn state(self) -> usize {
-        self.state as usize
-    }
-
-    /// Where its latest value is.
-    pub(crate) fn value(self) -> usize {
-        self.values as usize
-    }
-}
-
-/// What a slot must have room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) width: usize,
-    pub(crate) depth: usize,
-    /// Whether somebody asks at which instant the latest value came.
-    pub(crate) knows_fresh: bool,
-}
-
-/// Where in a slot the words of streams are, and how many there are.
-pub(crate) fn arrange(params: usize, rooms: impl Iterator<Item = Room>) -> (Vec<Member>, usize) {
-    let mut stride = PARAMS + params;
-    let member = |room: Room| {
-        let fresh = if room.knows_fresh { stride as u32 + 1 } else { 0 };
-        let values = stride + 1 + usize::from(room.knows_fresh);
-        let (state, width, depth) = (stride as u32, room.width as u32, room.depth as u32);
-        stride = values + room.width * room.depth;
-        Member { state, fresh, values: values as u32, width, depth }
-    };
-    (rooms.map(member).collect(), stride)
-}
-
-/// Up to so many slots, looking is faster than hashing.
-const FEW: u32 = 4;
+/// Up to this many slots, a linear scan is faster than hashing.
+const SCANNED: u32 = 4;
 
 impl InstanceSlab {
-    /// For instances with `params` words of parameters, and `stride` words without links.
+    /// For instances with `params` words of parameters, and `stride` words without the links of `indexes`, each of which
+    /// is given by its key words.
     pub(crate) fn new(params: usize, stride: usize, indexes: &[Vec<usize>]) -> InstanceSlab {
         let index =
-            |(number, places): (usize, &Vec<usize>)| SecondaryIndex::new(places.clone(), stride + number);
+            |(number, words): (usize, &Vec<usize>)| SecondaryIndex::new(words.clone(), stride + number);
         InstanceSlab {
             params,
             stride: stride + indexes.len(),
@@ -130,9 +84,9 @@ impl InstanceSlab {
             header: SlabHeader { is_plain: u64::from(indexes.len() <= 1), ..SlabHeader::default() },
             indexes: indexes.iter().enumerate().map(index).collect(),
             selective: (!indexes.is_empty()).then_some(0),
-            table: HashIndex::default(),
-            has_moved: true,
-            recent: LookupCache::default(),
+            index: HashIndex::default(),
+            moves: 0,
+            lookup_cache: LookupCache::default(),
         }
     }
 
@@ -140,47 +94,27 @@ impl InstanceSlab {
         self.header.live as usize
     }
 
-    /// What a slot takes, with its entries in the table or the indexes.
+    /// How many slots have been used, free ones included.
+    pub(crate) fn slots(&self) -> u32 {
+        self.header.slots as u32
+    }
+
+    /// Bytes of a slot, with its index entries.
     pub(crate) fn slot_bytes(&self) -> usize {
         const ENTRY: usize = 8;
         8 * self.stride + ENTRY * self.indexes.len().max(1)
     }
 
-    /// Whether slots or tables have moved in memory since this was asked last.
-    #[inline]
-    pub(crate) fn has_moved(&mut self) -> bool {
-        std::mem::take(&mut self.has_moved)
+    /// How often slots or index entries have moved in memory.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
     }
 
-    /// The table of all parameters, and those of the indexes after it.
-    pub(crate) fn tables(&mut self) -> impl Iterator<Item = &mut HashIndex> {
-        std::iter::once(&mut self.table).chain(self.indexes.iter_mut().map(SecondaryIndex::table_mut))
-    }
-
-    /// Where in memory it says how many there are.
-    pub(crate) fn header_address(&mut self) -> usize {
-        (&raw mut self.header).expose_provenance()
-    }
-
-    /// Where in a slot the link of an index is; its upper half is 0 if no slot follows.
-    pub(crate) fn link(&self, index: usize) -> usize {
-        self.indexes[index].link()
-    }
-
-    /// Where the first slot is in memory, until the next spawn.
-    #[inline]
-    pub(crate) fn address(&mut self) -> usize {
-        self.words.as_mut_ptr().expose_provenance()
-    }
-
-    /// Where the numbers of recent slots are in memory.
-    pub(crate) fn lookup_cache_address(&mut self) -> usize {
-        self.recent.address()
-    }
-
-    /// How many slots there are, free ones included.
-    pub(crate) fn slots(&self) -> u32 {
-        self.header.slots as u32
+    /// Whether there are so many instances that slots and index entries are not in the cache.
+    #[inline(always)]
+    pub(crate) fn exceeds_cache(&self) -> bool {
+        const CACHED: u64 = 1 << 16;
+        self.header.live > CACHED
     }
 
     #[inline]
@@ -191,11 +125,11 @@ impl InstanceSlab {
         }
     }
 
-    /// The same for a single word.
+    /// Finds an instance whose only parameter is one word.
     #[inline(always)]
-    pub(crate) fn find_word(&self, word: u64) -> Option<u32> {
+    fn find_word(&self, word: u64) -> Option<u32> {
         let (words, stride) = (&*self.words, self.stride);
-        if self.slots() <= FEW {
+        if self.slots() <= SCANNED {
             let is_it = |slot: &u32| {
                 let from = *slot as usize * stride;
                 words[from + PARAMS] == word && words[from + GENERATION] != 0
@@ -203,10 +137,10 @@ impl InstanceSlab {
             return (0..self.slots()).find(is_it);
         }
         let tag = HashTag::of(std::iter::once(word));
-        self.table.find(tag, |slot| words[slot as usize * stride + PARAMS] == word)
+        self.index.find(tag, |slot| words[slot as usize * stride + PARAMS] == word)
     }
 
-    /// The first slot with these words at the places of an index; [`next`](Self::next) gives the others.
+    /// The first slot with these key words in a secondary index; [`next`](Self::next) gives the others.
     #[inline]
     pub(crate) fn first(&self, index: usize, key: &[u64]) -> Option<u32> {
         self.indexes[index].first(key, self.slab())
@@ -216,59 +150,51 @@ impl InstanceSlab {
         self.indexes[index].next(slot, self.slab())
     }
 
-    /// Whether there are so many that they are not at hand.
-    #[inline(always)]
-    pub(crate) fn are_many(&self) -> bool {
-        const MANY: u64 = 1 << 16;
-        self.header.live > MANY
+    /// Prefetches the index entry of a key of one word.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, route: Route, word: u64) {
+        self.index_of(route).prefetch(HashTag::of(std::iter::once(word)));
     }
 
-    /// Has what leads to the instances with a word fetched from memory.
+    /// Prefetches the slot of a key of one word, once its index entry is in the cache.
     #[inline]
-    pub(crate) fn fetch_entry(&self, route: Route, word: u64) {
-        self.table_of(route).fetch(HashTag::of(std::iter::once(word)));
+    pub(crate) fn prefetch_slot(&self, route: Route, word: u64) {
+        self.prefetch(self.index_of(route).guess(HashTag::of(std::iter::once(word))));
     }
 
-    /// Has the first of them fetched itself, once that is there.
     #[inline]
-    pub(crate) fn fetch_slot(&self, route: Route, word: u64) {
-        self.fetch(self.table_of(route).guess(HashTag::of(std::iter::once(word))));
-    }
-
-    /// Has a slot fetched.
-    #[inline]
-    pub(crate) fn fetch(&self, slot: u32) {
+    pub(crate) fn prefetch(&self, slot: u32) {
         if let Some(word) = self.words.get(slot as usize * self.stride) {
-            fetch(word);
+            prefetch(word);
         }
     }
 
-    /// Has what leads to a slot fetched.
+    /// Prefetches the index entry of the instance in a slot.
     #[inline]
-    pub(crate) fn fetch_own_entry(&self, slot: u32) {
+    pub(crate) fn prefetch_own_entry(&self, slot: u32) {
         if self.words.len() <= slot as usize * self.stride {
             return;
         }
         match self.selective {
-            Some(index) => self.indexes[index].fetch(self.params(slot)),
-            None => self.table.fetch(HashTag::of(self.params(slot).iter().copied())),
+            Some(index) => self.indexes[index].prefetch(self.params(slot)),
+            None => self.index.prefetch(HashTag::of(self.params(slot).iter().copied())),
         }
     }
 
     #[inline(always)]
-    fn table_of(&self, route: Route) -> &HashIndex {
+    fn index_of(&self, route: Route) -> &HashIndex {
         match route {
-            Route::Lookup => &self.table,
-            Route::Index(index) => self.indexes[index].table(),
+            Route::Lookup => &self.index,
+            Route::Index(index) => self.indexes[index].heads(),
         }
     }
 
-    /// A new instance; `None` if there is one with these parameters.
+    /// Spawns an instance; `None` if one with these parameters exists.
     #[inline]
     pub(crate) fn spawn(&mut self, key: &[u64]) -> Option<u32> {
         let probe = self.probe(key);
         if let Some(slot) = self.find_at(probe, key) {
-            self.recent.remember(key, slot + 1);
+            self.lookup_cache.insert(key, slot + 1);
             return None;
         }
         let slot = match self.header.free {
@@ -291,13 +217,14 @@ impl InstanceSlab {
         let words = &mut self.words[slot as usize * self.stride..][..self.stride];
         words[GENERATION] = self.header.spawned;
         copy(key, &mut words[PARAMS..PARAMS + self.params]);
-        self.enter(slot, probe);
+        self.insert(slot, probe);
         Some(slot)
     }
 
+    /// Frees the slot of an instance.
     pub(crate) fn close(&mut self, slot: u32) {
         if self.selective.is_none() {
-            self.table.remove(HashTag::of(self.params(slot).iter().copied()), slot);
+            self.index.remove(HashTag::of(self.params(slot).iter().copied()), slot);
         }
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         self.indexes.iter_mut().for_each(|index| index.remove(slot, &mut slab));
@@ -308,61 +235,62 @@ impl InstanceSlab {
         self.header.live -= 1;
     }
 
-    /// Where a key belongs in the selective index, or else in the table.
+    /// Where a key belongs in the selective index, or else in that of all parameters.
     #[inline(always)]
     fn probe(&self, key: &[u64]) -> ProbeResult {
         match self.selective {
             Some(index) => self.indexes[index].probe(key, self.slab()),
             None => {
                 let tag = HashTag::of(key.iter().copied());
-                ProbeResult { tag, first: self.table.probe(tag, |slot| same(self.params(slot), key)) }
+                ProbeResult { tag, first: self.index.probe(tag, |slot| same(self.params(slot), key)) }
             }
         }
     }
 
-    /// The instance with a key that belongs there.
+    /// The instance with a key that was probed for.
     #[inline(always)]
     fn find_at(&self, probe: ProbeResult, key: &[u64]) -> Option<u32> {
         let first = probe.first.ok()?;
         let Some(index) = self.selective else { return Some(first) };
-        let mut slots = self.indexes[index].slots(Some(first), self.slab());
+        let mut slots = self.indexes[index].chain(Some(first), self.slab());
         slots.find(|slot| same(self.params(*slot), key))
     }
 
+    /// Enters a slot into the indexes.
     #[inline(always)]
-    fn enter(&mut self, slot: u32, probe: ProbeResult) {
+    fn insert(&mut self, slot: u32, probe: ProbeResult) {
         match (self.selective, self.indexes.as_mut_slice()) {
-            // Most often nobody else has the same words.
+            // Most often no other instance has the same key words.
             (Some(_), [index]) if probe.first.is_err() => {
                 let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
-                self.has_moved |= index.insert(slot, probe, &mut slab);
+                self.moves += u64::from(index.insert(slot, probe, &mut slab));
             }
-            _ => self.enter_everywhere(slot, probe),
+            _ => self.insert_everywhere(slot, probe),
         }
     }
 
-    fn enter_everywhere(&mut self, slot: u32, probe: ProbeResult) {
+    fn insert_everywhere(&mut self, slot: u32, probe: ProbeResult) {
         let mut slab = SlabMut { words: &mut self.words, stride: self.stride, params: self.params };
         let mut is_selective = true;
         for (number, index) in self.indexes.iter_mut().enumerate() {
             if self.selective == Some(number) {
-                self.has_moved |= index.insert(slot, probe, &mut slab);
+                self.moves += u64::from(index.insert(slot, probe, &mut slab));
                 is_selective = index.is_selective(slot, slab.shared());
             } else {
                 let probe = index.probe(slab.shared().params(slot), slab.shared());
-                self.has_moved |= index.insert(slot, probe, &mut slab);
+                self.moves += u64::from(index.insert(slot, probe, &mut slab));
             }
         }
         match probe.first {
-            Err(place) if self.selective.is_none() => {
-                self.has_moved |= self.table.insert(probe.tag, place, slot);
+            Err(bucket) if self.selective.is_none() => {
+                self.moves += u64::from(self.index.insert(probe.tag, bucket, slot));
             }
             _ if !is_selective => self.fall_back(),
             _ => {}
         }
     }
 
-    /// Makes room for more slots: some more than there are, but not so many that memory is touched for nobody.
+    /// Makes room for more slots: a quarter more, but not so many that memory is touched in vain.
     #[cold]
     fn add_slots(&mut self) {
         const MORE: RangeInclusive<usize> = 32..=4096;
@@ -371,28 +299,28 @@ impl InstanceSlab {
         let more = if fit == 0 { more } else { more.min(fit) };
         self.words.grow(self.words.len() + more * self.stride);
         self.header.room += more as u64;
-        self.has_moved = true;
+        self.moves += 1;
     }
 
-    /// Lets the first of many instances have memory that has been touched: so many bytes, of which some are left for their
-    /// clocks. How many instances that is enough for.
-    pub(crate) fn move_into(&mut self, region: &mut PrefaultedRegion, bytes: usize, clocks: usize) -> usize {
-        let table = match self.selective {
-            Some(index) => self.indexes[index].table_mut(),
-            None => &mut self.table,
+    /// Moves into up to `bytes` of a prefaulted region, of which room for `queues` deadline queues is left. How many
+    /// instances there is room for.
+    pub(crate) fn move_into(&mut self, region: &mut PrefaultedRegion, bytes: usize, queues: usize) -> usize {
+        let index = match self.selective {
+            Some(index) => self.indexes[index].heads_mut(),
+            None => &mut self.index,
         };
         let mut slots = 1 << 16;
-        let each = 8 * self.stride + clocks * size_of::<Deadline>();
+        let each = 8 * self.stride + queues * size_of::<Deadline>();
         while each * slots + HashIndex::bytes_for(slots) > bytes {
             slots /= 2;
         }
-        table.move_into(region.extent(HashIndex::bytes_for(slots)));
-        self.words.move_into(region.extent(8 * self.stride * slots));
-        self.has_moved = true;
+        index.move_into(region.take(HashIndex::bytes_for(slots)));
+        self.words.move_into(region.take(8 * self.stride * slots));
+        self.moves += 1;
         slots
     }
 
-    /// The index leads to too many slots: another one may do, or else the table.
+    /// The selective index has long chains: the next one takes its place, or else the index over all parameters.
     #[cold]
     fn fall_back(&mut self) {
         let next = self.selective.map_or(0, |index| index + 1);
@@ -407,19 +335,19 @@ impl InstanceSlab {
         self.header.is_plain = u64::from(self.indexes.is_empty());
         for slot in 0..self.slots() {
             let probe = self.probe(self.params(slot));
-            if let (true, Err(place)) = (self.is_live(slot), probe.first) {
-                self.table.insert(probe.tag, place, slot);
+            if let (true, Err(bucket)) = (self.is_live(slot), probe.first) {
+                self.index.insert(probe.tag, bucket, slot);
             }
         }
-        self.has_moved = true;
+        self.moves += 1;
     }
 
-    /// Builds the tables anew once the slots have been read back.
-    pub(crate) fn index(&mut self) {
-        self.table = HashIndex::default();
+    /// Builds the indexes of a slab that was deserialised and [validated](Self::validate).
+    pub(crate) fn rebuild(&mut self) {
+        self.index = HashIndex::default();
         self.selective = (!self.indexes.is_empty()).then_some(0);
         self.header.is_plain = u64::from(self.indexes.len() <= 1);
-        self.has_moved = true;
+        self.moves += 1;
         let mut slots: Vec<u32> = self.live_slots().collect();
         slots.sort_unstable_by_key(|slot| self.generation(*slot));
         for index in &mut self.indexes {
@@ -428,8 +356,72 @@ impl InstanceSlab {
         }
         for slot in slots {
             let probe = self.probe(self.params(slot));
-            self.enter(slot, probe);
+            self.insert(slot, probe);
         }
+    }
+
+    /// Checks everything that the slab and machine code rely on, against what the plan says.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub(crate) fn validate(
+        &self,
+        params: usize,
+        stride: usize,
+        indexes: &[Vec<usize>],
+        members: &[Member],
+    ) -> Result<(), &'static str> {
+        let expected = InstanceSlab::new(params, stride, indexes);
+        let keys = |slab: &InstanceSlab| slab.indexes.iter().map(SecondaryIndex::shape).collect::<Vec<_>>();
+        if (self.params, self.stride, keys(self)) != (expected.params, expected.stride, keys(&expected)) {
+            return Err("slots have another layout");
+        }
+        let SlabHeader { spawned, live, slots, room, free, .. } = self.header;
+        let words = usize::try_from(room).ok().and_then(|room| room.checked_mul(self.stride));
+        if slots > room || words != Some(self.words.len()) || u32::try_from(slots).is_err() {
+            return Err("there is another number of slots than it says");
+        }
+        let mut generations: Vec<u64> = self.live_slots().map(|slot| self.generation(slot)).collect();
+        generations.sort_unstable();
+        let is_unique = generations.windows(2).all(|two| two[0] < two[1]);
+        if !is_unique || generations.last().is_some_and(|last| *last > spawned) {
+            return Err("two instances have one generation, or one that was never spawned");
+        }
+        if generations.len() as u64 != live {
+            return Err("there is another number of instances than it says");
+        }
+        let (mut next, mut freed) = (free, 0);
+        while next != 0 {
+            freed += 1;
+            if next > slots || freed > slots - live || self.is_live(next as u32 - 1) {
+                return Err("the list of free slots leads astray");
+            }
+            next = self.words[(next as usize - 1) * self.stride + PARAMS];
+        }
+        if freed != slots - live {
+            return Err("a free slot is not listed");
+        }
+        if self.words[slots as usize * self.stride..].iter().any(|word| *word != 0) {
+            return Err("a slot that was never used has words");
+        }
+        let mut keys: Vec<&[u64]> = self.live_slots().map(|slot| self.params(slot)).collect();
+        keys.sort_unstable();
+        if self.params > 0 && keys.windows(2).any(|two| two[0] == two[1]) {
+            return Err("two instances have the same parameters");
+        }
+        for slot in self.live_slots() {
+            for member in members {
+                let state = self.words(slot)[member.state()];
+                let flags = state & u64::from(u32::MAX);
+                if flags & !flag::ALL != 0
+                    || flags & flag::CANDIDATE != 0
+                    || state >> 32 > u64::from(member.depth)
+                {
+                    return Err("an instance has flags that do not exist, or more values than are stored");
+                }
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -445,7 +437,7 @@ impl InstanceSlab {
         self.words[slot as usize * self.stride + GENERATION] != 0
     }
 
-    /// Which spawn of the stream an instance is; 0 for a slot that is free.
+    /// The generation of the instance in a slot; 0 if the slot is free.
     pub(crate) fn generation(&self, slot: u32) -> u64 {
         self.words[slot as usize * self.stride + GENERATION]
     }
@@ -462,7 +454,7 @@ impl InstanceSlab {
         self.past(slot, member, 0)
     }
 
-    /// The value `back` values before the latest.
+    /// A stored value; 0 is the latest.
     #[inline]
     pub(crate) fn past(&self, slot: u32, member: Member, back: usize) -> Option<&[u64]> {
         let from = slot as usize * self.stride;
@@ -474,6 +466,12 @@ impl InstanceSlab {
         Some(&self.words[from..from + width])
     }
 
+    /// Every stored value, latest first.
+    pub(crate) fn values(&self, slot: u32, member: Member) -> impl Iterator<Item = &[u64]> {
+        (0..member.depth as usize).map_while(move |back| self.past(slot, member, back))
+    }
+
+    /// Stores a value as the latest.
     #[inline]
     pub(crate) fn push(&mut self, slot: u32, member: Member, value: &[u64]) {
         let from = slot as usize * self.stride;
@@ -488,7 +486,7 @@ impl InstanceSlab {
         copy(value, &mut self.words[values..values + width]);
     }
 
-    /// The tick at which an instance of a counter was spawned, which takes the place of its value.
+    /// The tick at which an instance of a counter was spawned, which is stored in place of its value.
     pub(crate) fn spawn_tick(&self, slot: u32, member: Member) -> u64 {
         self.words[slot as usize * self.stride + member.values as usize]
     }
@@ -497,7 +495,7 @@ impl InstanceSlab {
         self.words[slot as usize * self.stride + member.values as usize] = tick;
     }
 
-    /// The instant at which it got its latest value, if somebody asks for that.
+    /// The instant of the latest value, if it is stored; else 0.
     pub(crate) fn fresh(&self, slot: u32, member: Member) -> u64 {
         if member.fresh == 0 { 0 } else { self.words[slot as usize * self.stride + member.fresh as usize] }
     }
@@ -509,42 +507,33 @@ impl InstanceSlab {
         }
     }
 
-    pub(crate) fn has(&self, slot: u32, member: Member, flag: u64) -> bool {
-        self.words[slot as usize * self.stride + member.state as usize] & flag != 0
+    pub(crate) fn has_flag(&self, slot: u32, at: usize, flag: u64) -> bool {
+        self.words[slot as usize * self.stride + at] & flag != 0
     }
 
-    /// Sets or clears a flag; whether that changed it.
-    #[inline]
-    pub(crate) fn set(&mut self, slot: u32, member: Member, flag: u64, on: bool) -> bool {
-        let state = &mut self.words[slot as usize * self.stride + member.state as usize];
-        let before = *state;
-        if on {
-            *state |= flag;
-        } else {
-            *state &= !flag;
-        }
-        *state != before
-    }
-
-    /// Sets a flag of the state at a place in a slot; whether that changed it.
+    /// Sets a flag in the state word at `at`; whether it was clear.
     #[inline(always)]
-    pub(crate) fn raise(&mut self, slot: u32, at: usize, flag: u64) -> bool {
+    pub(crate) fn set_flag(&mut self, slot: u32, at: usize, flag: u64) -> bool {
         let state = &mut self.words[slot as usize * self.stride + at];
         let before = *state;
         *state |= flag;
         before & flag == 0
     }
 
-    /// The same, the other way.
+    /// Clears a flag in the state word at `at`; whether it was set.
     #[inline(always)]
-    pub(crate) fn lower(&mut self, slot: u32, at: usize, flag: u64) -> bool {
+    pub(crate) fn clear_flag(&mut self, slot: u32, at: usize, flag: u64) -> bool {
         let state = &mut self.words[slot as usize * self.stride + at];
         let before = *state;
         *state &= !flag;
         before & flag != 0
     }
 
-    /// Everything in a slot.
+    /// The state word of the first stream, which also has the flags of the slot as a whole.
+    pub(crate) fn first_state(&self) -> usize {
+        PARAMS + self.params
+    }
+
     #[inline(always)]
     pub(crate) fn words(&self, slot: u32) -> &[u64] {
         &self.words[slot as usize * self.stride..][..self.stride]
@@ -555,18 +544,25 @@ impl InstanceSlab {
         &mut self.words[slot as usize * self.stride..][..self.stride]
     }
 
-    /// Every value of a member that a slot holds.
-    pub(crate) fn values(&self, slot: u32, member: Member) -> impl Iterator<Item = &[u64]> {
-        (0..member.depth as usize).map_while(move |back| self.past(slot, member, back))
+    /// The word of a slot that has the links of a secondary index; its upper half is 0 at the end of a chain.
+    pub(crate) fn link(&self, index: usize) -> usize {
+        self.indexes[index].link()
     }
 
-    /// The member that stands for the slot as a whole: the first.
-    pub(crate) fn first_member(&self) -> Member {
-        Member { state: (PARAMS + self.params) as u32, ..Member::default() }
+    /// For machine code, until the next [move](Self::moves): the addresses of the first slot, of the lookup cache and of
+    /// the header.
+    pub(crate) fn vm_layout(&mut self) -> [usize; 3] {
+        let slots = self.words.as_mut_ptr().expose_provenance();
+        [slots, self.lookup_cache.address(), (&raw mut self.header).expose_provenance()]
+    }
+
+    /// For machine code: the index over all parameters, then the secondary indexes.
+    pub(crate) fn hash_indexes(&mut self) -> impl Iterator<Item = &mut HashIndex> {
+        std::iter::once(&mut self.index).chain(self.indexes.iter_mut().map(SecondaryIndex::heads_mut))
     }
 }
 
-/// The slots alone, so that tables can be changed beside them.
+/// The slots alone, so that indexes can be changed beside them.
 #[derive(Clone, Copy)]
 pub(crate) struct Slab<'a> {
     words: &'a [u64],
@@ -587,7 +583,7 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// The same, to be changed.
+/// The slots alone, to be changed.
 pub(crate) struct SlabMut<'a> {
     words: &'a mut [u64],
     stride: usize,
@@ -618,7 +614,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list of keys in order of spawn is.
+        /// The slab agrees with a list of keys in order of spawn.
         #[test]
         fn instances_are_found_by_all_and_by_some_parameters(
             changes in prop::collection::vec((key(), 0..4_u8), 0..300),
@@ -636,11 +632,12 @@ mod tests {
                     None => known.push((key, instances.spawn(&key).unwrap())),
                 }
                 if step == restored {
-                    instances.index();
+                    instances.rebuild();
                 }
                 prop_assert_eq!(instances.len(), known.len());
-                for (number, places) in indexes.iter().enumerate() {
-                    let words = |key: &[u64; 2]| -> Vec<u64> { places.iter().map(|at| key[*at]).collect() };
+                prop_assert_eq!(instances.validate(2, 4, &indexes, &[]), Ok(()));
+                for (number, words_of) in indexes.iter().enumerate() {
+                    let words = |key: &[u64; 2]| -> Vec<u64> { words_of.iter().map(|at| key[*at]).collect() };
                     let mut slot = instances.first(number, &words(&key));
                     // The last spawned comes first.
                     for (_, expected) in known.iter().rev().filter(|(other, _)| words(other) == words(&key)) {

@@ -1,279 +1,184 @@
-//! Everything that changes while a specification is evaluated.
-
-use std::collections::BTreeSet;
+//! The store: everything that an evaluation remembers from one instant to the next.
 
 use serde::{Deserialize, Serialize};
 
-use crate::compiled::ir::plan::{Cell, Plan};
-use crate::compiled::store::aggregate::group::GroupedAggregate;
-use crate::compiled::store::deadline_queue::{Deadline, DeadlineQueue};
-use crate::compiled::store::frame::Frame;
-use crate::compiled::store::interner::Interner;
-use crate::compiled::store::slab::{InstanceSlab, Member, flag};
-use crate::compiled::store::window::bucketed::{Stamp, WindowStore};
+use super::aggregate::group::GroupedAggregate;
+use super::deadline_queue::{Deadline, DeadlineQueue};
+use super::dirty_set::DirtySet;
+use super::frame::Frame;
+use super::history::History;
+use super::holder_set::HolderSet;
+use super::huge_vec::PrefaultedRegion;
+use super::interner::Interner;
+use super::slab::{InstanceSlab, flag};
+use super::window::bucketed::{Stamp, WindowStore};
+use crate::compiled::ir::execution_plan::ExecutionPlan;
+use crate::compiled::ir::fault::Fault;
+use crate::compiled::ir::plan::{Cell, FamilyPlan, Plan, StreamPlan};
 
+/// Persistent state.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct Store {
     pub(crate) frame: Frame,
     pub(crate) interner: Interner,
-    /// Earlier values of inputs and of streams without instances.
-    pub(crate) past: Vec<Past>,
+    /// Earlier values of inputs, then of streams without instances.
+    pub(crate) past: Vec<History>,
     pub(crate) families: Vec<FamilyState>,
     pub(crate) streams: Vec<StreamState>,
     pub(crate) grouped: Vec<GroupedAggregate>,
     pub(crate) windows: Vec<WindowStore>,
-    /// When instances are due, chime by chime.
+    /// For each instance timer.
     pub(crate) instance_timers: Vec<DeadlineQueue>,
-    /// Nanoseconds since the start of the clock.
+    /// The time of the current instant, in nanoseconds since the start.
     pub(crate) now: u64,
     /// Counts events and deadlines; the first is 1.
     pub(crate) instant: u64,
-    /// The inputs that are there at this instant.
+    /// The inputs of the current event, a bit for each.
     pub(crate) present: u128,
-    /// The instance that is being evaluated.
+    /// The slot of the instance that is being evaluated.
     pub(crate) current: u32,
-    pub(crate) since: [u64; 2],
+    /// Time and instant of the spawn of that instance, where windows need them.
+    pub(crate) reader_spawn: [u64; 2],
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Past {
-    words: Vec<u64>,
-    count: usize,
-}
-
+/// The state of a family: streams that share their slots.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct FamilyState {
     pub(crate) instances: InstanceSlab,
-    /// Whether a stream without parameters is there.
+    /// Whether a family without parameters exists.
     pub(crate) alive: bool,
-    /// How often it was spawned.
+    /// How often a family without parameters was spawned.
     pub(crate) spawns: u64,
-    /// When instances were spawned, by slot, if anybody wants to know.
-    pub(crate) since: Vec<[u64; 2]>,
-    pub(crate) close: DirtySet,
+    /// Time and instant of each spawn, by slot, where windows need them.
+    pub(crate) spawned_at: Vec<[u64; 2]>,
+    /// The instances whose close condition must be checked.
+    pub(crate) close_dirty: DirtySet,
+    /// Deadlines of the close condition, if each instance has its own.
     pub(crate) close_deadlines: DeadlineQueue,
-    /// What happened at this instant.
-    #[serde(skip)]
-    pub(crate) spawned: Vec<u32>,
-    #[serde(skip)]
-    pub(crate) closing: Vec<u32>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StreamState {
-    pub(crate) evaluate: DirtySet,
-    /// InstanceSlab whose latest evaluation gave a value, in order of spawn; kept if they are told of
-    /// each time.
+    pub(crate) dirty: DirtySet,
+    /// Instances whose latest evaluation gave a value, where that value is emitted each time.
     #[serde(skip)]
-    pub(crate) current_holders: Holders,
-    /// Whether it is a counter whose values are told from the clock, ...
-    pub(crate) counts: bool,
-    /// ... the instant of its latest tick, ...
+    pub(crate) current_holders: HolderSet,
+    /// Whether this is a tick counter that is computed on read.
+    pub(crate) is_computed_on_read: bool,
+    /// The instant of the latest tick of such a counter.
     pub(crate) last_tick_instant: u64,
-    /// ... and for each number of ticks after which its readers must look again the instances that
-    /// will have seen them, by the tick.
-    pub(crate) thresholds: Vec<DeadlineQueue>,
+    /// For each threshold of such a counter: the tick at which each instance crosses it.
+    pub(crate) threshold_timers: Vec<DeadlineQueue>,
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(crate) holds: bool,
-    /// InstanceSlab with a new value at this instant.
+    /// Slots with a new value at this instant.
     #[serde(skip)]
     pub(crate) valued: Vec<u32>,
 }
 
-/// InstanceSlab in order of spawn, by which spawn they are and by their slot. Machine code asks how many there are.
-#[derive(Clone, Default)]
-pub(crate) struct Holders {
-    pub(crate) count: usize,
-    all: BTreeSet<(u64, u32)>,
-}
-
-impl Holders {
-    pub(crate) fn insert(&mut self, holder: (u64, u32)) {
-        self.all.insert(holder);
-        self.count = self.all.len();
-    }
-
-    pub(crate) fn remove(&mut self, holder: (u64, u32)) {
-        self.all.remove(&holder);
-        self.count = self.all.len();
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Holders::default();
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
-        self.all.iter().map(|(_, slot)| *slot)
-    }
-}
-
-/// What must be evaluated again. To machine code the first three are one word, which is 0 if that is nobody, and
-/// how many slots are listed unless all must be.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[repr(C, align(8))]
-pub(crate) struct DirtySet {
-    /// How many slots are listed, ...
-    pub(crate) count: u32,
-    pub(crate) all: bool,
-    /// Always 0.
-    #[serde(skip)]
-    rest: [u8; 3],
-    /// ... the first of them here, where they are at hand, ...
-    pub(crate) inline: [u32; INLINE_SLOTS],
-    /// ... and the others.
-    overflow: Vec<u32>,
-}
-
-/// How many slots are listed at hand.
-pub(crate) const INLINE_SLOTS: usize = 32;
-
-impl DirtySet {
-    /// Everything.
-    fn all() -> DirtySet {
-        DirtySet { all: true, ..DirtySet::default() }
-    }
-
-    /// Lists the live slots that are marked, or all of them; none is marked any more.
-    ///
-    /// A slot that was used again since is listed twice, but not in what this gives. All flags are
-    /// cleared before the first evaluation, which may set them again for the next time.
-    pub(crate) fn take(
-        &mut self,
-        instances: &mut InstanceSlab,
-        member: Member,
-        flag: u64,
-        slots: &mut Vec<u32>,
-    ) {
-        slots.clear();
-        if let Some(slot) = self.take_only() {
-            let is_marked = instances.is_live(slot) && instances.set(slot, member, flag, false);
-            slots.extend(is_marked.then_some(slot));
-            return;
-        }
-        self.list(instances, member, flag, slots);
-        slots.retain(|slot| instances.is_live(*slot) && instances.set(*slot, member, flag, false));
-    }
-
-    /// Whoever is listed is listed there and no longer here; those that must be evaluated are marked.
-    pub(crate) fn list(
-        &mut self,
-        instances: &mut InstanceSlab,
-        member: Member,
-        flag: u64,
-        slots: &mut Vec<u32>,
-    ) {
-        slots.clear();
-        std::mem::swap(slots, &mut self.overflow);
-        let near = (std::mem::take(&mut self.count) as usize).min(INLINE_SLOTS);
-        if std::mem::take(&mut self.all) {
-            slots.clear();
-            slots.extend(instances.live_slots());
-            slots.iter().for_each(|slot| {
-                instances.set(*slot, member, flag, true);
-            });
-        } else {
-            slots.extend_from_slice(&self.inline[..near]);
-        }
-    }
-
-    /// The slot that is listed, if it is the only one; its flag is still set.
-    #[inline]
-    pub(crate) fn take_only(&mut self) -> Option<u32> {
-        let is_only = self.count == 1 && !self.all;
-        is_only.then(|| {
-            self.count = 0;
-            self.inline[0]
-        })
-    }
-
-    #[inline]
-    pub(crate) fn push(&mut self, slot: u32, instances: &InstanceSlab) {
-        if self.all {
-            return;
-        }
-        // Slots that are used again are listed again: rather all than a list that grows for ever.
-        if self.count > instances.slots() {
-            self.overflow.clear();
-            self.count = 0;
-            self.all = true;
-            return;
-        }
-        match self.inline.get_mut(self.count as usize) {
-            Some(place) => *place = slot,
-            None => self.overflow.push(slot),
-        }
-        self.count += 1;
-    }
-
-    pub(crate) fn is_clean(&self) -> bool {
-        !self.all && self.count == 0
-    }
-}
-
-/// The slot of a stream that has no parameters.
+/// Stands for the slot of a stream without parameters.
 pub(crate) const WHOLE: u32 = 0;
 
-impl State {
-    pub(crate) fn new(plan: &Plan) -> State {
+impl Store {
+    pub(crate) fn new(plan: &Plan) -> Store {
         let families = plan.families.iter().map(|family| FamilyState {
             instances: InstanceSlab::new(family.param_width, family.stride, &family.indexes),
             alive: family.spawn.is_none(),
             spawns: 0,
-            since: Vec::new(),
-            close: DirtySet::all(),
+            spawned_at: Vec::new(),
+            close_dirty: DirtySet::everything(),
             close_deadlines: DeadlineQueue::default(),
-            spawned: Vec::new(),
-            closing: Vec::new(),
         });
         let streams = plan.streams.iter().map(|_| StreamState {
-            evaluate: DirtySet::all(),
-            current_holders: Holders::default(),
-            counts: false,
+            dirty: DirtySet::everything(),
+            current_holders: HolderSet::default(),
+            is_computed_on_read: false,
             last_tick_instant: 0,
-            thresholds: Vec::new(),
+            threshold_timers: Vec::new(),
             holds: false,
             valued: Vec::new(),
         });
-        State {
+        let grouped = plan.grouped.iter().map(|grouped| {
+            let readers = grouped.readers(plan).len();
+            GroupedAggregate::new(grouped.key_words.len(), &grouped.aggregates, readers)
+        });
+        Store {
             frame: Frame::new(&plan.frame),
-            interner: plan.interner.clone(),
-            past: vec![Past::default(); plan.inputs.len() + plan.streams.len()],
+            interner: Interner::with(&plan.string_constants),
+            past: vec![History::default(); plan.inputs.len() + plan.streams.len()],
             families: families.collect(),
             streams: streams.collect(),
-            grouped: plan
-                .grouped
-                .iter()
-                .map(|grouped| {
-                    GroupedAggregate::new(
-                        grouped.places.len(),
-                        &grouped.aggregates,
-                        grouped.readers(plan).len(),
-                    )
-                })
-                .collect(),
+            grouped: grouped.collect(),
             windows: vec![WindowStore::default(); plan.windows.len()],
             instance_timers: vec![DeadlineQueue::default(); plan.instance_timers.len()],
             now: 0,
             instant: 0,
             present: 0,
             current: 0,
-            since: [0; 2],
+            reader_spawn: [0; 2],
         }
     }
 
-    /// Builds what a snapshot leaves out.
-    pub(crate) fn index(&mut self) {
-        self.interner.index();
-        self.families.iter_mut().for_each(|family| family.instances.index());
-        self.grouped.iter_mut().for_each(GroupedAggregate::index);
+    /// How often memory that machine code has addresses of has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        let slabs = self.families.iter().map(|family| family.instances.moves());
+        let groups = self.grouped.iter().map(GroupedAggregate::moves);
+        let thresholds = self.streams.iter().flat_map(|stream| &stream.threshold_timers);
+        let queues = self.instance_timers.iter().chain(thresholds).map(DeadlineQueue::moves);
+        slabs.chain(groups).chain(queues).sum()
     }
 
-    /// Gives a stream without instances, or an input, a new value.
-    /// `write` puts it to its place.
+    /// Lists the instances that hold a value, for the streams that emit held values.
+    pub(crate) fn list_holders(&mut self, plan: &ExecutionPlan) {
+        for (index, stream) in plan.streams.iter().enumerate() {
+            let instances = &self.families[stream.family].instances;
+            let state = &mut self.streams[index];
+            state.current_holders.clear();
+            let emission = plan.emission[index];
+            if !emission.values || !emission.repeats || !stream.eval.incremental {
+                continue;
+            }
+            match stream.cell {
+                Some(_) if state.holds => state.current_holders.insert((0, WHOLE)),
+                Some(_) => {}
+                None => {
+                    let holds = |slot: &u32| instances.has_flag(*slot, stream.member.state(), flag::HOLDS);
+                    for slot in instances.live_slots().filter(holds) {
+                        state.current_holders.insert((instances.generation(slot), slot));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves slabs and deadline queues into memory that is faulted in now, so that the first instances cause no page
+    /// faults. Families whose instances are groups of people rather than people stay small, and are left out.
+    pub(crate) fn prefault(&mut self, plan: &Plan) {
+        const MOST_PAGES: usize = 4;
+        let families = 0..plan.families.len();
+        let is_large =
+            |family: &usize| plan.families[*family].is_parameterised && !plan.is_revisited(*family);
+        let families: Vec<usize> = families.filter(is_large).collect();
+        if families.is_empty() {
+            return;
+        }
+        let Some(mut region) = PrefaultedRegion::new((families.len() + 1).min(MOST_PAGES)) else { return };
+        let share = region.left() / families.len();
+        for family in families {
+            let FamilyPlan { members, instance_timers: own, .. } = &plan.families[family];
+            let thresholds = members.iter().map(|member| self.streams[*member].threshold_timers.len());
+            let queues = own.len() + thresholds.sum::<usize>();
+            let instances = &mut self.families[family].instances;
+            let slots = instances.move_into(&mut region, share, queues);
+            own.iter().for_each(|timer| self.instance_timers[*timer].move_into(&mut region, slots));
+            for member in members {
+                let timers = self.streams[*member].threshold_timers.iter_mut();
+                timers.for_each(|timer| timer.move_into(&mut region, slots));
+            }
+        }
+    }
+
+    /// Gives an input, or a stream without instances, a new value, which `write` puts into the frame.
     #[inline(always)]
     pub(crate) fn push_cell(&mut self, cell: &Cell, number: usize, write: impl FnOnce(&mut Frame, usize)) {
         let from = cell.value as usize;
@@ -285,7 +190,7 @@ impl State {
         write(&mut self.frame, from);
     }
 
-    /// The value of a cell, some values back from the latest.
+    /// The value of a cell; 0 is the latest.
     #[inline]
     pub(crate) fn cell_past(&self, cell: &Cell, number: usize, back: usize) -> Option<&[u64]> {
         if self.frame[cell.present as usize] == 0 {
@@ -302,66 +207,79 @@ impl State {
         let from = cell.value as usize;
         self.frame[cell.present as usize] = 0;
         self.frame[from..from + cell.width].fill(0);
-        self.past[number] = Past::default();
+        self.past[number] = History::default();
     }
 
-    pub(crate) fn reader_since(&self) -> Stamp {
-        Stamp { time: self.since[0], instant: self.since[1] }
+    pub(crate) fn reader_spawn(&self) -> Stamp {
+        Stamp { time: self.reader_spawn[0], instant: self.reader_spawn[1] }
     }
 
     pub(crate) fn this_instant(&self) -> Stamp {
         Stamp { time: self.now, instant: self.instant }
     }
-}
 
-impl Past {
-    /// Remembers a value as the latest of at most `depth`.
-    fn push(&mut self, value: &[u64], depth: usize) {
-        self.words.splice(0..0, value.iter().copied());
-        self.words.truncate(depth * value.len());
-        self.count = (self.count + 1).min(depth);
+    /// The value of an instance of a tick counter, stored or computed.
+    pub(crate) fn count(&self, plan: &Plan, stream: usize, slot: u32) -> Result<Option<u64>, Fault> {
+        let of = &plan.streams[stream];
+        let instances = &self.families[of.family].instances;
+        match &of.eval.counter {
+            Some(counter) if self.streams[stream].is_computed_on_read => {
+                let ticks = self.streams[stream].ticks(counter.period, self.now, self.instant);
+                let since = ticks - instances.spawn_tick(slot, of.member);
+                if since == 0 { Ok(None) } else { counter.word_at(since.into()).map(Some) }
+            }
+            _ => Ok(instances.latest(slot, of.member).map(|value| value[0])),
+        }
     }
 
-    fn get(&self, back: usize, width: usize) -> Option<&[u64]> {
-        (back < self.count).then(|| &self.words[back * width..(back + 1) * width])
-    }
-
-    pub(crate) fn values(&self, width: usize) -> impl Iterator<Item = &[u64]> {
-        (0..self.count).filter_map(move |back| self.get(back, width))
+    /// Stores the spawn tick of an instance of a tick counter, and arms its threshold timers; when the first is due.
+    pub(crate) fn start_counter(&mut self, plan: &StreamPlan, stream: usize, slot: u32) -> u64 {
+        let Some(counter) = &plan.eval.counter else { return u64::MAX };
+        let Store { families, streams, now, instant, .. } = self;
+        let (state, instances) = (&mut streams[stream], &mut families[plan.family].instances);
+        let ticks = state.ticks(counter.period, *now, *instant);
+        instances.set_spawn_tick(slot, plan.member, ticks);
+        let generation = instances.generation(slot);
+        let mut first = u64::MAX;
+        for (timer, after) in state.threshold_timers.iter_mut().zip(&plan.eval.thresholds) {
+            let at = ticks.saturating_add(*after);
+            timer.push(Deadline { at, slot, generation });
+            first = first.min(at.saturating_mul(counter.period));
+        }
+        first
     }
 }
 
 impl FamilyState {
-    /// Whether the instance is still there that something was due for.
+    /// Whether the instance of a deadline still exists.
     #[inline]
-    pub(crate) fn is_live(&self, due: &Deadline, whole: bool) -> bool {
-        if whole {
-            self.alive && self.spawns == due.generation
+    pub(crate) fn is_live(&self, deadline: &Deadline, is_whole: bool) -> bool {
+        if is_whole {
+            self.alive && self.spawns == deadline.generation
         } else {
-            self.instances.generation(due.slot) == due.generation
+            self.instances.generation(deadline.slot) == deadline.generation
         }
     }
 
-    /// Something that the close condition of an instance reads has changed.
+    /// Marks the close condition of an instance dirty.
     pub(crate) fn mark_close(&mut self, slot: u32) {
-        if self.instances.set(slot, self.instances.first_member(), flag::CLOSE, true) {
-            self.close.push(slot, &self.instances);
+        if self.instances.set_flag(slot, self.instances.first_state(), flag::CLOSE_DIRTY) {
+            self.close_dirty.push(slot, self.instances.slots());
         }
     }
 }
 
 impl StreamState {
-    /// Whether nothing must be evaluated again, and nobody is told each time.
-    #[inline(always)]
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.evaluate.is_clean() && self.current_holders.is_empty()
-    }
-
-    /// Something has changed that an instance reads, whose state is at a place in its slot.
+    /// Marks an instance dirty, whose state word is at `at` of its slot.
     #[inline(always)]
     pub(crate) fn mark(&mut self, instances: &mut InstanceSlab, slot: u32, at: usize) {
-        if instances.raise(slot, at, flag::EVALUATE) {
-            self.evaluate.push(slot, instances);
+        if instances.set_flag(slot, at, flag::DIRTY) {
+            self.dirty.push(slot, instances.slots());
         }
+    }
+
+    /// The ticks of a counter's clock up to now. A tick at this instant counts once the counter's step has come.
+    pub(crate) fn ticks(&self, period: u64, now: u64, instant: u64) -> u64 {
+        if self.last_tick_instant == instant { now / period } else { now.saturating_sub(1) / period }
     }
 }

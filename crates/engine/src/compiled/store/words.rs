@@ -53,3 +53,17 @@ pub(crate) fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
         (product as u64) ^ ((product >> 64) as u64) ^ SEED
     })
 }
+
+/// Tells the processor that memory will be needed.
+#[inline(always)]
+#[allow(unsafe_code, reason = "there is no safe intrinsic")]
+pub(crate) fn prefetch<T>(what: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint. It accesses no memory, so any address is allowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *what).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = what;
+}

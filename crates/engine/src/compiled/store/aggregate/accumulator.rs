@@ -1,22 +1,26 @@
-//! What a group of a tally keeps of its values beside words: exact sums, and trees of winners.
+//! Accumulators that do not fit the words of a group: exact sums, and extremum trees.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use crate::compiled::ir::aggregate::{Aggregate, RankOrder};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{as_words, decimal};
 use crate::compiled::store::aggregate::exact_sum::ExactSum;
-use crate::compiled::store::aggregate::extremum_tree::{ExtremumTree, RankOrder};
-use crate::compiled::store::aggregate::group::Aggregate;
+use crate::compiled::store::aggregate::extremum_tree::ExtremumTree;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Accumulator {
-    /// Words say it all.
-    Nothing,
+    /// The words of the group are enough.
+    InWords,
     Float(Box<ExactSum>),
-    /// The sum, and whether it has become too large on the way.
-    Decimal(#[serde(with = "as_words")] Decimal, bool),
-    ExtremumTree(ExtremumTree),
+    Decimal {
+        #[serde(with = "as_words")]
+        sum: Decimal,
+        /// Whether the sum has overflowed at some time, which is reported when it is read.
+        has_overflowed: bool,
+    },
+    Extremum(ExtremumTree),
     /// Sums of x and x².
     Spread(Box<[ExactSum; 2]>),
     /// Sums of x, y and xy.
@@ -27,16 +31,16 @@ impl Accumulator {
     pub(crate) fn new(aggregate: Aggregate) -> Accumulator {
         match aggregate {
             Aggregate::Min(leaf) => {
-                Accumulator::ExtremumTree(ExtremumTree::new(RankOrder { largest: false, leaf }))
+                Accumulator::Extremum(ExtremumTree::new(RankOrder { largest: false, leaf }))
             }
             Aggregate::Max(leaf) => {
-                Accumulator::ExtremumTree(ExtremumTree::new(RankOrder { largest: true, leaf }))
+                Accumulator::Extremum(ExtremumTree::new(RankOrder { largest: true, leaf }))
             }
             Aggregate::Sum(Leaf::Float) | Aggregate::Average(Leaf::Float) => {
                 Accumulator::Float(Box::default())
             }
             Aggregate::Sum(Leaf::Decimal) | Aggregate::Average(Leaf::Decimal) => {
-                Accumulator::Decimal(Decimal::ZERO, false)
+                Accumulator::Decimal { sum: Decimal::ZERO, has_overflowed: false }
             }
             Aggregate::Variance | Aggregate::Deviation => Accumulator::Spread(Box::default()),
             Aggregate::Covariance => Accumulator::Pairs(Box::default()),
@@ -44,25 +48,24 @@ impl Accumulator {
             | Aggregate::All
             | Aggregate::Any
             | Aggregate::Sum(_)
-            | Aggregate::Average(_) => Accumulator::Nothing,
+            | Aggregate::Average(_) => Accumulator::InWords,
         }
     }
 
-    /// Takes a new value for the old one.
+    /// Replaces an old value by a new one.
     pub(crate) fn change(&mut self, old: Option<&[u64]>, new: Option<&[u64]>) {
         let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
-            Accumulator::Nothing | Accumulator::ExtremumTree(_) => {}
+            Accumulator::InWords | Accumulator::Extremum(_) => {}
             Accumulator::Float(sum) => {
                 old.into_iter().for_each(|words| sum.remove(float(words, 0)));
                 new.into_iter().for_each(|words| sum.add(float(words, 0)));
             }
-            Accumulator::Decimal(sum, is_lost) => {
+            Accumulator::Decimal { sum, has_overflowed } => {
                 let kept = old.map_or(Some(*sum), |words| sum.checked_sub(decimal(words)));
                 let total =
                     kept.and_then(|kept| new.map_or(Some(kept), |words| kept.checked_add(decimal(words))));
-                // Said when it is read: whoever does not read it need not fail.
-                *is_lost |= total.is_none();
+                *has_overflowed |= total.is_none();
                 *sum = total.unwrap_or(*sum);
             }
             Accumulator::Spread(sums) => {
@@ -87,6 +90,25 @@ impl Accumulator {
         }
     }
 
+    /// Whether this is what an aggregate accumulates.
+    pub(crate) fn is_of(&self, aggregate: Aggregate) -> bool {
+        let is_order = |tree: &ExtremumTree| match Accumulator::new(aggregate) {
+            Accumulator::Extremum(expected) => tree.order() == expected.order(),
+            _ => false,
+        };
+        match self {
+            Accumulator::Extremum(tree) => is_order(tree) && tree.is_valid(),
+            Accumulator::Float(sum) => sum.is_valid() && self.is_like(aggregate),
+            Accumulator::Spread(sums) => sums.iter().all(ExactSum::is_valid) && self.is_like(aggregate),
+            Accumulator::Pairs(sums) => sums.iter().all(ExactSum::is_valid) && self.is_like(aggregate),
+            Accumulator::InWords | Accumulator::Decimal { .. } => self.is_like(aggregate),
+        }
+    }
+
+    fn is_like(&self, aggregate: Aggregate) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(&Accumulator::new(aggregate))
+    }
+
     /// The mean of (x - mean of x)·(y - mean of y).
     pub(crate) fn moment(&self, count: f64) -> Option<f64> {
         match self {
@@ -97,8 +119,8 @@ impl Accumulator {
     }
 }
 
-/// The mean of (x - mean of x)·(y - mean of y), from exact sums: n·Σxy - Σx·Σy over n², with twice
-/// the digits of a float, so that what cancels does not take the result with it.
+/// The mean of (x - mean of x)·(y - mean of y), from exact sums: n·Σxy - Σx·Σy over n², in double-double arithmetic, so
+/// that cancellation does not destroy the result.
 fn moment(count: f64, x: &ExactSum, y: &ExactSum, xy: &ExactSum) -> f64 {
     let product = |a: (f64, f64), b: (f64, f64)| {
         let high = a.0 * b.0;

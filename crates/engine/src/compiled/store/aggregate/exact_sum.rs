@@ -57,6 +57,11 @@ impl ExactSum {
         (high, rest.value())
     }
 
+    /// Whether it has as many limbs as it needs.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.limbs.len() == LIMBS && self.additions < CARRY_AFTER
+    }
+
     fn change(&mut self, value: f64, sign: i64) {
         if value.is_infinite() {
             let count = &mut self.infinite[usize::from(value < 0.0)];

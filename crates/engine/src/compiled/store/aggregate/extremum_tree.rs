@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compiled::ir::aggregate::RankOrder;
 use crate::compiled::ir::layout::Leaf;
 
-/// The smallest or the largest of values at places, as a tree of winners: a change costs the
-/// logarithm of the number of places.
+/// A tournament tree over ranked values at positions: a change costs the logarithm of the number of positions.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ExtremumTree {
     order: RankOrder,
-    /// The winner of all at 1, those of its halves at 2 and 3, ..., the values in the second half.
+    /// A heap: the best of all at 1, those of its halves at 2 and 3, and so on; the values are in the second half.
     tree: Vec<u64>,
 }
 
@@ -18,16 +18,20 @@ impl ExtremumTree {
         ExtremumTree { order, tree: Vec::new() }
     }
 
-    /// Whether there is another winner now.
+    pub(crate) fn order(&self) -> RankOrder {
+        self.order
+    }
+
+    /// Sets the value at a position; whether the best one differs now.
     #[inline]
-    pub(crate) fn set(&mut self, place: u32, value: Option<u64>) -> bool {
-        let place = place as usize;
-        if self.tree.len() / 2 <= place {
-            self.grow(place + 1);
+    pub(crate) fn set(&mut self, position: u32, value: Option<u64>) -> bool {
+        let position = position as usize;
+        if self.tree.len() / 2 <= position {
+            self.grow(position + 1);
         }
         let mut best = value.map_or(NO_RANK, |value| self.order.rank(value));
         let tree = self.tree.as_mut_slice();
-        let mut at = tree.len() / 2 + place;
+        let mut at = tree.len() / 2 + position;
         tree[at] = best;
         while at > 1 {
             best = best.max(tree[at ^ 1]);
@@ -39,37 +43,36 @@ impl ExtremumTree {
         true
     }
 
-    fn grow(&mut self, places: usize) {
-        let places = places.next_power_of_two().max(2);
-        let mut tree = vec![NO_RANK; 2 * places];
+    fn grow(&mut self, positions: usize) {
+        let positions = positions.next_power_of_two().max(2);
+        let mut tree = vec![NO_RANK; 2 * positions];
         let old = self.tree.len() / 2;
-        tree[places..places + old].copy_from_slice(&self.tree[old..]);
-        for at in (1..places).rev() {
+        tree[positions..positions + old].copy_from_slice(&self.tree[old..]);
+        for at in (1..positions).rev() {
             tree[at] = tree[2 * at].max(tree[2 * at + 1]);
         }
         self.tree = tree;
     }
 
-    /// The word of the winner, if there is one.
+    /// The best value, if there is one.
     #[inline]
     pub(crate) fn word(&self) -> Option<u64> {
         self.tree.get(1).map(|best| self.order.word(*best))
     }
+
+    /// Whether it is a complete tree.
+    pub(crate) fn is_valid(&self) -> bool {
+        let size = self.tree.len();
+        let is_best = |at: usize| self.tree[at] == self.tree[2 * at].max(self.tree[2 * at + 1]);
+        size == 0 || size >= 4 && size.is_power_of_two() && (1..size / 2).all(is_best)
+    }
 }
 
-/// Selector wins.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct RankOrder {
-    /// The largest, or the smallest.
-    pub(crate) largest: bool,
-    pub(crate) leaf: Leaf,
-}
-
-/// The rank that never wins.
+/// The rank of no value: lower than any other.
 pub(crate) const NO_RANK: u64 = 0;
 
 impl RankOrder {
-    /// The higher, the closer to winning.
+    /// The better the value, the higher the rank.
     #[inline(always)]
     pub(crate) fn rank(self, value: u64) -> u64 {
         ordered(value, self.leaf) ^ self.flip()

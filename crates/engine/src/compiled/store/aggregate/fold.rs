@@ -1,87 +1,15 @@
 //! Aggregations as folds: a value becomes a part, parts are joined in order of time, and the whole
 //! has a result. WindowStore and scans over instances compute this way.
 
-use rtlola_frontend::mir::{Type, WindowOperation};
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::layout::{Leaf, inner, placed};
+use crate::compiled::ir::fold::{Fold, FoldOp};
+use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::interner::Interner;
 
-/// An aggregation over values of a type.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fold {
-    pub(crate) operation: FoldOp,
-    /// The leaves of a value with the offset of their words.
-    pub(crate) target: Vec<(usize, Leaf)>,
-    pub(crate) result: Leaf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FoldOp {
-    Count,
-    Min,
-    Max,
-    Sum,
-    Average,
-    Integral,
-    All,
-    Any,
-    Last,
-    Variance,
-    Covariance,
-    Deviation,
-    /// A percentile of the values in a window: a value, or the mean of the two at its border.
-    WindowPercentile(u8),
-    /// A percentile over instances: between two values in proportion.
-    InstancePercentile(u8),
-}
-
 impl Fold {
-    /// # Errors
-    /// The aggregation is not defined for the type.
-    pub(crate) fn new(
-        operation: WindowOperation,
-        over_instances: bool,
-        target: &Type,
-        result: &Type,
-    ) -> Result<Fold, String> {
-        let operation_of = match operation {
-            WindowOperation::Count => FoldOp::Count,
-            WindowOperation::Min => FoldOp::Min,
-            WindowOperation::Max => FoldOp::Max,
-            WindowOperation::Sum => FoldOp::Sum,
-            WindowOperation::Product => return Err("`product`".to_owned()),
-            WindowOperation::Average => FoldOp::Average,
-            WindowOperation::Integral => FoldOp::Integral,
-            WindowOperation::Conjunction => FoldOp::All,
-            WindowOperation::Disjunction => FoldOp::Any,
-            WindowOperation::Last => FoldOp::Last,
-            WindowOperation::Variance => FoldOp::Variance,
-            WindowOperation::Covariance => FoldOp::Covariance,
-            WindowOperation::StandardDeviation => FoldOp::Deviation,
-            WindowOperation::NthPercentile(n) if over_instances => FoldOp::InstancePercentile(n),
-            WindowOperation::NthPercentile(n) => FoldOp::WindowPercentile(n),
-        };
-        let leaves = placed(target);
-        let result = match placed(inner(result)).as_slice() {
-            [(_, leaf)] => *leaf,
-            _ => return Err(format!("`{operation}` of values of type {target}")),
-        };
-        let fits = match operation_of {
-            FoldOp::Count => true,
-            FoldOp::Covariance => leaves.len() == 2,
-            FoldOp::All | FoldOp::Any => matches!(leaves.as_slice(), [(_, Leaf::Bool)]),
-            FoldOp::Min | FoldOp::Max | FoldOp::Last => leaves.len() == 1,
-            _ => matches!(leaves.as_slice(), [(_, leaf)] if is_number(*leaf)),
-        };
-        if !fits {
-            return Err(format!("`{operation}` of values of type {target}"));
-        }
-        Ok(Fold { operation: operation_of, target: leaves, result })
-    }
-
     fn scalar(&self, words: &[u64], part: usize) -> Scalar {
         let (offset, leaf) = self.target[part];
         Scalar::read(&words[offset..], leaf)
@@ -110,6 +38,13 @@ impl Fold {
             }
             _ => Partial::One(self.scalar(words, 0)),
         }
+    }
+
+    /// Whether a partial aggregate is of this fold.
+    pub(crate) fn fits(&self, partial: &Partial) -> bool {
+        let words =
+            vec![0; self.target.iter().map(|(offset, leaf)| offset + leaf.width()).max().unwrap_or(0)];
+        std::mem::discriminant(partial) == std::mem::discriminant(&self.part(&words, 0))
     }
 
     /// A part and a later one together.
@@ -301,10 +236,6 @@ impl Partial {
     pub(crate) fn text(&self) -> Option<u64> {
         if let Partial::One(Scalar::Text(text)) = self { Some(*text) } else { None }
     }
-}
-
-fn is_number(leaf: Leaf) -> bool {
-    matches!(leaf, Leaf::UInt | Leaf::Int | Leaf::Float | Leaf::Decimal)
 }
 
 /// A count in the kind of a value.

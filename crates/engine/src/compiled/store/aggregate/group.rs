@@ -1,203 +1,165 @@
-//! Aggregates over the instances of a stream, accumulators up to date as instances change, one group for
-//! each combination of parameters that readers ask for.
+//! Grouped aggregates: aggregates over the instances of a stream, updated incrementally, one group for each key.
+//!
+//! A group is a row of words, so that machine code can update it:
+//!
+//! ```text
+//! members | state | key … | words of each aggregate … | cached reader slots …
+//! ```
+//!
+//! What does not fit words (exact sums, ranks of more than eight members) is an [`Accumulator`] beside them.
 
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use super::accumulator::Accumulator;
+use super::extremum_tree::NO_RANK;
+use crate::compiled::ir::aggregate::{Aggregate, RankOrder, Storage};
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::scalar::{Scalar, number};
-use crate::compiled::store::aggregate::accumulator::Accumulator;
-use crate::compiled::store::aggregate::extremum_tree::{NO_RANK, RankOrder};
 use crate::compiled::store::lookup_cache::LookupCache;
 use crate::compiled::store::words::{copy, hash, same};
 
-/// What a tally keeps for a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aggregate {
-    Count,
-    /// Whether all are true.
-    All,
-    /// Whether any is true.
-    Any,
-    Min(Leaf),
-    Max(Leaf),
-    Sum(Leaf),
-    Average(Leaf),
-    Variance,
-    Deviation,
-    Covariance,
-}
-
-/// How a measure is accumulators in the words of a group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Storage {
-    /// It is the number of members.
-    Members,
-    /// How many are true: a word.
-    True,
-    /// The sum of whole numbers: two words, the low one first.
-    Whole { is_signed: bool },
-    /// The word of the smallest or largest, if there are members; whether there are many, whose ranks are accumulators
-    /// beside words; and the ranks of [some](SOME_RANKS).
-    Extremum(RankOrder),
-    /// Not in words.
-    Beside,
-}
-
-impl Aggregate {
-    pub(crate) fn storage(self) -> Storage {
-        match self {
-            Aggregate::Count => Storage::Members,
-            Aggregate::All | Aggregate::Any => Storage::True,
-            Aggregate::Min(leaf) => Storage::Extremum(RankOrder { largest: false, leaf }),
-            Aggregate::Max(leaf) => Storage::Extremum(RankOrder { largest: true, leaf }),
-            Aggregate::Sum(leaf) | Aggregate::Average(leaf) => match leaf {
-                Leaf::Float | Leaf::Decimal => Storage::Beside,
-                leaf => Storage::Whole { is_signed: leaf == Leaf::Int },
-            },
-            Aggregate::Variance | Aggregate::Deviation | Aggregate::Covariance => Storage::Beside,
-        }
-    }
-}
-
-impl Storage {
-    fn words(self) -> usize {
-        match self {
-            Storage::Members | Storage::Beside => 0,
-            Storage::True => 1,
-            Storage::Whole { .. } => 2,
-            Storage::Extremum(_) => RANKS + SOME_RANKS,
-        }
-    }
-}
-
-/// The words of a group: how many instances of it have a value, ...
+/// How many instances of the group have a value.
 pub(crate) const MEMBERS: usize = 0;
-/// ... whether it is anybody's, and not a free place, and whether it is [listed](LISTED), ...
+/// Whether the group is in use: 0 if its row is free; see also [`RETIRED`].
 pub(crate) const USED: usize = 1;
-/// ... and its key. Those of the measures follow, and then for each kind of reader the slot of the instance that
-/// reads the group, plus one, once somebody has looked for it.
+/// The first word of the key.
 pub(crate) const KEY: usize = 2;
 
-/// A bit beside that of its use: the group has had no members at some time since, and may be given to another key if
-/// it still has none. Most often they come back, as groups of people do.
-pub(crate) const LISTED: u64 = 2;
+/// A bit of the [`USED`] word: the group has been without members and is listed as free, but keeps its key. Most often
+/// members come back; only if it is still empty when a new group is needed does it lose its row.
+pub(crate) const RETIRED: u64 = 2;
 
-/// Of a winner: where it says whether there are a few, or [some](SOME_RANKS), or many, whose ranks are elsewhere; where
-/// the ranks begin; and how many are a few and some at most.
-pub(crate) const MANY: usize = 1;
+/// The words of an extremum: its value, a size class, and the ranks of up to [`SOME_RANKS`] members.
+pub(crate) const SIZE_CLASS: usize = 1;
 pub(crate) const RANKS: usize = 2;
+
+/// How many ranks are compared in each size class.
 pub(crate) const FEW_RANKS: usize = 4;
 pub(crate) const SOME_RANKS: usize = 8;
 
-/// What it says there.
+/// Size classes: the ranks in use are among the first four, among the first eight, or in an extremum tree.
 const FEW: u64 = 0;
 pub(crate) const SOME: u64 = 1;
-const TOO_MANY: u64 = 2;
+const IN_TREE: u64 = 2;
 
-/// The groups of a tally.
+/// The words that an aggregate takes in a group.
+fn storage_words(storage: Storage) -> usize {
+    match storage {
+        Storage::MemberCount | Storage::OutOfLine => 0,
+        Storage::TrueCount => 1,
+        Storage::IntegerSum { .. } => 2,
+        Storage::Extremum(_) => RANKS + SOME_RANKS,
+    }
+}
+
+/// The groups of one key over one stream, with several aggregates.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct GroupedAggregate {
     key_width: usize,
-    /// How many words a group has.
+    /// Words of a group.
     stride: usize,
-    /// For each measure where its words are.
+    /// For each aggregate the position of its words.
     cells: Vec<usize>,
     words: Vec<u64>,
-    /// For each group what is not in its words, if there is such a thing.
-    beside: Vec<Beside>,
-    has_beside: bool,
-    /// Whether a group needs to know which of its values are whose.
-    has_places: bool,
-    /// Groups that are free or listed.
+    /// For each group what is not in its words, if any aggregate needs that.
+    side: Vec<SideState>,
+    has_side: bool,
+    /// Whether members have a position within their group, for extrema.
+    has_positions: bool,
+    /// Groups that are free or retired.
     free: Vec<u32>,
-    /// For each slot of the stream its place in the trees of its group.
-    places: Vec<u32>,
+    /// For each slot of the stream its position within its group.
+    positions: Vec<u32>,
     #[serde(skip)]
-    table: HashTable<u32>,
-    /// Groups that somebody has looked for, by their keys.
+    index: HashTable<u32>,
+    /// Recently found groups, by key.
     #[serde(skip)]
-    recent: LookupCache,
+    lookup_cache: LookupCache,
+    /// How often groups or positions have moved in memory.
+    #[serde(skip)]
+    moves: u64,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Beside {
+struct SideState {
+    /// One for each aggregate.
     accumulators: Vec<Accumulator>,
-    free_places: Vec<u32>,
-    next_place: u32,
+    free_positions: Vec<u32>,
+    next_position: u32,
 }
 
-static NO_GROUP: [u64; 32] = [0; 32];
+/// Stands for the first group where there is none, so that machine code need not ask: free, and never written.
+static EMPTY_GROUP: [u64; 32] = [0; 32];
 
-/// Whether a key has words, and not too many.
+/// Whether a key has words, and fits [`EMPTY_GROUP`].
 pub(crate) fn is_narrow(key_width: usize) -> bool {
-    key_width > 0 && KEY + key_width <= NO_GROUP.len()
+    key_width > 0 && KEY + key_width <= EMPTY_GROUP.len()
 }
 
 impl GroupedAggregate {
-    /// For so many kinds of readers.
+    /// `readers` words at the end of each group cache the slots of its readers.
     pub(crate) fn new(key_width: usize, aggregates: &[Aggregate], readers: usize) -> GroupedAggregate {
         let mut stride = KEY + key_width;
         let cell = |aggregate: &Aggregate| {
             let at = stride;
-            stride += aggregate.storage().words();
+            stride += storage_words(aggregate.storage());
             at
         };
         let cells = aggregates.iter().map(cell).collect();
-        let storage = |aggregate: &Aggregate| aggregate.storage();
+        let any = |is_it: fn(Storage) -> bool| aggregates.iter().any(|one| is_it(one.storage()));
         GroupedAggregate {
             key_width,
             cells,
             stride: stride + readers,
             words: Vec::new(),
-            beside: Vec::new(),
-            has_beside: aggregates
-                .iter()
-                .map(storage)
-                .any(|storage| matches!(storage, Storage::Extremum(_) | Storage::Beside)),
-            has_places: aggregates.iter().map(storage).any(|storage| matches!(storage, Storage::Extremum(_))),
+            side: Vec::new(),
+            has_side: any(|storage| matches!(storage, Storage::Extremum(_) | Storage::OutOfLine)),
+            has_positions: any(|storage| matches!(storage, Storage::Extremum(_))),
             free: Vec::new(),
-            places: Vec::new(),
-            table: HashTable::new(),
-            recent: LookupCache::default(),
+            positions: Vec::new(),
+            index: HashTable::new(),
+            lookup_cache: LookupCache::default(),
+            moves: 0,
         }
     }
 
-    /// How many words a group has.
+    /// Words of a group.
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Where in a group the words of a measure are.
+    /// The position of an aggregate's words in a group.
     pub(crate) fn cell(&self, aggregate: usize) -> usize {
         self.cells[aggregate]
     }
 
-    /// Where the first group is in memory, until there is a new one. If there is none, a group that is free and not to be
-    /// written is there for keys that [are narrow](is_narrow), and 0 for others.
-    pub(crate) fn address(&mut self) -> usize {
-        match self.words.as_mut_slice() {
-            [] if is_narrow(self.key_width) => NO_GROUP.as_ptr().expose_provenance(),
+    /// How often groups or positions have moved in memory.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// For machine code, until the next [move](Self::moves): the addresses of the first group, of the lookup cache, and
+    /// of the positions. Where there is no group, the first is [`EMPTY_GROUP`] if the key [is narrow](is_narrow), else 0.
+    pub(crate) fn vm_layout(&mut self) -> [usize; 3] {
+        let groups = match self.words.as_mut_slice() {
+            [] if is_narrow(self.key_width) => EMPTY_GROUP.as_ptr().expose_provenance(),
             [] => 0,
             words => words.as_mut_ptr().expose_provenance(),
-        }
+        };
+        [groups, self.lookup_cache.address(), self.positions.as_mut_ptr().expose_provenance()]
     }
 
-    /// Where the numbers of recent groups are in memory.
-    pub(crate) fn lookup_cache_address(&mut self) -> usize {
-        self.recent.address()
+    /// The number of a group by the address of its words.
+    pub(crate) fn number(&self, address: usize) -> usize {
+        (address - self.words.as_ptr().addr()) / (8 * self.stride)
     }
 
-    /// Where the places of instances in their groups are in memory, until there are more.
-    pub(crate) fn places_address(&mut self) -> usize {
-        self.places.as_mut_ptr().expose_provenance()
-    }
-
-    /// Lets a group be found by its key without looking.
-    pub(crate) fn remember(&mut self, group: usize) {
+    /// Enters a group into the lookup cache.
+    pub(crate) fn cache(&mut self, group: usize) {
         let key = &self.words[group * self.stride + KEY..][..self.key_width];
-        self.recent.remember(key, group as u32);
+        self.lookup_cache.insert(key, group as u32);
     }
 
     fn groups(&self) -> usize {
@@ -216,37 +178,38 @@ impl GroupedAggregate {
 
     #[inline(always)]
     pub(crate) fn find(&self, key: &[u64]) -> Option<usize> {
-        const FEW: usize = 8;
+        /// Up to this many groups, a linear scan is faster than hashing.
+        const SCANNED: usize = 8;
         match key {
             [] => (!self.words.is_empty()).then_some(0),
-            // Most often there are a few groups of people, and looking is faster than hashing.
-            [word] if self.words.len() <= FEW * self.stride => {
+            [word] if self.words.len() <= SCANNED * self.stride => {
                 self.words.chunks_exact(self.stride).position(|group| group[KEY] == *word && group[USED] != 0)
             }
             _ => {
                 let is_it = |group: &u32| same(self.key(*group as usize), key);
-                self.table.find(hash(key), is_it).map(|group| *group as usize)
+                self.index.find(hash(key), is_it).map(|group| *group as usize)
             }
         }
     }
 
-    /// The group of a key, new if need be.
+    /// The group of a key, created if need be.
     #[inline]
     pub(crate) fn group(&mut self, key: &[u64], aggregates: &[Aggregate]) -> usize {
         match self.find(key) {
             Some(group) => group,
-            None => self.new_group(key, aggregates),
+            None => self.create(key, aggregates),
         }
     }
 
-    fn new_group(&mut self, key: &[u64], aggregates: &[Aggregate]) -> usize {
+    fn create(&mut self, key: &[u64], aggregates: &[Aggregate]) -> usize {
         let group = match self.take_free() {
             Some(group) => group,
             None => {
                 let group = self.groups();
                 self.words.resize((group + 1) * self.stride, 0);
-                if self.has_beside {
-                    self.beside.push(Beside::default());
+                self.moves += 1;
+                if self.has_side {
+                    self.side.push(SideState::default());
                 }
                 group
             }
@@ -255,76 +218,174 @@ impl GroupedAggregate {
         words.fill(0);
         words[USED] = 1;
         copy(key, &mut words[KEY..KEY + self.key_width]);
-        if self.has_beside {
+        if self.has_side {
             let accumulators = aggregates.iter().map(|aggregate| Accumulator::new(*aggregate)).collect();
-            self.beside[group] = Beside { accumulators, ..Beside::default() };
+            self.side[group] = SideState { accumulators, ..SideState::default() };
         }
-        self.enter(group);
+        self.insert(group);
         group
     }
 
-    /// A group that nobody needs any more.
+    /// A group whose row can be reused.
     fn take_free(&mut self) -> Option<usize> {
         while let Some(group) = self.free.pop().map(|group| group as usize) {
             if self.members(group) == 0 {
-                self.forget(group);
+                self.drop_key(group);
                 return Some(group);
             }
-            self.words_mut(group)[USED] &= !LISTED;
+            self.words_mut(group)[USED] &= !RETIRED;
         }
         None
     }
 
-    /// Another key may have the place of a group that has no members left.
-    pub(crate) fn tidy(&mut self, group: usize) {
+    /// Lists a group as free if it has no members left.
+    pub(crate) fn retire_if_empty(&mut self, group: usize) {
         if self.members(group) > 0 || self.key_width == 0 {
             return;
         }
-        if self.has_beside {
-            self.forget(group);
-        } else if self.words[group * self.stride + USED] & LISTED != 0 {
+        if self.has_side {
+            self.drop_key(group);
+        } else if self.words[group * self.stride + USED] & RETIRED != 0 {
             return;
         } else {
-            self.words_mut(group)[USED] |= LISTED;
+            self.words_mut(group)[USED] |= RETIRED;
         }
         self.free.push(u32::try_from(group).unwrap_or(u32::MAX));
     }
 
-    /// Forgets the keys of all groups without members.
-    pub(crate) fn forget_empty(&mut self) {
+    /// Drops the keys of all retired groups that are empty, so that strings in them can be dropped.
+    pub(crate) fn drop_empty_keys(&mut self) {
         for at in 0..self.free.len() {
             let group = self.free[at] as usize;
             if self.members(group) == 0 {
-                self.forget(group);
+                self.drop_key(group);
             }
         }
     }
 
-    fn forget(&mut self, group: usize) {
+    fn drop_key(&mut self, group: usize) {
         let entry = u32::try_from(group).unwrap_or(u32::MAX);
         if self.is_used(group)
-            && let Ok(found) = self.table.find_entry(hash(self.key(group)), |other| *other == entry)
+            && let Ok(found) = self.index.find_entry(hash(self.key(group)), |other| *other == entry)
         {
             found.remove();
         }
         self.words[group * self.stride + USED] = 0;
     }
 
-    fn enter(&mut self, group: usize) {
+    fn insert(&mut self, group: usize) {
         let (words, stride, width) = (&self.words, self.stride, self.key_width);
         let key = |group: usize| &words[group * stride + KEY..][..width];
         let entry = u32::try_from(group).unwrap_or(u32::MAX);
-        self.table.insert_unique(hash(key(group)), entry, |group| hash(key(*group as usize)));
+        self.index.insert_unique(hash(key(group)), entry, |group| hash(key(*group as usize)));
     }
 
-    /// Builds the table anew once the groups have been read back.
-    pub(crate) fn index(&mut self) {
-        self.table.clear();
+    /// Builds what is not serialised. `readers` words at the end of each group are caches, and are cleared.
+    pub(crate) fn rebuild(&mut self, readers: usize) {
+        self.index.clear();
+        self.moves += 1;
         for group in 0..self.groups() {
+            let stride = self.stride;
+            self.words_mut(group)[stride - readers..].fill(0);
             if self.is_used(group) {
-                self.enter(group);
+                self.insert(group);
             }
         }
+    }
+
+    /// Checks everything that updates and machine code rely on, against what the plan says. `members` are the slots of
+    /// the live instances with a value, with their keys; `None` where a filter decides which of them count.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub(crate) fn validate(
+        &self,
+        aggregates: &[Aggregate],
+        readers: usize,
+        key_width: usize,
+        members: Option<&[(u32, Vec<u64>)]>,
+    ) -> Result<(), &'static str> {
+        let expected = GroupedAggregate::new(key_width, aggregates, readers);
+        let shape = |of: &GroupedAggregate| {
+            (of.key_width, of.stride, of.cells.clone(), of.has_side, of.has_positions)
+        };
+        if shape(self) != shape(&expected) || !self.words.len().is_multiple_of(self.stride) {
+            return Err("groups have another layout");
+        }
+        let groups = self.groups();
+        if self.free.iter().any(|group| *group as usize >= groups) {
+            return Err("a free group does not exist");
+        }
+        if self.has_side {
+            let fits = |side: &SideState| {
+                side.accumulators.is_empty()
+                    || side.accumulators.len() == aggregates.len()
+                        && side.accumulators.iter().zip(aggregates).all(|(one, of)| one.is_of(*of))
+            };
+            if self.side.len() != groups || !self.side.iter().all(fits) {
+                return Err("groups lack an accumulator");
+            }
+            let lacks = |group: &usize| self.is_used(*group) && self.side[*group].accumulators.is_empty();
+            if !aggregates.is_empty() && (0..groups).any(|group| lacks(&group)) {
+                return Err("groups lack an accumulator");
+            }
+        }
+        let mut keys: Vec<&[u64]> = self.keys().collect();
+        keys.sort_unstable();
+        if keys.windows(2).any(|two| two[0] == two[1]) || (self.key_width == 0 && groups > 1) {
+            return Err("two groups have the same key");
+        }
+        let is_state = |group: usize| {
+            let state = self.words[group * self.stride + USED];
+            state <= (1 | RETIRED) && (state != 0 || self.members(group) == 0)
+        };
+        if !(0..groups).all(is_state) {
+            return Err("a free group has members");
+        }
+        match members {
+            Some(members) => self.validate_members(aggregates, members),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_members(
+        &self,
+        aggregates: &[Aggregate],
+        members: &[(u32, Vec<u64>)],
+    ) -> Result<(), &'static str> {
+        let by_key: std::collections::HashMap<&[u64], usize> = (0..self.groups())
+            .filter(|group| self.is_used(*group))
+            .map(|group| (self.key(group), group))
+            .collect();
+        let mut counts = vec![0_u64; self.groups()];
+        for (slot, key) in members {
+            let Some(group) = by_key.get(key.as_slice()) else { return Err("an instance has no group") };
+            counts[*group] += 1;
+            if !self.has_positions {
+                continue;
+            }
+            let position = self.positions.get(*slot as usize).copied();
+            let Some(position) = position.filter(|at| *at < self.side[*group].next_position) else {
+                return Err("an instance has no position in its group");
+            };
+            let extrema = aggregates.iter().zip(&self.cells);
+            let extrema = extrema.filter(|(one, _)| matches!(one.storage(), Storage::Extremum(_)));
+            for (_, cell) in extrema {
+                let ranks = match self.words[group * self.stride + cell + SIZE_CLASS] {
+                    FEW => FEW_RANKS,
+                    SOME => SOME_RANKS,
+                    IN_TREE => u32::MAX as usize,
+                    _ => return Err("a group has a size class that does not exist"),
+                };
+                if position as usize >= ranks {
+                    return Err("an instance has a position outside its group");
+                }
+            }
+        }
+        if (0..self.groups()).any(|group| counts[group] != self.members(group)) {
+            return Err("a group has another number of members than it says");
+        }
+        Ok(())
     }
 
     pub(crate) fn key(&self, group: usize) -> &[u64] {
@@ -335,17 +396,11 @@ impl GroupedAggregate {
         (0..self.groups()).filter(|group| self.is_used(*group)).map(|group| self.key(group))
     }
 
-    /// The number of a group whose words are there in memory.
-    pub(crate) fn number(&self, address: usize) -> usize {
-        (address - self.words.as_ptr().addr()) / (8 * self.stride)
-    }
-
     pub(crate) fn words_mut(&mut self, group: usize) -> &mut [u64] {
         &mut self.words[group * self.stride..][..self.stride]
     }
 
-    /// An instance of a group has a new value instead of its old one. A bit for each measure whose
-    /// result may be another one now.
+    /// Replaces the value of an instance in its group. A bit for each aggregate whose result may differ now.
     #[inline]
     pub(crate) fn change(
         &mut self,
@@ -355,71 +410,72 @@ impl GroupedAggregate {
         new: Option<&[u64]>,
         aggregates: &[Aggregate],
     ) -> u64 {
-        let place = if self.has_places { self.place(group, slot, old, new) } else { 0 };
-        let GroupedAggregate { words, stride, cells, beside, has_beside, .. } = self;
+        let position = if self.has_positions { self.position(group, slot, old, new) } else { 0 };
+        let GroupedAggregate { words, stride, cells, side, has_side, .. } = self;
         let words = &mut words[group * *stride..][..*stride];
-        let accumulators = if *has_beside { beside[group].accumulators.as_mut_slice() } else { &mut [] };
+        let accumulators = if *has_side { side[group].accumulators.as_mut_slice() } else { &mut [] };
         let before = words[MEMBERS];
         let members = before + u64::from(new.is_some()) - u64::from(old.is_some());
         words[MEMBERS] = members;
         let one = |value: Option<&[u64]>| value.map_or(0, |value| value[0]);
         let mut changed = 0;
         for (index, (aggregate, cell)) in aggregates.iter().zip(cells.iter()).enumerate() {
-            let is_other = match aggregate.storage() {
-                Storage::Members => false,
-                Storage::True => {
+            let differs = match aggregate.storage() {
+                Storage::MemberCount => false,
+                Storage::TrueCount => {
                     words[*cell] = words[*cell] + one(new) - one(old);
                     true
                 }
-                Storage::Whole { is_signed } => {
-                    let sum = whole_at(words, *cell) + wide(one(new), is_signed) - wide(one(old), is_signed);
+                Storage::IntegerSum { is_signed } => {
+                    let sum = sum_at(words, *cell) + wide(one(new), is_signed) - wide(one(old), is_signed);
                     (words[*cell], words[*cell + 1]) = (sum as u64, (sum >> 64) as u64);
                     one(new) != one(old)
                 }
                 Storage::Extremum(order) => {
                     let cell = &mut words[*cell..*cell + RANKS + SOME_RANKS];
-                    update_extremum(cell, order, &mut accumulators[index], place, new.map(|value| value[0]))
+                    let tree = &mut accumulators[index];
+                    update_extremum(cell, order, tree, position, new.map(|value| value[0]))
                 }
-                Storage::Beside => {
+                Storage::OutOfLine => {
                     accumulators[index].change(old, new);
                     true
                 }
             };
-            // A sum, an extreme or a truth value stays as it is where a member comes that does not
-            // matter, unless it is the first or the last.
-            let by_number = match aggregate {
+            // A sum or an extremum depends on the number of members only where there are none before or after.
+            let by_count = match aggregate {
                 Aggregate::Sum(_) | Aggregate::Min(_) | Aggregate::Max(_) => before.min(members) == 0,
                 _ => true,
             };
-            if is_other || (by_number && before != members) {
+            if differs || (by_count && before != members) {
                 changed |= 1 << index;
             }
         }
         changed
     }
 
-    /// The place of an instance in the trees of its group, where it keeps it, gets one or gives it back.
+    /// The position of an instance within its group, taken when it gets a value and given back when it loses it.
     #[inline]
-    fn place(&mut self, group: usize, slot: u32, old: Option<&[u64]>, new: Option<&[u64]>) -> u32 {
-        let GroupedAggregate { places, beside, .. } = self;
-        let group = &mut beside[group];
-        if places.len() <= slot as usize {
-            places.resize(slot as usize + 1, 0);
+    fn position(&mut self, group: usize, slot: u32, old: Option<&[u64]>, new: Option<&[u64]>) -> u32 {
+        let GroupedAggregate { positions, side, moves, .. } = self;
+        let group = &mut side[group];
+        if positions.len() <= slot as usize {
+            positions.resize(slot as usize + 1, 0);
+            *moves += 1;
         }
-        let place = &mut places[slot as usize];
+        let position = &mut positions[slot as usize];
         if old.is_none() {
-            *place = group.free_places.pop().unwrap_or_else(|| {
-                group.next_place += 1;
-                group.next_place - 1
+            *position = group.free_positions.pop().unwrap_or_else(|| {
+                group.next_position += 1;
+                group.next_position - 1
             });
         }
         if new.is_none() {
-            group.free_places.push(*place);
+            group.free_positions.push(*position);
         }
-        *place
+        *position
     }
 
-    /// What a measure says, if that is a word that is at hand.
+    /// The result of an aggregate, where it is one word that need not be computed.
     #[inline(always)]
     pub(crate) fn word(&self, group: usize, index: usize, aggregate: Aggregate) -> Option<u64> {
         let words = &self.words[group * self.stride..][..self.stride];
@@ -435,7 +491,7 @@ impl GroupedAggregate {
         }
     }
 
-    /// What a measure says; `None` if it says nothing about no instance.
+    /// The result of an aggregate; `None` if it has none over no instance.
     pub(crate) fn value(
         &self,
         group: Option<usize>,
@@ -443,30 +499,30 @@ impl GroupedAggregate {
         aggregate: Aggregate,
     ) -> Result<Option<Scalar>, Fault> {
         let group = group.filter(|group| self.members(*group) > 0);
-        let Some(group) = group else { return Ok(empty(aggregate)) };
+        let Some(group) = group else { return Ok(over_nothing(aggregate)) };
         let (words, cell) = (&self.words[group * self.stride..][..self.stride], self.cells[index]);
         let members = words[MEMBERS];
         let count = members as f64;
-        let accumulators =
-            self.beside.get(group).map_or(&Accumulator::Nothing, |beside| &beside.accumulators[index]);
-        let value = match (aggregate, accumulators) {
+        let accumulator =
+            self.side.get(group).map_or(&Accumulator::InWords, |side| &side.accumulators[index]);
+        let value = match (aggregate, accumulator) {
             (Aggregate::Count, _) => Scalar::UInt(members),
             (Aggregate::All, _) => Scalar::Bool(words[cell] == members),
             (Aggregate::Any, _) => Scalar::Bool(words[cell] > 0),
             (Aggregate::Min(leaf) | Aggregate::Max(leaf), _) => Scalar::read(&[words[cell]], leaf),
-            (Aggregate::Sum(leaf), Accumulator::Nothing) => whole(whole_at(words, cell), leaf)?,
-            (Aggregate::Average(leaf), Accumulator::Nothing) => {
-                whole(whole_at(words, cell) / i128::from(members), leaf)?
+            (Aggregate::Sum(leaf), Accumulator::InWords) => integer(sum_at(words, cell), leaf)?,
+            (Aggregate::Average(leaf), Accumulator::InWords) => {
+                integer(sum_at(words, cell) / i128::from(members), leaf)?
             }
             (Aggregate::Average(_), Accumulator::Float(sum)) => number(sum.value() / count)?,
             (_, Accumulator::Float(sum)) => number(sum.value())?,
-            (_, Accumulator::Decimal(_, true)) => return Err(Fault::DecimalOverflow),
-            (Aggregate::Average(_), Accumulator::Decimal(sum, _)) => {
+            (_, Accumulator::Decimal { has_overflowed: true, .. }) => return Err(Fault::DecimalOverflow),
+            (Aggregate::Average(_), Accumulator::Decimal { sum, .. }) => {
                 Scalar::Decimal(*sum).div(Scalar::Decimal(members.into()))?
             }
-            (_, Accumulator::Decimal(sum, _)) => Scalar::Decimal(*sum),
-            (aggregate, accumulators) => {
-                let moment = accumulators.moment(count).unwrap_or_default();
+            (_, Accumulator::Decimal { sum, .. }) => Scalar::Decimal(*sum),
+            (aggregate, accumulator) => {
+                let moment = accumulator.moment(count).unwrap_or_default();
                 number(if aggregate == Aggregate::Deviation { moment.sqrt() } else { moment })?
             }
         };
@@ -474,34 +530,35 @@ impl GroupedAggregate {
     }
 }
 
-/// Somebody has another value, or none: whether there is another winner.
+/// Gives the member at a position another value, or none; whether the extremum differs now.
 #[inline]
 fn update_extremum(
     cell: &mut [u64],
     order: RankOrder,
-    many: &mut Accumulator,
-    place: u32,
+    accumulator: &mut Accumulator,
+    position: u32,
     value: Option<u64>,
 ) -> bool {
     let before = cell[0];
-    if cell[MANY] < TOO_MANY && (place as usize) < SOME_RANKS {
-        cell[MANY] |= if (place as usize) < FEW_RANKS { FEW } else { SOME };
-        cell[RANKS + place as usize] = value.map_or(NO_RANK, |value| order.rank(value));
+    if cell[SIZE_CLASS] < IN_TREE && (position as usize) < SOME_RANKS {
+        cell[SIZE_CLASS] |= if (position as usize) < FEW_RANKS { FEW } else { SOME };
+        cell[RANKS + position as usize] = value.map_or(NO_RANK, |value| order.rank(value));
         let best = cell[RANKS..].iter().copied().fold(NO_RANK, u64::max);
         cell[0] = order.word(best);
-    } else if let Accumulator::ExtremumTree(tree) = many {
-        if std::mem::replace(&mut cell[MANY], TOO_MANY) != TOO_MANY {
-            for (place, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NO_RANK) {
-                tree.set(place, Some(order.word(*rank)));
+    } else if let Accumulator::Extremum(tree) = accumulator {
+        if std::mem::replace(&mut cell[SIZE_CLASS], IN_TREE) != IN_TREE {
+            for (position, rank) in (0..).zip(&cell[RANKS..]).filter(|(_, rank)| **rank != NO_RANK) {
+                tree.set(position, Some(order.word(*rank)));
             }
         }
-        tree.set(place, value);
+        tree.set(position, value);
         cell[0] = tree.word().unwrap_or_default();
     }
     cell[0] != before
 }
 
-fn empty(aggregate: Aggregate) -> Option<Scalar> {
+/// The result of an aggregate over no instance.
+fn over_nothing(aggregate: Aggregate) -> Option<Scalar> {
     match aggregate {
         Aggregate::Count => Some(Scalar::UInt(0)),
         Aggregate::All => Some(Scalar::Bool(true)),
@@ -512,9 +569,9 @@ fn empty(aggregate: Aggregate) -> Option<Scalar> {
     }
 }
 
-/// The sum that two words are.
+/// The sum that is stored in two words.
 #[inline(always)]
-fn whole_at(words: &[u64], cell: usize) -> i128 {
+fn sum_at(words: &[u64], cell: usize) -> i128 {
     i128::from(words[cell + 1].cast_signed()) << 64 | i128::from(words[cell])
 }
 
@@ -523,7 +580,7 @@ fn wide(word: u64, is_signed: bool) -> i128 {
     if is_signed { i128::from(word.cast_signed()) } else { i128::from(word) }
 }
 
-fn whole(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
+fn integer(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
     match leaf {
         Leaf::Int => i64::try_from(value).map(Scalar::Int),
         _ => u64::try_from(value).map(Scalar::UInt),
@@ -535,42 +592,42 @@ fn whole(value: i128, leaf: Leaf) -> Result<Scalar, Fault> {
 mod tests {
     use super::*;
 
-    /// A group that empties keeps its place, and gives it away only if it is still empty.
+    /// A group that empties keeps its row, and loses it only if it is still empty when another is needed.
     #[test]
-    fn empty_groups_are_anybodys() {
+    fn rows_of_empty_groups_are_reused() {
         let aggregates = [Aggregate::Count, Aggregate::Sum(Leaf::UInt)];
         let mut grouped = GroupedAggregate::new(1, &aggregates, 0);
         let change = |grouped: &mut GroupedAggregate, key: u64, old: Option<&[u64]>, new: Option<&[u64]>| {
             let group = grouped.group(&[key], &aggregates);
             grouped.change(group, 0, old, new, &aggregates);
-            grouped.tidy(group);
+            grouped.retire_if_empty(group);
             group
         };
         let sum = |grouped: &GroupedAggregate, key: u64| {
-            let said = grouped.value(grouped.find(&[key]), 1, aggregates[1]).unwrap();
-            said.map(|sum| sum.to_f64())
+            let result = grouped.value(grouped.find(&[key]), 1, aggregates[1]).unwrap();
+            result.map(|sum| sum.to_f64())
         };
         let first = change(&mut grouped, 7, None, Some(&[5]));
         change(&mut grouped, 7, Some(&[5]), None);
         assert_eq!((grouped.find(&[7]), sum(&grouped, 7)), (Some(first), Some(0.0)));
-        // Somebody comes back: another key must go elsewhere.
+        // A member comes back: another key must get another row.
         change(&mut grouped, 7, None, Some(&[3]));
         let second = change(&mut grouped, 8, None, Some(&[2]));
         assert_ne!(first, second);
         assert_eq!((sum(&grouped, 7), sum(&grouped, 8)), (Some(3.0), Some(2.0)));
-        // Nobody does: it gets the place, and nothing of what was there.
+        // No member comes back: the row is reused, and nothing is left of what was there.
         change(&mut grouped, 7, Some(&[3]), None);
         assert_eq!(change(&mut grouped, 9, None, Some(&[1])), first);
         assert_eq!((grouped.find(&[7]), sum(&grouped, 9)), (None, Some(1.0)));
         change(&mut grouped, 9, Some(&[1]), None);
-        grouped.forget_empty();
+        grouped.drop_empty_keys();
         assert_eq!(grouped.keys().collect::<Vec<_>>(), [&[8]]);
         assert_eq!(change(&mut grouped, 10, None, Some(&[4])), first);
     }
 
-    /// Changes instances at random and holds every measure against a computation from scratch.
+    /// Changes instances at random and compares every aggregate with a computation from scratch.
     #[test]
-    fn measures_are_those_of_the_values_there_are() {
+    fn aggregates_are_those_of_the_values_there_are() {
         let aggregates = [
             Aggregate::Count,
             Aggregate::Min(Leaf::Float),
@@ -592,6 +649,11 @@ mod tests {
             let (old, new) = (words(old), words(new));
             let (old, new) = (old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]));
             grouped.change(group, slot as u32, old, new, &aggregates);
+            let live: Vec<(u32, Vec<u64>)> = (values.iter().enumerate())
+                .filter(|(_, value)| value.is_some())
+                .map(|(slot, _)| (slot as u32, vec![slot as u64 % 3]))
+                .collect();
+            assert_eq!(grouped.validate(&aggregates, 0, 1, Some(&live)), Ok(()));
             if step % 7 != 0 {
                 continue;
             }

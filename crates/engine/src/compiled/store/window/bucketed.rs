@@ -10,41 +10,10 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::plan::Dependent;
 use crate::compiled::ir::scalar::Scalar;
-use crate::compiled::store::aggregate::fold::{Fold, Partial};
+use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
+use crate::compiled::store::aggregate::fold::Partial;
 use crate::compiled::store::interner::Interner;
-use crate::compiled::store::window::last_decisive::LastDecisive;
-
-/// What is known of a window when a specification is compiled.
-#[derive(Clone, Debug)]
-pub(crate) struct WindowPlan {
-    pub(crate) fold: Fold,
-    pub(crate) kind: WindowKind,
-    /// Whether it says nothing until it has been full once.
-    pub(crate) waits: bool,
-    /// Whether it may be read when the instance that it is over has ended.
-    pub(crate) outlasts: bool,
-    /// The stream that is aggregated, if it has instances.
-    pub(crate) target: Option<usize>,
-    /// The stream that reads it, and how it says so.
-    pub(crate) reader: usize,
-    pub(crate) text: String,
-    /// Selector must be evaluated again when it gets a value.
-    pub(crate) dependents: Vec<Dependent>,
-    /// If one word is enough, which is not kept here.
-    pub(crate) last_decisive: Option<LastDecisive>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WindowKind {
-    /// Time in buckets, from the start of the monitor on.
-    Buckets { size: u64, count: u64 },
-    /// As above, but from the spawn of the reader on.
-    Log { size: u64, count: u64 },
-    /// The last so many values.
-    Values { count: usize },
-}
 
 /// When the instance that reads a window was spawned.
 #[derive(Clone, Copy)]
@@ -78,23 +47,6 @@ struct WindowEntry {
     /// The instant, for a log.
     instant: u64,
     part: Partial,
-}
-
-impl WindowPlan {
-    /// Whether another one would keep the same values, and say the same of them.
-    pub(crate) fn keeps_same(&self, other: &WindowPlan) -> bool {
-        (self.target, self.kind, self.waits) == (other.target, other.kind, other.waits)
-            && self.fold == other.fold
-    }
-
-    fn duration(&self) -> u64 {
-        match self.kind {
-            WindowKind::Buckets { size, count } | WindowKind::Log { size, count } => {
-                size.saturating_mul(count)
-            }
-            WindowKind::Values { .. } => 0,
-        }
-    }
 }
 
 /// A bucket reaches from just after one border to the next, border included.
@@ -253,6 +205,22 @@ impl WindowStore {
         let until = now.saturating_add(plan.duration());
         self.ended.insert(key.to_vec(), (until, contents));
         self.ending.push_back((until, key.to_vec()));
+    }
+
+    /// # Errors
+    /// A value is of the future, or values are not in order.
+    pub(crate) fn validate(&self, plan: &WindowPlan, now: u64) -> Result<(), &'static str> {
+        let latest = match plan.kind {
+            WindowKind::Buckets { size, .. } => bucket(now, size),
+            WindowKind::Log { .. } => now,
+            WindowKind::Values { .. } => 0,
+        };
+        let is_valid = |contents: &WindowContents| {
+            contents.parts.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.part))
+                && contents.parts.iter().zip(contents.parts.iter().skip(1)).all(|(a, b)| a.at <= b.at)
+        };
+        let mut all = self.windows.iter().chain(self.ended.values().map(|(_, contents)| contents));
+        if all.all(is_valid) { Ok(()) } else { Err("a window has values of the future, or of another kind") }
     }
 
     /// The keys and the strings that are in use.

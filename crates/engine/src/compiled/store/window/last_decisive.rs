@@ -1,38 +1,10 @@
-//! WindowStore of which one word is enough. Whether something is so for one value, or for all, is told by the newest value
-//! that decides it: the window keeps when that came, in the slot of the instance that it is over.
+//! Windows over booleans that one word represents: see [`LastDecisive`].
 
 use crate::compiled::ir::scalar::Scalar;
-use crate::compiled::store::aggregate::fold::FoldOp;
-use crate::compiled::store::window::bucketed::{WindowKind, WindowPlan, bucket};
-
-/// What is kept of such a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LastDecisive {
-    /// Where in a slot the bucket of the newest value that decides is, plus one; 0 if there was none.
-    pub(crate) at: usize,
-    /// That value.
-    pub(crate) decides: bool,
-    /// How long a bucket is, and how many there are.
-    pub(crate) size: u64,
-    pub(crate) count: u64,
-}
+use crate::compiled::ir::window::LastDecisive;
+use crate::compiled::store::window::bucketed::bucket;
 
 impl LastDecisive {
-    /// If one word is enough for a window over instances: it is at that place of a slot.
-    pub(crate) fn of(plan: &WindowPlan, at: usize) -> Option<LastDecisive> {
-        let decides = match plan.fold.operation {
-            FoldOp::Any => true,
-            FoldOp::All => false,
-            _ => return None,
-        };
-        match (plan.kind, plan.target) {
-            (WindowKind::Buckets { size, count }, Some(_)) if !plan.waits => {
-                Some(LastDecisive { at, decides, size, count })
-            }
-            _ => None,
-        }
-    }
-
     /// There is another value in a slot.
     #[inline]
     pub(crate) fn accept(&self, words: &mut [u64], value: u64, now: u64) {

@@ -1,0 +1,342 @@
+//! Emits the steps of an instant.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
+
+use super::closing::Closing;
+use super::dirty::{dirty, of};
+use super::expr::{ExprEmitter, NARROW, Run};
+use super::lookup::Outcome;
+use super::runtime_calls;
+use super::value_cache::Invalidation;
+use super::vm_context::VmContext;
+use crate::compiled::ir::execution_plan::ExecutionPlan;
+use crate::compiled::ir::op::FrameSlot;
+use crate::compiled::ir::plan::{Path, Reader};
+use crate::compiled::ir::step::{Step, Target};
+use crate::compiled::ir::update_rule::{CounterDependents, UpdateRule, ValueLocation};
+use crate::compiled::store::dirty_set::DirtySet;
+use crate::compiled::store::holder_set::HolderSet;
+use crate::compiled::store::state::{Store, StreamState};
+
+/// Emits steps. What it emits does exactly what interpreting the steps does.
+pub(super) struct StepEmitter<'e, 'f> {
+    pub(super) plan: &'e ExecutionPlan,
+    /// As far as it says where things are, and which counters are computed on read.
+    pub(super) store: &'e Store,
+    pub(super) expr: ExprEmitter<'e, 'f>,
+    /// Freshness flags of the frame that were set.
+    pub(super) fresh: Vec<FrameSlot>,
+    /// For each stream whose step is yet to come, a register with the slot, plus one, of the only instance that the event
+    /// has made dirty; 0 if there is none. Further instances are marked in memory.
+    pub(super) pending: Vec<Option<Variable>>,
+    /// The instances that close at this instant.
+    pub(super) closing: Vec<Closing>,
+}
+
+impl<'e, 'f> StepEmitter<'e, 'f> {
+    pub(super) fn new(
+        plan: &'e ExecutionPlan,
+        store: &'e Store,
+        expr: ExprEmitter<'e, 'f>,
+    ) -> StepEmitter<'e, 'f> {
+        let pending = vec![None; plan.streams.len()];
+        StepEmitter { plan, store, expr, fresh: Vec::new(), pending, closing: Vec::new() }
+    }
+
+    pub(super) fn into_expr(self) -> ExprEmitter<'e, 'f> {
+        self.expr
+    }
+
+    /// The dependents of a counter that is computed on read.
+    pub(super) fn counter_dependents(&self, stream: usize) -> Option<&'e CounterDependents> {
+        self.store.streams[stream].is_computed_on_read.then(|| &self.plan.counter_dependents[stream])
+    }
+}
+
+impl<'e> StepEmitter<'e, '_> {
+    /// At an event one instance of a stream is marked, most often: it is remembered here.
+    pub(super) fn declare_pending(&mut self, steps: &[Step]) {
+        if self.expr.present == 0 {
+            return;
+        }
+        for step in steps {
+            let Step::Evaluate(stream, Target::Dirty) = step else { continue };
+            if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
+                let variable = self.expr.builder.declare_var(I64);
+                let nobody = self.expr.number(0);
+                self.expr.builder.def_var(variable, nobody);
+                self.pending[*stream] = Some(variable);
+            }
+        }
+    }
+
+    /// Inputs have values.
+    pub(super) fn accept_inputs(&mut self, present: u128) {
+        let plan = self.plan;
+        for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
+            if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
+                let failed = self.expr.call(runtime_calls::accept_input as *const u8, &[input as u64]);
+                self.expr.invalidate(Invalidation::AllWords);
+                self.expr.check(failed);
+                continue;
+            }
+            let first = self.expr.place_at(self.expr.offsets.input(input));
+            let row = self.expr.place_at(offset_of!(VmContext, row));
+            let at = self.expr.times(row, 8 * cell.width);
+            let words = self.expr.builder.ins().iadd(first, at);
+            let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
+            if !plan.input_dependents[input].is_empty() {
+                let had = self.expr.word(cell.present);
+                let mut is_same = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
+                for (place, new) in (cell.value..).zip(&new) {
+                    let old = self.expr.word(place);
+                    let same = self.expr.builder.ins().icmp(IntCC::Equal, old, *new);
+                    is_same = self.expr.builder.ins().band(is_same, same);
+                }
+                let is_other = self.expr.builder.ins().bxor_imm(is_same, 1);
+                self.expr.when(is_other, |expr| {
+                    expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
+                });
+            }
+            let one = self.expr.number(1);
+            self.expr.put(cell.present, one);
+            self.mark_fresh(cell.fresh);
+            (cell.value..).zip(new).for_each(|(place, word)| self.expr.put(place, word));
+        }
+    }
+
+    /// Something is of this instant, if anybody asks.
+    pub(super) fn mark_fresh(&mut self, fresh: FrameSlot) {
+        if self.plan.asked_fresh.contains(&fresh) {
+            let one = self.expr.number(1);
+            self.expr.put(fresh, one);
+            self.fresh.push(fresh);
+        }
+    }
+
+    /// What is of this instant is not of the next.
+    pub(super) fn clear_fresh(&mut self) {
+        let zero = self.expr.number(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.put(slot, zero));
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        match step {
+            Step::Spawn(family) => self.spawn(*family),
+            Step::Evaluate(stream, target) => match (self.rule(*stream), target) {
+                (Some(rule), Target::Dirty) if matches!(rule.location, ValueLocation::Cell { .. }) => {
+                    self.changed_cell(*stream, rule);
+                }
+                (Some(rule), Target::Dirty) => self.changed_instances(*stream, rule, step),
+                (Some(rule), Target::Lookup(clauses)) => match self.path(*stream, clauses) {
+                    Some(path) => self.candidate(*stream, rule, path, step),
+                    None => self.call_step(step),
+                },
+                (Some(rule), Target::Expired(instance_timer)) => self.expired(*stream, rule, *instance_timer),
+                (Some(rule), Target::All) if self.reschedules_while(*stream, rule) => {
+                    self.all_taken(*stream, rule)
+                }
+                (None, Target::All) if self.counter_dependents(*stream).is_some() => self.tick_count(*stream),
+                _ => self.call_step(step),
+            },
+            Step::Close(family, target) => match (self.closes_simply(*family), target) {
+                (Some(close), Target::All) => self.close(*family, close),
+                _ => self.call_step(step),
+            },
+        }
+    }
+
+    /// How a stream is evaluated, if that can be written.
+    fn rule(&self, stream: usize) -> Option<&'e UpdateRule> {
+        let rule = self.plan.rules[stream].as_ref()?;
+        let is_spawned = self.plan.families[rule.family].spawn.is_some();
+        // A stream without instances that comes and goes is rare.
+        (matches!(rule.location, ValueLocation::Slot { .. }) || !is_spawned).then_some(rule)
+    }
+
+    /// The path of the only clause.
+    fn path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
+        let plan = &self.plan;
+        let [clause] = clauses else { return None };
+        plan.streams[stream].eval.clauses[*clause].path.as_ref()
+    }
+
+    fn call_step(&mut self, step: &Step) {
+        self.call_same(step);
+        self.expr.invalidate(Invalidation::AllWords);
+    }
+
+    /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
+    fn call_same(&mut self, step: &Step) {
+        let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
+        self.expr.invalidate(Invalidation::VmContextBuffer);
+        self.expr.check(failed);
+    }
+
+    /// A stream without instances, if something has changed that it reads.
+    fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
+        let at = dirty(stream) + offset_of!(DirtySet, all);
+        let is_due = self.expr.load(I8, self.expr.streams, at);
+        let way = self.expr.begin_if(is_due);
+        let no = self.expr.byte(0);
+        self.expr.store(no, self.expr.streams, at);
+        self.evaluate(stream, rule, None);
+        self.expr.end_if(way);
+        self.emit_held_values(stream, rule);
+    }
+
+    /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
+    /// marked in memory are left to Rust.
+    fn changed_instances(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, rule, step) };
+        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(several);
+        let number = self.expr.builder.use_var(variable);
+        let marked = self.marked(Reader::Stream(stream));
+        let fork = self.expr.fork();
+        self.expr.builder.ins().brif(marked, several, &[], none, &[]);
+        self.expr.go_on(none);
+        self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
+        self.expr.go_on(evaluate);
+        let slot = self.expr.builder.ins().iadd_imm(number, -1);
+        let instance = self.expr.instance(rule.family, slot);
+        self.evaluate(stream, rule, Some(instance));
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
+        self.emit_held_values(stream, rule);
+        self.expr.builder.ins().jump(end, &[]);
+        self.expr.resume(several, &fork);
+        self.mark_pending(stream, number);
+        self.call_same(step);
+        self.expr.builder.ins().jump(end, &[]);
+        self.expr.resume(end, &fork);
+    }
+
+    /// Marks who is pending, if there is somebody.
+    fn mark_pending(&mut self, stream: usize, number: Value) {
+        let way = self.expr.begin_if(number);
+        self.mark_number(Reader::Stream(stream), number);
+        self.expr.end_if(way);
+    }
+
+    /// The instances that are marked in memory, one after another.
+    fn all_marked(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
+        // itself where slots are used again, and may be listed twice.
+        let marks_itself = rule.reschedules_on_change || rule.has_follow_up;
+        let closes = self.plan.families[rule.family].close.is_some();
+        if rule.marks_others_of(stream) || (marks_itself && closes) {
+            return self.call_step(step);
+        }
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.expr.begin_if(marked);
+        let [list, length, _] = self.list(Reader::Stream(stream), marked);
+        self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
+            emitter.evaluate(stream, rule, Some(instance));
+        });
+        self.expr.end_if(way);
+        self.emit_held_values(stream, rule);
+    }
+
+    /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
+    fn reschedules_while(&self, stream: usize, rule: &UpdateRule) -> bool {
+        let has_guard = self.plan.streams[stream].eval.guard.is_some();
+        has_guard && self.expr.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
+    }
+
+    /// The instances that are marked, one after another: they may mark themselves for the next time.
+    fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
+        let marked = self.marked(Reader::Stream(stream));
+        let way = self.expr.begin_if(marked);
+        let count = self.expr.call(runtime_calls::take_dirty as *const u8, &[stream as u64]);
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(rule.family, slot);
+            emitter.evaluate(stream, rule, Some(instance));
+        });
+        self.expr.end_if(way);
+    }
+
+    /// A tick of a counter: who reads it looks again if the tick matters.
+    fn tick_count(&mut self, stream: usize) {
+        let Some(counting) = self.counter_dependents(stream) else { return };
+        let family = self.plan.streams[stream].family;
+        let count = self.expr.call(runtime_calls::list_crossed as *const u8, &[stream as u64]);
+        let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(family, slot);
+            emitter.mark_instance_dependents(stream, &counting.dependents, instance);
+        });
+    }
+
+    /// Whoever holds a value is told of each time.
+    fn emit_held_values(&mut self, stream: usize, rule: &UpdateRule) {
+        if !rule.emits_held {
+            return;
+        }
+        let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
+        let current_holders = self.expr.load(I64, self.expr.streams, at);
+        self.expr.when(current_holders, |expr| {
+            expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
+        });
+    }
+
+    /// The instances whose clock says so, one after another.
+    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
+        let lists = self.expr.offsets.expired(instance_timer);
+        let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
+        self.each(slots, count, |emitter, slot| {
+            let instance = emitter.expr.instance(rule.family, slot);
+            emitter.evaluate(stream, rule, Some(instance));
+        });
+    }
+
+    /// Does something for each of so many numbers in memory.
+    pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
+        let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let at = self.expr.builder.append_block_param(look, I64);
+        let zero = self.expr.number(0);
+        let fork = self.expr.fork();
+        self.expr.builder.ins().jump(look, &[zero.into()]);
+        self.expr.enter(look);
+        let is_left = self.expr.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        self.expr.builder.ins().brif(is_left, again, &[], done, &[]);
+        self.expr.go_on(again);
+        let place = self.expr.builder.ins().ishl_imm(at, 2);
+        let place = self.expr.builder.ins().iadd(first, place);
+        let number = self.expr.load(I32, place, 0);
+        let number = self.expr.builder.ins().uextend(I64, number);
+        body(self, number);
+        let next = self.expr.builder.ins().iadd_imm(at, 1);
+        self.expr.builder.ins().jump(look, &[next.into()]);
+        self.expr.resume(done, &fork);
+    }
+
+    /// The instance that a path leads to, if there is one. Several are left to Rust.
+    fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
+        if let Some(program) = path.program {
+            let next = self.expr.builder.create_block();
+            let fork = self.expr.fork();
+            self.expr.program(Run { stream, program, instance: None }, next, next);
+            self.expr.resume(next, &fork);
+        }
+        let [several, one, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(several);
+        let slot = self.expr.builder.append_block_param(one, I64);
+        let fork = self.expr.fork();
+        self.expr.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
+        self.expr.resume(one, &fork);
+        let instance = self.expr.instance(rule.family, slot);
+        self.evaluate(stream, rule, Some(instance));
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(several, &fork);
+        self.call_same(step);
+        self.expr.builder.ins().jump(done, &[]);
+        self.expr.resume(done, &fork);
+    }
+}
