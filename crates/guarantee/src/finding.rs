@@ -1,6 +1,6 @@
 //! What the evidence comes to: a verdict in three values, and all the numbers beside it.
 
-use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, Tally, interval, share_of};
+use crate::{EProcess, FairSet, Form, Hypothesis, Interval, Tally, interval, share_of};
 
 /// What can be said of fairness now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Finding {
     pub gap: Option<Interval>,
 }
 
-impl Inquiry {
+impl EProcess {
     /// What the evidence comes to.
     pub fn finding(&self, hypothesis: &Hypothesis) -> Finding {
         let tallies = self.tallies();

@@ -13,27 +13,27 @@
 //! of yes and no without any change: the factor is convex in them, so that yes and no are the worst case.
 //!
 //! ```
-//! use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Outcome, Tally};
+//! use fairstream_guarantee::{FairSet, Form, Hypothesis, EProcess, Outcome, Tally};
 //!
 //! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-//! let mut inquiry = Inquiry::default();
+//! let mut e_process = EProcess::default();
 //! for _ in 0..30 {
-//!     inquiry.count(0, Tally { trials: 10, sum: 5.0 });
-//!     inquiry.count(1, Tally { trials: 10, sum: 2.0 });
-//!     inquiry.cut(&hypothesis);
+//!     e_process.count(0, Tally { trials: 10, sum: 5.0 });
+//!     e_process.count(1, Tally { trials: 10, sum: 2.0 });
+//!     e_process.cut(&hypothesis);
 //! }
-//! assert!(inquiry.is_enough(&hypothesis));
-//! assert_eq!(inquiry.finding(&hypothesis).outcome, Outcome::Unfair);
+//! assert!(e_process.is_enough(&hypothesis));
+//! assert_eq!(e_process.finding(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 
+mod e_process;
 mod fair_set;
 mod finding;
-mod inquiry;
 mod interval;
 
+pub use e_process::{Bet, Block, EProcess, Form, Hypothesis, Tally};
 pub use fair_set::FairSet;
 pub use finding::{Finding, Outcome};
-pub use inquiry::{Bet, Block, Form, Hypothesis, Inquiry, Tally};
 pub use interval::{Interval, interval};
 
 /// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … They add up

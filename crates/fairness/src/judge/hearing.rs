@@ -1,6 +1,6 @@
-//! A stratum with a guarantee: what is newly counted goes into its inquiry, which decides about the alarm.
+//! A stratum with a guarantee: what is newly counted goes into its e_process, which decides about the alarm.
 
-use fairstream_guarantee::{Finding as Evidence, Form, Inquiry, Interval, Outcome, Tally};
+use fairstream_guarantee::{EProcess, Finding as Evidence, Form, Interval, Outcome, Tally};
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Roll, Rule};
@@ -13,7 +13,7 @@ pub(super) struct Hearing {
     place: u64,
     /// In the order in which they had a trial, and what has been taken of their counts.
     groups: Vec<(String, f64, u64)>,
-    inquiry: Inquiry,
+    e_process: EProcess,
 }
 
 /// What a check does to an alarm.
@@ -58,7 +58,7 @@ impl Assessment {
 
 impl Hearing {
     pub(super) fn new(place: u64) -> Hearing {
-        Hearing { place, groups: Vec::new(), inquiry: Inquiry::default() }
+        Hearing { place, groups: Vec::new(), e_process: EProcess::default() }
     }
 
     /// Takes what has been counted since the last check, and cuts a block if it is enough.
@@ -70,18 +70,18 @@ impl Hearing {
             let trials = counts.denominator.saturating_sub(*denominator);
             if trials > 0 {
                 let sum = scaled(rule, counts.numerator - *numerator, trials);
-                self.inquiry.count(index, Tally { trials, sum });
+                self.e_process.count(index, Tally { trials, sum });
                 (*numerator, *denominator) = (counts.numerator, counts.denominator);
             }
         }
         let Some(hypothesis) = rule.hypothesis(self.place) else { return Turn::Stay };
-        if self.inquiry.cut(&hypothesis).is_none() {
+        if self.e_process.cut(&hypothesis).is_none() {
             return Turn::Stay;
         }
         match (stands, hypothesis.form) {
-            (false, _) if self.inquiry.is_enough(&hypothesis) => Turn::Raise,
-            (true, Form::Detector { .. }) if self.inquiry.looks_fair(&hypothesis) => {
-                self.inquiry.begin_anew();
+            (false, _) if self.e_process.is_enough(&hypothesis) => Turn::Raise,
+            (true, Form::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
+                self.e_process.begin_anew();
                 Turn::Clear
             }
             _ => Turn::Stay,
@@ -97,11 +97,11 @@ impl Hearing {
 
     /// The number of the block that is being counted.
     pub(super) fn block(&self) -> u64 {
-        self.inquiry.blocks() + 1
+        self.e_process.blocks() + 1
     }
 
     pub(super) fn e_value(&self) -> f64 {
-        self.inquiry.log_e_value().exp()
+        self.e_process.log_e_value().exp()
     }
 
     pub(super) fn threshold(&self, rule: &Rule) -> Option<f64> {
@@ -111,7 +111,7 @@ impl Hearing {
     /// How the evidence stands.
     pub(super) fn assess(&self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Assessment {
         let hypothesis = rule.hypothesis(self.place);
-        let evidence = hypothesis.map(|hypothesis| self.inquiry.finding(&hypothesis));
+        let evidence = hypothesis.map(|hypothesis| self.e_process.finding(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };
         let gap_width = if rule.comparison == Comparison::Difference { width } else { 1.0 };
@@ -129,7 +129,7 @@ impl Hearing {
                 .as_ref()
                 .and_then(|evidence| evidence.gap)
                 .map(|gap| Interval { low: gap.low * gap_width, high: gap.high * gap_width }),
-            blocks: self.inquiry.blocks(),
+            blocks: self.e_process.blocks(),
             small_groups: counts.values().filter(|counts| !counts.has_evidence(rule)).count() as u64,
             groups: evidence
                 .iter()

@@ -1,6 +1,6 @@
 //! What is true of the evidence whatever the counts are.
 
-use fairstream_guarantee::{Bet, FairSet, Form, Hypothesis, Inquiry, Tally};
+use fairstream_guarantee::{Bet, EProcess, FairSet, Form, Hypothesis, Tally};
 use proptest::prelude::*;
 
 use crate::fair_set;
@@ -16,8 +16,8 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<Tally>>> {
     prop::collection::vec(prop::collection::vec(tally, 3), 1..25)
 }
 
-fn feed(inquiry: &mut Inquiry, block: &[Tally]) {
-    block.iter().enumerate().for_each(|(group, tally)| inquiry.count(group, *tally));
+fn feed(e_process: &mut EProcess, block: &[Tally]) {
+    block.iter().enumerate().for_each(|(group, tally)| e_process.count(group, *tally));
 }
 
 fn hypothesis(fair: FairSet, form: Form) -> Hypothesis {
@@ -34,10 +34,10 @@ proptest! {
         theta in prop::collection::vec(0.001..0.999_f64, 3), trials in prop::collection::vec(0..5_u64, 3),
     ) {
         let hypothesis = hypothesis(fair, form);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         for block in &blocks {
-            feed(&mut inquiry, block);
-            inquiry.cut(&hypothesis);
+            feed(&mut e_process, block);
+            e_process.cut(&hypothesis);
         }
         let theta = fair.nearest(&theta, &[1.0; 3]);
         let mut mean = 0.0;
@@ -49,9 +49,9 @@ proptest! {
                     let block: Vec<Tally> = (0..3)
                         .map(|group| Tally { trials: trials[group], sum: positives[group] as f64 })
                         .collect();
-                    let mut inquiry = inquiry.clone();
-                    feed(&mut inquiry, &block);
-                    let factor = inquiry.cut(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
+                    let mut e_process = e_process.clone();
+                    feed(&mut e_process, &block);
+                    let factor = e_process.cut(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
                     mean += if chance > 0.0 { chance * factor } else { 0.0 };
                 }
             }
@@ -65,10 +65,10 @@ proptest! {
         fair in fair_set(), blocks in blocks(), theta in prop::collection::vec(0.001..0.999_f64, 2), spread in 0.0..=1.0_f64,
     ) {
         let hypothesis = hypothesis(fair, Form::Ever);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         for block in &blocks {
-            feed(&mut inquiry, &block[..2]);
-            inquiry.cut(&hypothesis);
+            feed(&mut e_process, &block[..2]);
+            e_process.cut(&hypothesis);
         }
         let theta = fair.nearest(&theta, &[1.0; 2]);
         // Each number is one of two around its mean, with equal chances.
@@ -77,9 +77,9 @@ proptest! {
         };
         let mut mean = 0.0;
         for signs in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
-            let mut inquiry = inquiry.clone();
-            (0..2).for_each(|group| inquiry.count(group, Tally { trials: 1, sum: value(group, signs[group]) }));
-            mean += inquiry.cut(&hypothesis).unwrap().log_factor.exp() / 4.0;
+            let mut e_process = e_process.clone();
+            (0..2).for_each(|group| e_process.count(group, Tally { trials: 1, sum: value(group, signs[group]) }));
+            mean += e_process.cut(&hypothesis).unwrap().log_factor.exp() / 4.0;
         }
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
     }
@@ -103,10 +103,10 @@ proptest! {
             }
         }
         let run = |blocks: &[Vec<Tally>]| {
-            let mut inquiry = Inquiry::default();
+            let mut e_process = EProcess::default();
             let cut = |block: &Vec<Tally>| {
-                feed(&mut inquiry, block);
-                inquiry.cut(&hypothesis).map(|block| (block.bets, block.log_e_value))
+                feed(&mut e_process, block);
+                e_process.cut(&hypothesis).map(|block| (block.bets, block.log_e_value))
             };
             blocks.iter().map(cut).collect::<Vec<Option<(Vec<Bet>, f64)>>>()
         };
@@ -121,7 +121,7 @@ proptest! {
     fn counters_may_share_the_work(fair in fair_set(), form in form(), blocks in blocks(), seed in any::<u64>()) {
         let hypothesis = hypothesis(fair, form);
         let mut random = crate::Random(seed);
-        let (mut whole, mut shared) = (Inquiry::default(), Inquiry::default());
+        let (mut whole, mut shared) = (EProcess::default(), EProcess::default());
         for block in &blocks {
             feed(&mut whole, block);
             // Three counters, of which each has some of the trials.
@@ -143,17 +143,17 @@ proptest! {
     #[test]
     fn small_groups_are_left_alone(blocks in blocks(), least in 1..40_u64) {
         let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), Form::Ever) };
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         let mut counted = [0; 3];
         for block in &blocks {
-            feed(&mut inquiry, block);
-            let Some(cut) = inquiry.cut(&hypothesis) else { continue };
+            feed(&mut e_process, block);
+            let Some(cut) = e_process.cut(&hypothesis) else { continue };
             for group in 0..3 {
                 counted[group] += block[group].trials;
                 prop_assert!(counted[group] >= least || cut.bets[group].believed == cut.bets[group].fair);
             }
         }
-        let known: Vec<u64> = inquiry.tallies().iter().map(|tally| tally.trials).collect();
+        let known: Vec<u64> = e_process.tallies().iter().map(|tally| tally.trials).collect();
         let all: Vec<u64> = (0..3).map(|group| blocks.iter().map(|block| block[group].trials).sum()).collect();
         prop_assert_eq!(known, all);
     }
@@ -167,26 +167,26 @@ fn binomial(trials: u64, positives: u64, rate: f64) -> f64 {
 #[test]
 fn what_cannot_happen_in_a_fair_system_is_proof() {
     let hypothesis = hypothesis(FairSet::Highest(0.0), Form::Ever);
-    let mut inquiry = Inquiry::default();
+    let mut e_process = EProcess::default();
     for _ in 0..5 {
-        inquiry.count(0, Tally { trials: 3, sum: 0.0 });
-        inquiry.cut(&hypothesis);
+        e_process.count(0, Tally { trials: 3, sum: 0.0 });
+        e_process.cut(&hypothesis);
     }
-    assert!(inquiry.log_e_value() < 0.0 && inquiry.log_e_value().is_finite());
-    inquiry.count(0, Tally { trials: 3, sum: 1.0 });
-    inquiry.cut(&hypothesis);
-    assert!(inquiry.is_enough(&hypothesis));
-    assert_eq!(inquiry.finding(&hypothesis).p_value, Some(0.0));
+    assert!(e_process.log_e_value() < 0.0 && e_process.log_e_value().is_finite());
+    e_process.count(0, Tally { trials: 3, sum: 1.0 });
+    e_process.cut(&hypothesis);
+    assert!(e_process.is_enough(&hypothesis));
+    assert_eq!(e_process.finding(&hypothesis).p_value, Some(0.0));
 }
 
 #[test]
 fn a_block_waits_until_it_has_enough_trials() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-    let mut inquiry = Inquiry::default();
-    inquiry.count(0, Tally { trials: 19, sum: 3.0 });
-    assert!(inquiry.cut(&hypothesis).is_none());
-    inquiry.count(1, Tally { trials: 4, sum: 1.0 });
-    let block = inquiry.cut(&hypothesis).unwrap();
+    let mut e_process = EProcess::default();
+    e_process.count(0, Tally { trials: 19, sum: 3.0 });
+    assert!(e_process.cut(&hypothesis).is_none());
+    e_process.count(1, Tally { trials: 4, sum: 1.0 });
+    let block = e_process.cut(&hypothesis).unwrap();
     assert_eq!((block.number, block.tallies[0].trials, block.tallies[1].trials), (1, 19, 4));
-    assert!(inquiry.cut(&hypothesis).is_none());
+    assert!(e_process.cut(&hypothesis).is_none());
 }

@@ -1,6 +1,6 @@
 //! Intervals hold at all times at once, and the verdict says no more than they do.
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Outcome, Tally, interval, share_of};
+use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Outcome, Tally, interval, share_of};
 use proptest::prelude::*;
 
 use crate::Random;
@@ -27,12 +27,12 @@ proptest! {
         trials in prop::collection::vec(0..20_000_u64, 3), rates in prop::collection::vec(0.2..0.4_f64, 3), most in 0.01..0.3_f64,
     ) {
         let hypothesis = Hypothesis::new(FairSet::Difference(most), Form::Ever, 0.05);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         for group in 0..3 {
             let sum = (trials[group] as f64 * rates[group]).round();
-            inquiry.count(group, Tally { trials: trials[group], sum });
+            e_process.count(group, Tally { trials: trials[group], sum });
         }
-        let finding = inquiry.finding(&hypothesis);
+        let finding = e_process.finding(&hypothesis);
         let compared = (0..3).filter(|group| trials[*group] > 0);
         let high = compared.clone().map(|group| finding.groups[group].high).fold(0.0, f64::max);
         let low = compared.clone().map(|group| finding.groups[group].low).fold(1.0, f64::min);
@@ -83,20 +83,20 @@ fn shares_add_up_to_one() {
 fn so_many_more_trials_settle_it() {
     for (rates, expected) in [([0.5, 0.2], Outcome::Unfair), ([0.5, 0.49], Outcome::Fair)] {
         let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-        let mut inquiry = Inquiry::default();
-        let step = |inquiry: &mut Inquiry| {
+        let mut e_process = EProcess::default();
+        let step = |e_process: &mut EProcess| {
             rates.iter().enumerate().for_each(|(group, rate)| {
-                inquiry.count(group, Tally { trials: 10, sum: 10.0 * rate });
+                e_process.count(group, Tally { trials: 10, sum: 10.0 * rate });
             });
-            inquiry.cut(&hypothesis);
+            e_process.cut(&hypothesis);
         };
-        (0..4).for_each(|_| step(&mut inquiry));
-        let Outcome::NotYet { further: Some(further) } = inquiry.finding(&hypothesis).outcome else {
-            panic!("{:?}", inquiry.finding(&hypothesis));
+        (0..4).for_each(|_| step(&mut e_process));
+        let Outcome::NotYet { further: Some(further) } = e_process.finding(&hypothesis).outcome else {
+            panic!("{:?}", e_process.finding(&hypothesis));
         };
         let mut taken = 0;
-        while inquiry.finding(&hypothesis).outcome != expected {
-            step(&mut inquiry);
+        while e_process.finding(&hypothesis).outcome != expected {
+            step(&mut e_process);
             taken += 20;
             assert!(taken < 100_000, "{rates:?} is not settled");
         }

@@ -1,19 +1,19 @@
 //! Fair systems, run many times: what is promised is kept. `cargo xtask reproduce guarantee` does more of this.
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Tally};
+use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Tally};
 
 use crate::Random;
 
 /// Two groups with these rates, as often as each other: the evidence after every block.
 fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<f64> {
     let mut random = Random(seed);
-    let mut inquiry = Inquiry::default();
+    let mut e_process = EProcess::default();
     let mut evidence = Vec::new();
-    while inquiry.blocks() < blocks {
+    while e_process.blocks() < blocks {
         let group = usize::from(random.chance(0.5));
         let sum = if random.chance(rates[group]) { 1.0 } else { 0.0 };
-        inquiry.count(group, Tally { trials: 1, sum });
-        evidence.extend(inquiry.cut(hypothesis).map(|block| block.log_e_value));
+        e_process.count(group, Tally { trials: 1, sum });
+        evidence.extend(e_process.cut(hypothesis).map(|block| block.log_e_value));
     }
     evidence
 }
@@ -57,13 +57,13 @@ fn a_detector_notices_what_changes() {
     let alarm_after = |form: Form| {
         let hypothesis = Hypothesis::new(FairSet::Difference(0.1), form, 0.001);
         let mut random = Random(7);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         (0..60_000).find(|trial| {
             let group = usize::from(random.chance(0.5));
             let rate = if *trial >= 30_000 && group == 1 { 0.2 } else { 0.5 };
             let sum = if random.chance(rate) { 1.0 } else { 0.0 };
-            inquiry.count(group, Tally { trials: 1, sum });
-            inquiry.cut(&hypothesis).is_some() && inquiry.is_enough(&hypothesis)
+            e_process.count(group, Tally { trials: 1, sum });
+            e_process.cut(&hypothesis).is_some() && e_process.is_enough(&hypothesis)
         })
     };
     let forgetful = alarm_after(Form::Detector { memory: 1000 }).unwrap();

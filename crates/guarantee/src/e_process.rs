@@ -69,7 +69,7 @@ impl Hypothesis {
 /// What is known of groups, which have numbers from 0 on, in the order in which they came. All that it needs are counts:
 /// who counted what makes no difference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inquiry {
+pub struct EProcess {
     /// Since the last cut.
     open: Vec<Tally>,
     /// Up to the last cut.
@@ -113,7 +113,7 @@ pub struct Bet {
     pub fair: f64,
 }
 
-impl Inquiry {
+impl EProcess {
     /// Counts trials of a group. They have to be final: each is counted once and never revised.
     pub fn count(&mut self, group: usize, tally: Tally) {
         if self.open.len() <= group {
@@ -248,10 +248,10 @@ mod tests {
     #[test]
     fn what_is_just_the_threshold_is_not_enough() {
         let hypothesis = Hypothesis::new(FairSet::Highest(0.2), Form::Ever, 0.4);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         for (more, is_enough) in [(-1e-12, false), (0.0, false), (1e-12, false), (1e-6, true)] {
-            inquiry.log_e_value = hypothesis.log_threshold() + more;
-            assert_eq!(inquiry.is_enough(&hypothesis), is_enough, "{more}");
+            e_process.log_e_value = hypothesis.log_threshold() + more;
+            assert_eq!(e_process.is_enough(&hypothesis), is_enough, "{more}");
         }
     }
 }
