@@ -46,7 +46,7 @@ pub struct Hypothesis {
     pub block: u64,
     /// Groups with fewer trials are not compared.
     pub min_trials: u64,
-    /// 1 less the confidence of [intervals](crate::Finding::groups), all of them together.
+    /// 1 less the confidence of [intervals](crate::TestResult::groups), all of them together.
     pub doubt: f64,
 }
 

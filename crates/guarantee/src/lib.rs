@@ -23,18 +23,18 @@
 //!     e_process.cut(&hypothesis);
 //! }
 //! assert!(e_process.is_enough(&hypothesis));
-//! assert_eq!(e_process.finding(&hypothesis).outcome, Outcome::Unfair);
+//! assert_eq!(e_process.result(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 
 mod e_process;
 mod fair_set;
-mod finding;
 mod interval;
+mod test_result;
 
 pub use e_process::{Bet, Block, EProcess, Form, Hypothesis, Tally};
 pub use fair_set::FairSet;
-pub use finding::{Finding, Outcome};
 pub use interval::{Interval, interval};
+pub use test_result::{Outcome, TestResult};
 
 /// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … They add up
 /// to 1 however many there will be, so none has to be known beforehand.

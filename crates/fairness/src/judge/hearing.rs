@@ -1,6 +1,6 @@
 //! A stratum with a guarantee: what is newly counted goes into its e_process, which decides about the alarm.
 
-use fairstream_guarantee::{EProcess, Finding as Evidence, Form, Interval, Outcome, Tally};
+use fairstream_guarantee::{EProcess, Form, Interval, Outcome, Tally, TestResult};
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Roll, Rule};
@@ -111,7 +111,7 @@ impl Hearing {
     /// How the evidence stands.
     pub(super) fn assess(&self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Assessment {
         let hypothesis = rule.hypothesis(self.place);
-        let evidence = hypothesis.map(|hypothesis| self.e_process.finding(&hypothesis));
+        let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };
         let gap_width = if rule.comparison == Comparison::Difference { width } else { 1.0 };
@@ -119,7 +119,7 @@ impl Hearing {
         Assessment {
             outcome: match &evidence {
                 _ if stands => Outcome::Unfair,
-                Some(Evidence { outcome: Outcome::Unfair, .. }) | None => not_judged,
+                Some(TestResult { outcome: Outcome::Unfair, .. }) | None => not_judged,
                 Some(evidence) => evidence.outcome,
             },
             e_value: self.e_value(),

@@ -176,7 +176,7 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
     e_process.count(0, Tally { trials: 3, sum: 1.0 });
     e_process.cut(&hypothesis);
     assert!(e_process.is_enough(&hypothesis));
-    assert_eq!(e_process.finding(&hypothesis).p_value, Some(0.0));
+    assert_eq!(e_process.result(&hypothesis).p_value, Some(0.0));
 }
 
 #[test]

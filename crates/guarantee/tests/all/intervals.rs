@@ -32,12 +32,12 @@ proptest! {
             let sum = (trials[group] as f64 * rates[group]).round();
             e_process.count(group, Tally { trials: trials[group], sum });
         }
-        let finding = e_process.finding(&hypothesis);
+        let result = e_process.result(&hypothesis);
         let compared = (0..3).filter(|group| trials[*group] > 0);
-        let high = compared.clone().map(|group| finding.groups[group].high).fold(0.0, f64::max);
-        let low = compared.clone().map(|group| finding.groups[group].low).fold(1.0, f64::min);
+        let high = compared.clone().map(|group| result.groups[group].high).fold(0.0, f64::max);
+        let low = compared.clone().map(|group| result.groups[group].low).fold(1.0, f64::min);
         let is_fair = compared.count() > 1 && high - low <= most;
-        prop_assert_eq!(finding.outcome == Outcome::Fair, is_fair);
+        prop_assert_eq!(result.outcome == Outcome::Fair, is_fair);
     }
 }
 
@@ -91,11 +91,11 @@ fn so_many_more_trials_settle_it() {
             e_process.cut(&hypothesis);
         };
         (0..4).for_each(|_| step(&mut e_process));
-        let Outcome::NotYet { further: Some(further) } = e_process.finding(&hypothesis).outcome else {
-            panic!("{:?}", e_process.finding(&hypothesis));
+        let Outcome::NotYet { further: Some(further) } = e_process.result(&hypothesis).outcome else {
+            panic!("{:?}", e_process.result(&hypothesis));
         };
         let mut taken = 0;
-        while e_process.finding(&hypothesis).outcome != expected {
+        while e_process.result(&hypothesis).outcome != expected {
             step(&mut e_process);
             taken += 20;
             assert!(taken < 100_000, "{rates:?} is not settled");

@@ -19,7 +19,7 @@ pub enum Outcome {
 
 /// Everything that is known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct TestResult {
     /// In a word.
     pub outcome: Outcome,
     /// The evidence against fairness; may be infinite.
@@ -35,7 +35,7 @@ pub struct Finding {
 
 impl EProcess {
     /// What the evidence comes to.
-    pub fn finding(&self, hypothesis: &Hypothesis) -> Finding {
+    pub fn result(&self, hypothesis: &Hypothesis) -> TestResult {
         let tallies = self.tallies();
         let groups = intervals(&tallies, hypothesis);
         let counted: Vec<(f64, f64)> = tallies.iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
@@ -48,7 +48,7 @@ impl EProcess {
                 Outcome::NotYet { further: self.until_unfair(hypothesis).or_else(fair) }
             }
         };
-        Finding {
+        TestResult {
             outcome,
             e_value: self.log_e_value().exp(),
             p_value: (hypothesis.form == Form::Ever).then(|| (-self.log_most()).exp().min(1.0)),
