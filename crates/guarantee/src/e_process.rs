@@ -6,15 +6,15 @@ use crate::FairSet;
 
 /// Trials of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct TrialTotals {
     /// How many.
     pub trials: u64,
     /// How many of them were positive; or the sum of their numbers, each between 0 and 1.
     pub sum: f64,
 }
 
-impl Tally {
-    fn add(&mut self, other: Tally) {
+impl TrialTotals {
+    fn add(&mut self, other: TrialTotals) {
         self.trials += other.trials;
         self.sum += other.sum;
     }
@@ -71,9 +71,9 @@ impl Hypothesis {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EProcess {
     /// Since the last cut.
-    open: Vec<Tally>,
+    open: Vec<TrialTotals>,
     /// Up to the last cut.
-    cut: Vec<Tally>,
+    cut: Vec<TrialTotals>,
     /// What bets are made on: as `cut`, but a detector forgets.
     known: Vec<Known>,
     blocks: u64,
@@ -95,7 +95,7 @@ pub struct Block {
     /// Counted from 1.
     pub number: u64,
     /// For each group.
-    pub tallies: Vec<Tally>,
+    pub totals: Vec<TrialTotals>,
     /// The bet on each group; made without a look at the sums of this block.
     pub bets: Vec<Bet>,
     /// The logarithm of the factor.
@@ -115,25 +115,25 @@ pub struct Bet {
 
 impl EProcess {
     /// Counts trials of a group. They have to be final: each is counted once and never revised.
-    pub fn count(&mut self, group: usize, tally: Tally) {
+    pub fn count(&mut self, group: usize, totals: TrialTotals) {
         if self.open.len() <= group {
-            self.open.resize(group + 1, Tally::default());
+            self.open.resize(group + 1, TrialTotals::default());
         }
-        self.open[group].add(tally);
+        self.open[group].add(totals);
     }
 
     /// Cuts a block off if it has enough trials. To be called at times that do not depend on outcomes.
     pub fn cut(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
-        let trials: u64 = self.open.iter().map(|tally| tally.trials).sum();
+        let trials: u64 = self.open.iter().map(|totals| totals.trials).sum();
         if trials < hypothesis.block.max(1) {
             return None;
         }
-        self.cut.resize(self.open.len(), Tally::default());
+        self.cut.resize(self.open.len(), TrialTotals::default());
         self.known.resize(self.open.len(), Known::default());
-        let tallies = std::mem::take(&mut self.open);
-        self.open.resize(tallies.len(), Tally::default());
-        let bets = self.bets(hypothesis, &tallies);
-        let log_factor: f64 = tallies.iter().zip(&bets).map(|(tally, bet)| bet.log_factor(*tally)).sum();
+        let totals = std::mem::take(&mut self.open);
+        self.open.resize(totals.len(), TrialTotals::default());
+        let bets = self.bets(hypothesis, &totals);
+        let log_factor: f64 = totals.iter().zip(&bets).map(|(totals, bet)| bet.log_factor(*totals)).sum();
         let before = match hypothesis.form {
             Form::Ever => self.log_e_value,
             Form::Detector { .. } => self.log_e_value.max(0.0),
@@ -145,22 +145,22 @@ impl EProcess {
             Form::Ever => 1.0,
             Form::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
         };
-        for ((all, known), tally) in self.cut.iter_mut().zip(&mut self.known).zip(&tallies) {
-            all.add(*tally);
-            known.trials = known.trials * kept + tally.trials as f64;
-            known.sum = known.sum * kept + tally.sum;
+        for ((all, known), totals) in self.cut.iter_mut().zip(&mut self.known).zip(&totals) {
+            all.add(*totals);
+            known.trials = known.trials * kept + totals.trials as f64;
+            known.sum = known.sum * kept + totals.sum;
         }
-        Some(Block { number: self.blocks, tallies, bets, log_factor, log_e_value: self.log_e_value })
+        Some(Block { number: self.blocks, totals, bets, log_factor, log_e_value: self.log_e_value })
     }
 
     /// The bets on a block, from the blocks before it and from how many trials it has of each group.
-    fn bets(&self, hypothesis: &Hypothesis, tallies: &[Tally]) -> Vec<Bet> {
+    fn bets(&self, hypothesis: &Hypothesis, totals: &[TrialTotals]) -> Vec<Bet> {
         let believed: Vec<f64> = self.known.iter().map(Known::rate).collect();
-        let weight = |(all, tally): (&Tally, &Tally)| match all.trials + tally.trials {
+        let weight = |(all, totals): (&TrialTotals, &TrialTotals)| match all.trials + totals.trials {
             trials if trials < hypothesis.min_trials => 0.0,
-            _ => tally.trials as f64,
+            _ => totals.trials as f64,
         };
-        let weights: Vec<f64> = self.cut.iter().zip(tallies).map(weight).collect();
+        let weights: Vec<f64> = self.cut.iter().zip(totals).map(weight).collect();
         let fair = hypothesis.fair.nearest(&believed, &weights);
         let bet = |((believed, fair), weight): ((f64, f64), &f64)| {
             // Nothing is bet on a group that is not compared.
@@ -207,7 +207,7 @@ impl EProcess {
     }
 
     /// Of each group what has been counted, also what is in no block yet.
-    pub fn tallies(&self) -> Vec<Tally> {
+    pub fn totals(&self) -> Vec<TrialTotals> {
         let mut all = self.open.clone();
         all.iter_mut().zip(&self.cut).for_each(|(all, cut)| all.add(*cut));
         all
@@ -227,15 +227,15 @@ impl Known {
 }
 
 impl Bet {
-    fn log_factor(&self, tally: Tally) -> f64 {
+    fn log_factor(&self, totals: TrialTotals) -> f64 {
         let Bet { believed, fair } = *self;
         if believed == fair {
             return 0.0;
         }
-        let rest = tally.trials as f64 - tally.sum;
+        let rest = totals.trials as f64 - totals.sum;
         // What never happens may be impossible: 0 times the logarithm of infinity is 0 here.
         let term = |times: f64, ratio: f64| if times > 0.0 { times * ratio.ln() } else { 0.0 };
-        term(tally.sum, believed / fair) + term(rest, (1.0 - believed) / (1.0 - fair))
+        term(totals.sum, believed / fair) + term(rest, (1.0 - believed) / (1.0 - fair))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Intervals that hold at all times at once.
 
-use crate::Tally;
+use crate::TrialTotals;
 
 /// From here to there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,12 +17,12 @@ pub struct Interval {
 /// For any λ, exp(λ · sum) / Π (1 + θ (e^λ − 1)) over the trials is not above 1 on average, and neither is the mean of
 /// it over some λ that were chosen beforehand. A rate θ is left out if that mean is 2 / doubt or more, for positive λ
 /// or for negative ones.
-pub fn interval(tally: Tally, doubt: f64) -> Interval {
-    let trials = tally.trials as f64;
+pub fn interval(totals: TrialTotals, doubt: f64) -> Interval {
+    let trials = totals.trials as f64;
     if trials <= 0.0 || !(0.0..1.0).contains(&doubt) || doubt == 0.0 {
         return Interval { low: 0.0, high: 1.0 };
     }
-    let sum = tally.sum.clamp(0.0, trials);
+    let sum = totals.sum.clamp(0.0, trials);
     Interval { low: least(trials, sum, doubt), high: 1.0 - least(trials, trials - sum, doubt) }
 }
 

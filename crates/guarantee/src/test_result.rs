@@ -1,6 +1,6 @@
 //! What the evidence comes to: a verdict in three values, and all the numbers beside it.
 
-use crate::{EProcess, FairSet, Form, Hypothesis, Interval, Tally, interval, share_of};
+use crate::{EProcess, FairSet, Form, Hypothesis, Interval, TrialTotals, interval, share_of};
 
 /// What can be said of fairness now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +36,10 @@ pub struct TestResult {
 impl EProcess {
     /// What the evidence comes to.
     pub fn result(&self, hypothesis: &Hypothesis) -> TestResult {
-        let tallies = self.tallies();
-        let groups = intervals(&tallies, hypothesis);
-        let counted: Vec<(f64, f64)> = tallies.iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
+        let totals = self.totals();
+        let groups = intervals(&totals, hypothesis);
+        let counted: Vec<(f64, f64)> =
+            totals.iter().map(|totals| (totals.trials as f64, totals.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
         let outcome = match gap {
             _ if self.is_enough(hypothesis) => Outcome::Unfair,
@@ -61,8 +62,8 @@ impl EProcess {
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
         let compared: Vec<(f64, f64)> = self
             .known()
-            .zip(self.tallies())
-            .filter(|(_, tally)| tally.trials >= hypothesis.min_trials.max(1))
+            .zip(self.totals())
+            .filter(|(_, totals)| totals.trials >= hypothesis.min_trials.max(1))
             .map(|(known, _)| known)
             .collect();
         let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
@@ -107,8 +108,9 @@ fn rounded(number: f64) -> Option<u64> {
 }
 
 /// The interval of each group; groups share the doubt in the order in which they came.
-fn intervals(counted: &[Tally], hypothesis: &Hypothesis) -> Vec<Interval> {
-    let of = |(index, tally): (usize, &Tally)| interval(*tally, hypothesis.doubt * share_of(index as u64));
+fn intervals(counted: &[TrialTotals], hypothesis: &Hypothesis) -> Vec<Interval> {
+    let of =
+        |(index, totals): (usize, &TrialTotals)| interval(*totals, hypothesis.doubt * share_of(index as u64));
     counted.iter().enumerate().map(of).collect()
 }
 

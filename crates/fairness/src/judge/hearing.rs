@@ -1,6 +1,6 @@
 //! A stratum with a guarantee: what is newly counted goes into its e_process, which decides about the alarm.
 
-use fairstream_guarantee::{EProcess, Form, Interval, Outcome, Tally, TestResult};
+use fairstream_guarantee::{EProcess, Form, Interval, Outcome, TestResult, TrialTotals};
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Roll, Rule};
@@ -70,7 +70,7 @@ impl Hearing {
             let trials = counts.denominator.saturating_sub(*denominator);
             if trials > 0 {
                 let sum = scaled(rule, counts.numerator - *numerator, trials);
-                self.e_process.count(index, Tally { trials, sum });
+                self.e_process.count(index, TrialTotals { trials, sum });
                 (*numerator, *denominator) = (counts.numerator, counts.denominator);
             }
         }

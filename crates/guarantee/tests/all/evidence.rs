@@ -1,6 +1,6 @@
 //! What is true of the evidence whatever the counts are.
 
-use fairstream_guarantee::{Bet, EProcess, FairSet, Form, Hypothesis, Tally};
+use fairstream_guarantee::{Bet, EProcess, FairSet, Form, Hypothesis, TrialTotals};
 use proptest::prelude::*;
 
 use crate::fair_set;
@@ -10,14 +10,14 @@ fn form() -> impl Strategy<Value = Form> {
 }
 
 /// Blocks of three groups: trials and how many of them are positive.
-fn blocks() -> impl Strategy<Value = Vec<Vec<Tally>>> {
-    let tally = (0..12_u64, 0.0..=1.0_f64)
-        .prop_map(|(trials, part)| Tally { trials, sum: (trials as f64 * part).round() });
-    prop::collection::vec(prop::collection::vec(tally, 3), 1..25)
+fn blocks() -> impl Strategy<Value = Vec<Vec<TrialTotals>>> {
+    let totals = (0..12_u64, 0.0..=1.0_f64)
+        .prop_map(|(trials, part)| TrialTotals { trials, sum: (trials as f64 * part).round() });
+    prop::collection::vec(prop::collection::vec(totals, 3), 1..25)
 }
 
-fn feed(e_process: &mut EProcess, block: &[Tally]) {
-    block.iter().enumerate().for_each(|(group, tally)| e_process.count(group, *tally));
+fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
+    block.iter().enumerate().for_each(|(group, totals)| e_process.count(group, *totals));
 }
 
 fn hypothesis(fair: FairSet, form: Form) -> Hypothesis {
@@ -46,8 +46,8 @@ proptest! {
                 for third in 0..=trials[2] {
                     let positives = [first, second, third];
                     let chance: f64 = (0..3).map(|group| binomial(trials[group], positives[group], theta[group])).product();
-                    let block: Vec<Tally> = (0..3)
-                        .map(|group| Tally { trials: trials[group], sum: positives[group] as f64 })
+                    let block: Vec<TrialTotals> = (0..3)
+                        .map(|group| TrialTotals { trials: trials[group], sum: positives[group] as f64 })
                         .collect();
                     let mut e_process = e_process.clone();
                     feed(&mut e_process, &block);
@@ -78,7 +78,7 @@ proptest! {
         let mut mean = 0.0;
         for signs in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
             let mut e_process = e_process.clone();
-            (0..2).for_each(|group| e_process.count(group, Tally { trials: 1, sum: value(group, signs[group]) }));
+            (0..2).for_each(|group| e_process.count(group, TrialTotals { trials: 1, sum: value(group, signs[group]) }));
             mean += e_process.cut(&hypothesis).unwrap().log_factor.exp() / 4.0;
         }
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
@@ -97,14 +97,14 @@ proptest! {
             let other = &others[index % others.len()];
             if index == at {
                 // The same trials with other outcomes.
-                block.iter_mut().zip(other).for_each(|(tally, other)| tally.sum = other.sum.min(tally.trials as f64));
+                block.iter_mut().zip(other).for_each(|(totals, other)| totals.sum = other.sum.min(totals.trials as f64));
             } else {
                 block.clone_from(other);
             }
         }
-        let run = |blocks: &[Vec<Tally>]| {
+        let run = |blocks: &[Vec<TrialTotals>]| {
             let mut e_process = EProcess::default();
-            let cut = |block: &Vec<Tally>| {
+            let cut = |block: &Vec<TrialTotals>| {
                 feed(&mut e_process, block);
                 e_process.cut(&hypothesis).map(|block| (block.bets, block.log_e_value))
             };
@@ -125,12 +125,12 @@ proptest! {
         for block in &blocks {
             feed(&mut whole, block);
             // Three counters, of which each has some of the trials.
-            let mut counters = [[Tally::default(); 3]; 3];
-            for (group, tally) in block.iter().enumerate() {
-                for trial in 0..tally.trials {
+            let mut counters = [[TrialTotals::default(); 3]; 3];
+            for (group, totals) in block.iter().enumerate() {
+                for trial in 0..totals.trials {
                     let counter = &mut counters[(random.fraction() * 3.0) as usize][group];
                     counter.trials += 1;
-                    counter.sum += if (trial as f64) < tally.sum { 1.0 } else { 0.0 };
+                    counter.sum += if (trial as f64) < totals.sum { 1.0 } else { 0.0 };
                 }
             }
             counters.iter().rev().for_each(|counter| feed(&mut shared, counter));
@@ -153,7 +153,7 @@ proptest! {
                 prop_assert!(counted[group] >= least || cut.bets[group].believed == cut.bets[group].fair);
             }
         }
-        let known: Vec<u64> = e_process.tallies().iter().map(|tally| tally.trials).collect();
+        let known: Vec<u64> = e_process.totals().iter().map(|totals| totals.trials).collect();
         let all: Vec<u64> = (0..3).map(|group| blocks.iter().map(|block| block[group].trials).sum()).collect();
         prop_assert_eq!(known, all);
     }
@@ -169,11 +169,11 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
     let hypothesis = hypothesis(FairSet::Highest(0.0), Form::Ever);
     let mut e_process = EProcess::default();
     for _ in 0..5 {
-        e_process.count(0, Tally { trials: 3, sum: 0.0 });
+        e_process.count(0, TrialTotals { trials: 3, sum: 0.0 });
         e_process.cut(&hypothesis);
     }
     assert!(e_process.log_e_value() < 0.0 && e_process.log_e_value().is_finite());
-    e_process.count(0, Tally { trials: 3, sum: 1.0 });
+    e_process.count(0, TrialTotals { trials: 3, sum: 1.0 });
     e_process.cut(&hypothesis);
     assert!(e_process.is_enough(&hypothesis));
     assert_eq!(e_process.result(&hypothesis).p_value, Some(0.0));
@@ -183,10 +183,10 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
 fn a_block_waits_until_it_has_enough_trials() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
     let mut e_process = EProcess::default();
-    e_process.count(0, Tally { trials: 19, sum: 3.0 });
+    e_process.count(0, TrialTotals { trials: 19, sum: 3.0 });
     assert!(e_process.cut(&hypothesis).is_none());
-    e_process.count(1, Tally { trials: 4, sum: 1.0 });
+    e_process.count(1, TrialTotals { trials: 4, sum: 1.0 });
     let block = e_process.cut(&hypothesis).unwrap();
-    assert_eq!((block.number, block.tallies[0].trials, block.tallies[1].trials), (1, 19, 4));
+    assert_eq!((block.number, block.totals[0].trials, block.totals[1].trials), (1, 19, 4));
     assert!(e_process.cut(&hypothesis).is_none());
 }

@@ -1,6 +1,6 @@
 //! Intervals hold at all times at once, and the verdict says no more than they do.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Outcome, Tally, interval, share_of};
+use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Outcome, TrialTotals, interval, share_of};
 use proptest::prelude::*;
 
 use crate::Random;
@@ -12,11 +12,11 @@ proptest! {
     fn an_interval_holds_what_was_seen_and_less_doubt_makes_it_wider(
         trials in 0..100_000_u64, part in 0.0..=1.0_f64, doubt in 0.0001..0.5_f64,
     ) {
-        let tally = Tally { trials, sum: (trials as f64 * part).round() };
-        let (narrow, wide) = (interval(tally, doubt), interval(tally, doubt / 2.0));
+        let totals = TrialTotals { trials, sum: (trials as f64 * part).round() };
+        let (narrow, wide) = (interval(totals, doubt), interval(totals, doubt / 2.0));
         prop_assert!(0.0 <= wide.low && wide.low <= narrow.low && narrow.high <= wide.high && wide.high <= 1.0);
         if trials > 0 {
-            let seen = tally.sum / trials as f64;
+            let seen = totals.sum / trials as f64;
             prop_assert!(narrow.low <= seen + 1e-12 && seen <= narrow.high + 1e-12);
         }
     }
@@ -30,7 +30,7 @@ proptest! {
         let mut e_process = EProcess::default();
         for group in 0..3 {
             let sum = (trials[group] as f64 * rates[group]).round();
-            e_process.count(group, Tally { trials: trials[group], sum });
+            e_process.count(group, TrialTotals { trials: trials[group], sum });
         }
         let result = e_process.result(&hypothesis);
         let compared = (0..3).filter(|group| trials[*group] > 0);
@@ -54,15 +54,15 @@ fn the_rate_is_hardly_ever_outside() {
         let mut outside = 0;
         for run in 0..RUNS {
             let mut random = Random(run);
-            let (mut tally, mut expected) = (Tally::default(), 0.0);
+            let (mut totals, mut expected) = (TrialTotals::default(), 0.0);
             let was_out = (0..1200).any(|trial| {
-                tally.trials += 1;
-                tally.sum += if random.chance(rate(trial)) { 1.0 } else { 0.0 };
+                totals.trials += 1;
+                totals.sum += if random.chance(rate(trial)) { 1.0 } else { 0.0 };
                 expected += rate(trial);
-                let mean = expected / tally.trials as f64;
+                let mean = expected / totals.trials as f64;
                 // Often is as good as always, and takes less time.
                 trial % 10 == 0 && {
-                    let interval = interval(tally, DOUBT);
+                    let interval = interval(totals, DOUBT);
                     mean < interval.low || mean > interval.high
                 }
             });
@@ -86,7 +86,7 @@ fn so_many_more_trials_settle_it() {
         let mut e_process = EProcess::default();
         let step = |e_process: &mut EProcess| {
             rates.iter().enumerate().for_each(|(group, rate)| {
-                e_process.count(group, Tally { trials: 10, sum: 10.0 * rate });
+                e_process.count(group, TrialTotals { trials: 10, sum: 10.0 * rate });
             });
             e_process.cut(&hypothesis);
         };

@@ -1,6 +1,6 @@
 //! Fair systems, run many times: what is promised is kept. `cargo xtask reproduce guarantee` does more of this.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Tally};
+use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, TrialTotals};
 
 use crate::Random;
 
@@ -12,7 +12,7 @@ fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<
     while e_process.blocks() < blocks {
         let group = usize::from(random.chance(0.5));
         let sum = if random.chance(rates[group]) { 1.0 } else { 0.0 };
-        e_process.count(group, Tally { trials: 1, sum });
+        e_process.count(group, TrialTotals { trials: 1, sum });
         evidence.extend(e_process.cut(hypothesis).map(|block| block.log_e_value));
     }
     evidence
@@ -62,7 +62,7 @@ fn a_detector_notices_what_changes() {
             let group = usize::from(random.chance(0.5));
             let rate = if *trial >= 30_000 && group == 1 { 0.2 } else { 0.5 };
             let sum = if random.chance(rate) { 1.0 } else { 0.0 };
-            e_process.count(group, Tally { trials: 1, sum });
+            e_process.count(group, TrialTotals { trials: 1, sum });
             e_process.cut(&hypothesis).is_some() && e_process.is_enough(&hypothesis)
         })
     };

@@ -1,6 +1,6 @@
 //! Rules for an alarm: the paper's, ours, and others that have been published. Each looks after every decision.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Tally};
+use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, TrialTotals};
 
 /// The tolerance of all of them.
 const TOLERANCE: f64 = 0.1;
@@ -91,7 +91,7 @@ impl Watch {
     pub(super) fn step(&mut self, group: usize, value: f64) -> bool {
         match self {
             Watch::Block { hypothesis, e_process } => {
-                e_process.count(group, Tally { trials: 1, sum: value });
+                e_process.count(group, TrialTotals { trials: 1, sum: value });
                 e_process.cut(hypothesis).is_some() && e_process.is_enough(hypothesis)
             }
             Watch::Counts { counts, radius } => {
