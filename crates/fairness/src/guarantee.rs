@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, share_of};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, share_of};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Located, Table};
@@ -59,9 +59,9 @@ impl Rule {
             None => share_of(stratum),
         };
         let share = of_strata / self.rates.len().max(1) as f64;
-        let (form, level) = match promise {
-            Promise::Ever(level) => (Form::Ever, level),
-            Promise::Every { blocks, memory, .. } => (Form::Detector { memory }, 1.0 / blocks),
+        let (control, level) = match promise {
+            Promise::Ever(level) => (ErrorControl::Ever, level),
+            Promise::Every { blocks, memory, .. } => (ErrorControl::Detector { memory }, 1.0 / blocks),
         };
         // Tolerances of means are in the units of the number.
         let width = self.range.map_or(1.0, |(low, high)| high - low);
@@ -70,10 +70,10 @@ impl Rule {
             Comparison::Ratio => FairSet::Ratio(self.tolerance),
             Comparison::Highest => FairSet::Highest(self.tolerance),
         };
-        let doubt = if form == Form::Ever { level } else { DOUBT };
+        let doubt = if control == ErrorControl::Ever { level } else { DOUBT };
         Some(Hypothesis {
             fair,
-            form,
+            control,
             level: level * share,
             block,
             min_trials: self.min_trials,

@@ -22,7 +22,7 @@ impl TrialTotals {
 
 /// What is promised, and so how evidence adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Form {
+pub enum ErrorControl {
     /// A fair system ever raises an alarm with a probability of at most the level.
     Ever,
     /// A fair system raises an alarm after 1 / level blocks or more, on average. Evidence never falls below 1, and
@@ -39,7 +39,7 @@ pub struct Hypothesis {
     /// What is fair.
     pub fair: FairSet,
     /// What is promised.
-    pub form: Form,
+    pub control: ErrorControl,
     /// α, or the part of it that is this hypothesis's.
     pub level: f64,
     /// A block has at least so many trials.
@@ -55,9 +55,9 @@ impl Hypothesis {
     pub const BLOCK: u64 = 20;
 
     /// A hypothesis with blocks of [20](Hypothesis::BLOCK) trials, all groups compared.
-    pub fn new(fair: FairSet, form: Form, level: f64) -> Hypothesis {
-        let doubt = if form == Form::Ever { level } else { 0.05 };
-        Hypothesis { fair, form, level, block: Hypothesis::BLOCK, min_trials: 0, doubt }
+    pub fn new(fair: FairSet, control: ErrorControl, level: f64) -> Hypothesis {
+        let doubt = if control == ErrorControl::Ever { level } else { 0.05 };
+        Hypothesis { fair, control, level, block: Hypothesis::BLOCK, min_trials: 0, doubt }
     }
 
     /// The logarithm of the e-value at which there is an alarm.
@@ -134,16 +134,16 @@ impl EProcess {
         self.open.resize(totals.len(), TrialTotals::default());
         let bets = self.bets(hypothesis, &totals);
         let log_factor: f64 = totals.iter().zip(&bets).map(|(totals, bet)| bet.log_factor(*totals)).sum();
-        let before = match hypothesis.form {
-            Form::Ever => self.log_e_value,
-            Form::Detector { .. } => self.log_e_value.max(0.0),
+        let before = match hypothesis.control {
+            ErrorControl::Ever => self.log_e_value,
+            ErrorControl::Detector { .. } => self.log_e_value.max(0.0),
         };
         self.log_e_value = before + log_factor;
         self.log_most = self.log_most.max(self.log_e_value);
         self.blocks += 1;
-        let kept = match hypothesis.form {
-            Form::Ever => 1.0,
-            Form::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
+        let kept = match hypothesis.control {
+            ErrorControl::Ever => 1.0,
+            ErrorControl::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
         };
         for ((all, known), totals) in self.cut.iter_mut().zip(&mut self.known).zip(&totals) {
             all.add(*totals);
@@ -247,7 +247,7 @@ mod tests {
     /// every order of calculation.
     #[test]
     fn what_is_just_the_threshold_is_not_enough() {
-        let hypothesis = Hypothesis::new(FairSet::Highest(0.2), Form::Ever, 0.4);
+        let hypothesis = Hypothesis::new(FairSet::Highest(0.2), ErrorControl::Ever, 0.4);
         let mut e_process = EProcess::default();
         for (more, is_enough) in [(-1e-12, false), (0.0, false), (1e-12, false), (1e-6, true)] {
             e_process.log_e_value = hypothesis.log_threshold() + more;

@@ -13,9 +13,9 @@
 //! of yes and no without any change: the factor is convex in them, so that yes and no are the worst case.
 //!
 //! ```
-//! use fairstream_guarantee::{FairSet, Form, Hypothesis, EProcess, Outcome, TrialTotals};
+//! use fairstream_guarantee::{FairSet, ErrorControl, Hypothesis, EProcess, Outcome, TrialTotals};
 //!
-//! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+//! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
 //! let mut e_process = EProcess::default();
 //! for _ in 0..30 {
 //!     e_process.count(0, TrialTotals { trials: 10, sum: 5.0 });
@@ -31,7 +31,7 @@ mod fair_set;
 mod interval;
 mod test_result;
 
-pub use e_process::{Bet, Block, EProcess, Form, Hypothesis, TrialTotals};
+pub use e_process::{Bet, Block, EProcess, ErrorControl, Hypothesis, TrialTotals};
 pub use fair_set::FairSet;
 pub use interval::{Interval, interval};
 pub use test_result::{Outcome, TestResult};

@@ -1,6 +1,6 @@
 //! What the evidence comes to: a verdict in three values, and all the numbers beside it.
 
-use crate::{EProcess, FairSet, Form, Hypothesis, Interval, TrialTotals, interval, share_of};
+use crate::{EProcess, ErrorControl, FairSet, Hypothesis, Interval, TrialTotals, interval, share_of};
 
 /// What can be said of fairness now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl EProcess {
         TestResult {
             outcome,
             e_value: self.log_e_value().exp(),
-            p_value: (hypothesis.form == Form::Ever).then(|| (-self.log_most()).exp().min(1.0)),
+            p_value: (hypothesis.control == ErrorControl::Ever).then(|| (-self.log_most()).exp().min(1.0)),
             groups,
             gap,
         }

@@ -1,6 +1,6 @@
 //! A stratum with a guarantee: what is newly counted goes into its e_process, which decides about the alarm.
 
-use fairstream_guarantee::{EProcess, Form, Interval, Outcome, TestResult, TrialTotals};
+use fairstream_guarantee::{EProcess, ErrorControl, Interval, Outcome, TestResult, TrialTotals};
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Roll, Rule};
@@ -78,9 +78,9 @@ impl Hearing {
         if self.e_process.cut(&hypothesis).is_none() {
             return Turn::Stay;
         }
-        match (stands, hypothesis.form) {
+        match (stands, hypothesis.control) {
             (false, _) if self.e_process.is_enough(&hypothesis) => Turn::Raise,
-            (true, Form::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
+            (true, ErrorControl::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
                 self.e_process.begin_anew();
                 Turn::Clear
             }

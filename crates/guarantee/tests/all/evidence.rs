@@ -1,12 +1,12 @@
 //! What is true of the evidence whatever the counts are.
 
-use fairstream_guarantee::{Bet, EProcess, FairSet, Form, Hypothesis, TrialTotals};
+use fairstream_guarantee::{Bet, EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 use proptest::prelude::*;
 
 use crate::fair_set;
 
-fn form() -> impl Strategy<Value = Form> {
-    prop_oneof![Just(Form::Ever), (1..200_u64).prop_map(|memory| Form::Detector { memory })]
+fn control() -> impl Strategy<Value = ErrorControl> {
+    prop_oneof![Just(ErrorControl::Ever), (1..200_u64).prop_map(|memory| ErrorControl::Detector { memory })]
 }
 
 /// Blocks of three groups: trials and how many of them are positive.
@@ -20,8 +20,8 @@ fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
     block.iter().enumerate().for_each(|(group, totals)| e_process.count(group, *totals));
 }
 
-fn hypothesis(fair: FairSet, form: Form) -> Hypothesis {
-    Hypothesis { block: 1, ..Hypothesis::new(fair, form, 0.05) }
+fn hypothesis(fair: FairSet, control: ErrorControl) -> Hypothesis {
+    Hypothesis { block: 1, ..Hypothesis::new(fair, control, 0.05) }
 }
 
 proptest! {
@@ -30,10 +30,10 @@ proptest! {
     /// The expectation of the next factor, exactly: over every outcome of a block whose rates are fair it is at most 1.
     #[test]
     fn no_factor_is_above_one_on_average(
-        fair in fair_set(), form in form(), blocks in blocks(),
+        fair in fair_set(), control in control(), blocks in blocks(),
         theta in prop::collection::vec(0.001..0.999_f64, 3), trials in prop::collection::vec(0..5_u64, 3),
     ) {
-        let hypothesis = hypothesis(fair, form);
+        let hypothesis = hypothesis(fair, control);
         let mut e_process = EProcess::default();
         for block in &blocks {
             feed(&mut e_process, block);
@@ -64,7 +64,7 @@ proptest! {
     fn numbers_are_no_worse_than_yes_and_no(
         fair in fair_set(), blocks in blocks(), theta in prop::collection::vec(0.001..0.999_f64, 2), spread in 0.0..=1.0_f64,
     ) {
-        let hypothesis = hypothesis(fair, Form::Ever);
+        let hypothesis = hypothesis(fair, ErrorControl::Ever);
         let mut e_process = EProcess::default();
         for block in &blocks {
             feed(&mut e_process, &block[..2]);
@@ -88,10 +88,10 @@ proptest! {
     /// a bet, and nothing later changes the evidence.
     #[test]
     fn the_future_changes_nothing_in_the_past(
-        fair in fair_set(), form in form(), blocks in blocks(), others in blocks(), at in 0..25_usize,
+        fair in fair_set(), control in control(), blocks in blocks(), others in blocks(), at in 0..25_usize,
     ) {
         let at = at % blocks.len();
-        let hypothesis = hypothesis(fair, form);
+        let hypothesis = hypothesis(fair, control);
         let mut changed = blocks.clone();
         for (index, block) in changed.iter_mut().enumerate().skip(at) {
             let other = &others[index % others.len()];
@@ -118,8 +118,8 @@ proptest! {
 
     /// Who counted a block, and in which order, changes no bit.
     #[test]
-    fn counters_may_share_the_work(fair in fair_set(), form in form(), blocks in blocks(), seed in any::<u64>()) {
-        let hypothesis = hypothesis(fair, form);
+    fn counters_may_share_the_work(fair in fair_set(), control in control(), blocks in blocks(), seed in any::<u64>()) {
+        let hypothesis = hypothesis(fair, control);
         let mut random = crate::Random(seed);
         let (mut whole, mut shared) = (EProcess::default(), EProcess::default());
         for block in &blocks {
@@ -142,7 +142,7 @@ proptest! {
     /// Groups that are too small are not bet on, but what is counted of them is remembered.
     #[test]
     fn small_groups_are_left_alone(blocks in blocks(), least in 1..40_u64) {
-        let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), Form::Ever) };
+        let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), ErrorControl::Ever) };
         let mut e_process = EProcess::default();
         let mut counted = [0; 3];
         for block in &blocks {
@@ -166,7 +166,7 @@ fn binomial(trials: u64, positives: u64, rate: f64) -> f64 {
 
 #[test]
 fn what_cannot_happen_in_a_fair_system_is_proof() {
-    let hypothesis = hypothesis(FairSet::Highest(0.0), Form::Ever);
+    let hypothesis = hypothesis(FairSet::Highest(0.0), ErrorControl::Ever);
     let mut e_process = EProcess::default();
     for _ in 0..5 {
         e_process.count(0, TrialTotals { trials: 3, sum: 0.0 });
@@ -181,7 +181,7 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
 
 #[test]
 fn a_block_waits_until_it_has_enough_trials() {
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
     let mut e_process = EProcess::default();
     e_process.count(0, TrialTotals { trials: 19, sum: 3.0 });
     assert!(e_process.cut(&hypothesis).is_none());

@@ -1,6 +1,8 @@
 //! Intervals hold at all times at once, and the verdict says no more than they do.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, Outcome, TrialTotals, interval, share_of};
+use fairstream_guarantee::{
+    EProcess, ErrorControl, FairSet, Hypothesis, Outcome, TrialTotals, interval, share_of,
+};
 use proptest::prelude::*;
 
 use crate::Random;
@@ -26,7 +28,7 @@ proptest! {
     fn fair_means_that_the_interval_is_fair(
         trials in prop::collection::vec(0..20_000_u64, 3), rates in prop::collection::vec(0.2..0.4_f64, 3), most in 0.01..0.3_f64,
     ) {
-        let hypothesis = Hypothesis::new(FairSet::Difference(most), Form::Ever, 0.05);
+        let hypothesis = Hypothesis::new(FairSet::Difference(most), ErrorControl::Ever, 0.05);
         let mut e_process = EProcess::default();
         for group in 0..3 {
             let sum = (trials[group] as f64 * rates[group]).round();
@@ -82,7 +84,7 @@ fn shares_add_up_to_one() {
 #[test]
 fn so_many_more_trials_settle_it() {
     for (rates, expected) in [([0.5, 0.2], Outcome::Unfair), ([0.5, 0.49], Outcome::Fair)] {
-        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
         let mut e_process = EProcess::default();
         let step = |e_process: &mut EProcess| {
             rates.iter().enumerate().for_each(|(group, rate)| {

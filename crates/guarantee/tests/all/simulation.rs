@@ -1,6 +1,6 @@
 //! Fair systems, run many times: what is promised is kept. `cargo xtask reproduce guarantee` does more of this.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, TrialTotals};
+use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
 use crate::Random;
 
@@ -21,7 +21,7 @@ fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<
 /// The mean of the evidence over runs of a fair system, at the very edge of what is fair.
 #[test]
 fn evidence_against_a_fair_system_does_not_grow() {
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
     for blocks in [5, 25, 100] {
         const RUNS: u64 = 3000;
         let ends: Vec<f64> = (0..RUNS)
@@ -40,7 +40,7 @@ fn evidence_against_a_fair_system_does_not_grow() {
 fn a_detector_waits_as_long_as_it_promised() {
     const LEVEL: f64 = 0.02;
     const BLOCKS: u64 = 1000;
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Detector { memory: 500 }, LEVEL);
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Detector { memory: 500 }, LEVEL);
     let runs = 200;
     let mut waited = 0.0;
     for seed in 0..runs {
@@ -54,8 +54,8 @@ fn a_detector_waits_as_long_as_it_promised() {
 /// Who was fair for long and then is not is noticed by a detector, and forgets nothing by it.
 #[test]
 fn a_detector_notices_what_changes() {
-    let alarm_after = |form: Form| {
-        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), form, 0.001);
+    let alarm_after = |control: ErrorControl| {
+        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), control, 0.001);
         let mut random = Random(7);
         let mut e_process = EProcess::default();
         (0..60_000).find(|trial| {
@@ -66,8 +66,8 @@ fn a_detector_notices_what_changes() {
             e_process.cut(&hypothesis).is_some() && e_process.is_enough(&hypothesis)
         })
     };
-    let forgetful = alarm_after(Form::Detector { memory: 1000 }).unwrap();
+    let forgetful = alarm_after(ErrorControl::Detector { memory: 1000 }).unwrap();
     assert!((30_000..32_000).contains(&forgetful), "{forgetful}");
-    let mindful = alarm_after(Form::Detector { memory: 1_000_000_000 });
+    let mindful = alarm_after(ErrorControl::Detector { memory: 1_000_000_000 });
     assert!(mindful.is_none_or(|at| at > 40_000), "{mindful:?}");
 }

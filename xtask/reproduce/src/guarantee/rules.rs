@@ -1,6 +1,6 @@
 //! Rules for an alarm: the paper's, ours, and others that have been published. Each looks after every decision.
 
-use fairstream_guarantee::{EProcess, FairSet, Form, Hypothesis, TrialTotals};
+use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
 /// The tolerance of all of them.
 const TOLERANCE: f64 = 0.1;
@@ -34,7 +34,7 @@ impl Rule {
     pub(super) fn begin(self, fair: FairSet) -> Watch {
         match self {
             Rule::Map => Watch::Counts { counts: [(24.0 / 2.0, 24.0); 2], radius: |_| 0.0 },
-            Rule::Block => Watch::block(Hypothesis::new(fair, Form::Ever, LEVEL)),
+            Rule::Block => Watch::block(Hypothesis::new(fair, ErrorControl::Ever, LEVEL)),
             Rule::Betting => {
                 Watch::Betting { waiting: [Vec::new(), Vec::new()], sides: [Side::default(); 2] }
             }
