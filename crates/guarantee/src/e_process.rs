@@ -75,7 +75,7 @@ pub struct EProcess {
     /// Up to the last cut.
     cut: Vec<TrialTotals>,
     /// What bets are made on: as `cut`, but a detector forgets.
-    known: Vec<Known>,
+    known: Vec<DecayedTotals>,
     blocks: u64,
     log_e_value: f64,
     /// The most that it ever was.
@@ -84,7 +84,7 @@ pub struct EProcess {
 
 /// Trials of a group, some of them half forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Known {
+struct DecayedTotals {
     trials: f64,
     sum: f64,
 }
@@ -129,7 +129,7 @@ impl EProcess {
             return None;
         }
         self.cut.resize(self.open.len(), TrialTotals::default());
-        self.known.resize(self.open.len(), Known::default());
+        self.known.resize(self.open.len(), DecayedTotals::default());
         let totals = std::mem::take(&mut self.open);
         self.open.resize(totals.len(), TrialTotals::default());
         let bets = self.bets(hypothesis, &totals);
@@ -155,7 +155,7 @@ impl EProcess {
 
     /// The bets on a block, from the blocks before it and from how many trials it has of each group.
     fn bets(&self, hypothesis: &Hypothesis, totals: &[TrialTotals]) -> Vec<Bet> {
-        let believed: Vec<f64> = self.known.iter().map(Known::rate).collect();
+        let believed: Vec<f64> = self.known.iter().map(DecayedTotals::rate).collect();
         let weight = |(all, totals): (&TrialTotals, &TrialTotals)| match all.trials + totals.trials {
             trials if trials < hypothesis.min_trials => 0.0,
             _ => totals.trials as f64,
@@ -219,7 +219,7 @@ impl EProcess {
     }
 }
 
-impl Known {
+impl DecayedTotals {
     /// Never 0 and never 1, so that a bet loses at most what it can.
     fn rate(&self) -> f64 {
         (self.sum + 1.0) / (self.trials + 2.0)
