@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use crate::judge::Finding;
+use crate::judge::Gap;
 
 /// The course of every rate in every stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -185,7 +185,7 @@ impl History {
         &mut self,
         place: (usize, usize, &str),
         time: Time,
-        finding: &Finding<'_>,
+        gap: &Gap<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
         let course = self.course_mut(place);
@@ -204,9 +204,9 @@ impl History {
         for (group, estimate) in new {
             course.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
-        if let Some((_, _, highest)) = finding.highest {
+        if let Some((_, _, highest)) = gap.highest {
             course.highest.push(time, highest);
-            course.gap.push(time, finding.gap);
+            course.gap.push(time, gap.size);
         }
     }
 

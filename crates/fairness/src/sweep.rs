@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::judge::{Finding, Roll};
+use crate::judge::{Gap, Roll};
 use crate::{Comparison, Counts, Rule};
 
 /// The values of κ and ε that are tried, each with each.
@@ -291,7 +291,7 @@ impl SweptRate {
         standing.since = self.checks;
         let width = tried.thresholds.len();
         for (row, rule) in tried.rules.iter().enumerate() {
-            let gap = Finding::of(rule, groups).gap;
+            let gap = Gap::of(rule, groups).size;
             for (column, threshold) in tried.thresholds.iter().enumerate() {
                 let cell = row * width + column;
                 self.triggers[cell] += if standing.violated[cell] { checks } else { 0 };

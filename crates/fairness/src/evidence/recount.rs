@@ -10,7 +10,7 @@ use super::account::account;
 use super::rows::EvidenceReader;
 use super::weigh::Weighed;
 use super::{Row, TrialRow};
-use crate::judge::{Finding, Found, words};
+use crate::judge::{Gap, GroupEstimate, words};
 use crate::{Comparison, Counts, Rule};
 
 /// How a rate is judged, as evidence says it.
@@ -226,13 +226,13 @@ impl Stratum {
                     counts.denominator += 1;
                 }
             }
-            let finding = found(rule, &groups);
+            let gap = gap_of(rule, &groups);
             let (beyond, within) = match rule.comparison {
-                Comparison::Ratio => (finding.gap < rule.tolerance, finding.gap >= rule.clear),
-                _ => (finding.gap > rule.tolerance, finding.gap <= rule.clear),
+                Comparison::Ratio => (gap.size < rule.tolerance, gap.size >= rule.clear),
+                _ => (gap.size > rule.tolerance, gap.size <= rule.clear),
             };
             if beyond && !stands {
-                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, None, None);
+                let message = words::change(rule, &rule.rates[charge.rate], name, &gap, None, None);
                 let threshold = rule.tolerance;
                 alarms.push(Alarm { time, message, groups: groups.clone(), blocks: Vec::new(), threshold });
             }
@@ -243,9 +243,9 @@ impl Stratum {
 }
 
 /// The highest and the lowest estimate among groups with enough trials.
-pub(super) fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
+pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Gap<'a> {
     let (gamma, kappa) = (rule.prior, rule.confidence);
-    let mut estimates: Vec<Found<'a>> = Vec::new();
+    let mut estimates: Vec<GroupEstimate<'a>> = Vec::new();
     for (group, counts) in groups {
         let trials = counts.denominator as f64 + kappa;
         if counts.denominator >= rule.min_trials && trials > 0.0 {
@@ -261,12 +261,12 @@ pub(super) fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Fi
     let lowest = estimates.first().copied();
     let highest =
         lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
-    let gap = match (highest, lowest, rule.comparison) {
+    let size = match (highest, lowest, rule.comparison) {
         (Some(high), Some(low), Comparison::Difference) => high.2 - low.2,
         (Some(high), Some(low), Comparison::Ratio) if high.2 > 0.0 => low.2 / high.2,
         (Some(high), _, Comparison::Highest) => high.2,
         (_, _, Comparison::Ratio) => 1.0,
         _ => 0.0,
     };
-    Finding { gap, highest, lowest }
+    Gap { size, highest, lowest }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use super::recount::{Alarm, Charge, Stratum, found};
+use super::recount::{Alarm, Charge, Stratum, gap_of};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
@@ -82,9 +82,9 @@ impl Stratum {
             if !stands && log_evidence > threshold.ln() + ROUNDING {
                 stands = true;
                 let groups = self.counted(block.check);
-                let finding = found(rule, &groups);
+                let gap = gap_of(rule, &groups);
                 let evidence = Some((log_evidence.exp(), threshold));
-                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, evidence, None);
+                let message = words::change(rule, &rule.rates[charge.rate], name, &gap, evidence, None);
                 let blocks = weighed.clone();
                 alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {

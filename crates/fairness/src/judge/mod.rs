@@ -1,7 +1,7 @@
 //! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams; its whole state can
 //! be written down.
 
-mod finding;
+mod gap;
 mod hearing;
 mod roll;
 mod rule;
@@ -11,7 +11,7 @@ pub(crate) mod words;
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use finding::{Finding, Found};
+pub(crate) use gap::{Gap, GroupEstimate};
 pub use hearing::Assessment;
 pub(crate) use roll::Roll;
 pub use rule::{Counts, Rule, RuleRate};
@@ -217,8 +217,8 @@ impl Judge {
             if let Some(history) = &mut self.history {
                 let estimates = stratum.groups.iter();
                 let estimates = estimates.map(|(group, counts)| (group, counts.estimate(rule)));
-                let finding = Finding::of(rule, &stratum.groups);
-                history.note((number, rate, name), time, &finding, estimates);
+                let gap = Gap::of(rule, &stratum.groups);
+                history.note((number, rate, name), time, &gap, estimates);
             }
             let stands = stratum.alarm.is_some();
             let turn = if rule.guarantee.is_some() {
@@ -231,29 +231,28 @@ impl Judge {
                 });
                 hearing.check(rule, &stratum.groups, stands)
             } else {
-                rule.turn(Finding::of(rule, &stratum.groups).gap, stands)
+                rule.turn(Gap::of(rule, &stratum.groups).size, stands)
             };
             let raised = match turn {
                 Turn::Stay => continue,
                 Turn::Raise => true,
                 Turn::Clear => false,
             };
-            let finding = Finding::of(rule, &stratum.groups);
+            let gap = Gap::of(rule, &stratum.groups);
             let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
             let evidence = stratum.hearing.as_ref();
             let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
-            let message = words::change(rule, of_rate, name, &finding, evidence, since);
+            let message = words::change(rule, of_rate, name, &gap, evidence, since);
             if let Some(history) = &mut self.history {
                 let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
                 history.turn((number, rate, name), time, raised, trials);
             }
-            let gap = finding.gap;
             if raised {
                 stratum.alarm = Some(Alarm { since: time.0 });
                 stratum.raised += 1;
                 self.raised += 1;
             }
-            changes.push(Change { rate, stratum: name.to_owned(), raised, gap, message });
+            changes.push(Change { rate, stratum: name.to_owned(), raised, gap: gap.size, message });
         }
         changes
     }

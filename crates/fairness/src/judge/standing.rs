@@ -4,7 +4,7 @@ use fairstream_core::Time;
 use fairstream_guarantee::Interval;
 
 use super::words::{label, number, place};
-use super::{Assessment, Finding, Judge};
+use super::{Assessment, Gap, Judge};
 use crate::Comparison;
 
 /// How a rate stands in one stratum.
@@ -70,7 +70,7 @@ impl Judge {
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
             for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
                 for (name, stratum) in strata.roll.iter() {
-                    let finding = Finding::of(rule, &stratum.groups);
+                    let gap = Gap::of(rule, &stratum.groups);
                     let assessment = stratum
                         .hearing
                         .as_ref()
@@ -106,7 +106,7 @@ impl Judge {
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,
                         comparison: rule.comparison,
-                        gap: finding.highest.is_some().then_some(finding.gap),
+                        gap: gap.highest.is_some().then_some(gap.size),
                         assessment,
                         groups,
                     });

@@ -2,7 +2,7 @@
 
 use fairstream_core::Time;
 
-use super::{Counts, Finding, Found, Rule, RuleRate};
+use super::{Counts, Gap, GroupEstimate, Rule, RuleRate};
 use crate::Comparison;
 
 /// An alarm that is raised, or cleared if it stood `since` a time.
@@ -10,17 +10,17 @@ pub(crate) fn change(
     rule: &Rule,
     rate: &RuleRate,
     stratum: &str,
-    finding: &Finding<'_>,
+    gap: &Gap<'_>,
     evidence: Option<(f64, f64)>,
     since: Option<Time>,
 ) -> String {
     let place = place(&rule.strata, stratum);
-    let who = |of: Option<Found<'_>>| {
+    let who = |of: Option<GroupEstimate<'_>>| {
         of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
     };
-    let (highest, lowest) = (who(finding.highest), who(finding.lowest));
-    let gap = number(finding.gap, rate);
-    let is_known = finding.highest.is_some();
+    let (highest, lowest) = (who(gap.highest), who(gap.lowest));
+    let is_known = gap.highest.is_some();
+    let gap = number(gap.size, rate);
     let what = match (rule.comparison, since) {
         _ if rule.guarantee.is_some() => {
             let (e_value, threshold) = evidence.unwrap_or_default();
