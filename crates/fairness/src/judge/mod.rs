@@ -2,23 +2,23 @@
 //! be written down.
 
 mod gap;
-mod hearing;
 mod roll;
 mod rule;
 mod standing;
+mod stratum_test;
 pub(crate) mod words;
 
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use gap::{Gap, GroupEstimate};
-pub use hearing::Assessment;
 pub(crate) use roll::Roll;
 pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
+pub use stratum_test::Assessment;
 pub use words::significant;
 
-use self::hearing::{Hearing, Turn};
+use self::stratum_test::{StratumTest, Turn};
 use crate::sweep::SweptRun;
 use crate::{History, Promise};
 
@@ -57,9 +57,9 @@ struct Strata {
     /// Those with counts that have come since the last check.
     #[serde(skip)]
     new: Vec<usize>,
-    /// How many have a hearing.
+    /// How many have a test.
     #[serde(skip)]
-    heard: u64,
+    tested: u64,
 }
 
 /// Where the judge keeps the counts of a group: the way to them without their names.
@@ -82,7 +82,7 @@ struct Stratum {
     /// How often an alarm was raised here.
     raised: u64,
     /// From the first check on, if there is a guarantee.
-    hearing: Option<Hearing>,
+    test: Option<StratumTest>,
 }
 
 /// Where a trial that is counted now goes.
@@ -204,7 +204,7 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { roll, new, heard } = strata;
+        let Strata { roll, new, tested } = strata;
         roll.sort(new);
         if let Some(sweep) = &mut self.sweep {
             let changed = new.iter().filter_map(|stratum| roll.get(*stratum));
@@ -225,11 +225,11 @@ impl Judge {
                 if stratum.groups.values().all(|counts| counts.denominator == 0) {
                     continue;
                 }
-                let hearing = stratum.hearing.get_or_insert_with(|| {
-                    *heard += 1;
-                    Hearing::new(*heard - 1)
+                let test = stratum.test.get_or_insert_with(|| {
+                    *tested += 1;
+                    StratumTest::new(*tested - 1)
                 });
-                hearing.check(rule, &stratum.groups, stands)
+                test.check(rule, &stratum.groups, stands)
             } else {
                 rule.turn(Gap::of(rule, &stratum.groups).size, stands)
             };
@@ -240,8 +240,8 @@ impl Judge {
             };
             let gap = Gap::of(rule, &stratum.groups);
             let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
-            let evidence = stratum.hearing.as_ref();
-            let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
+            let evidence = stratum.test.as_ref();
+            let evidence = evidence.and_then(|test| Some((test.e_value(), test.threshold(rule)?)));
             let message = words::change(rule, of_rate, name, &gap, evidence, since);
             if let Some(history) = &mut self.history {
                 let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
@@ -264,9 +264,9 @@ impl Judge {
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
         let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
-        let hearing = state.and_then(|stratum| stratum.hearing.as_ref());
+        let test = state.and_then(|stratum| stratum.test.as_ref());
         Docket {
-            block: guarantee.map(|_| hearing.map_or(1, Hearing::block)),
+            block: guarantee.map(|_| test.map_or(1, StratumTest::block)),
             alarm: (!is_over).then_some(if stands { raised } else { raised + 1 }),
         }
     }
@@ -274,7 +274,7 @@ impl Judge {
     /// How the evidence of a rate stands in a stratum: `None` without a guarantee, or before the first check.
     pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
         let state = self.stratum(rule, rate, stratum)?;
-        Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
+        Some(state.test.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
     }
 
     fn stratum(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Stratum> {
@@ -312,7 +312,7 @@ impl Strata {
     fn count(&mut self) {
         let numbered = (0..).map_while(|number| Some((number, self.roll.get(number)?.1)));
         self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
-        self.heard = self.roll.values().filter(|stratum| stratum.hearing.is_some()).count() as u64;
+        self.tested = self.roll.values().filter(|stratum| stratum.test.is_some()).count() as u64;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::hearing::Turn;
+use super::stratum_test::Turn;
 use crate::{Comparison, Guarantee, Unit};
 
 /// What is judged, and how: a metric without its streams.

@@ -72,9 +72,9 @@ impl Judge {
                 for (name, stratum) in strata.roll.iter() {
                     let gap = Gap::of(rule, &stratum.groups);
                     let assessment = stratum
-                        .hearing
+                        .test
                         .as_ref()
-                        .map(|hearing| hearing.assess(rule, &stratum.groups, stratum.alarm.is_some()));
+                        .map(|test| test.assess(rule, &stratum.groups, stratum.alarm.is_some()));
                     let interval = |values: &str| {
                         let groups = &assessment.as_ref()?.groups;
                         groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{Counts, Roll, Rule};
 use crate::Comparison;
 
-/// What the judge has heard of a stratum.
+/// What the judge has tested of a stratum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hearing {
+pub(super) struct StratumTest {
     /// As which stratum of its rate it had a trial, from 0 on: shares of a guarantee go by that.
     place: u64,
     /// In the order in which they had a trial, and what has been taken of their counts.
@@ -56,9 +56,9 @@ impl Assessment {
     }
 }
 
-impl Hearing {
-    pub(super) fn new(place: u64) -> Hearing {
-        Hearing { place, groups: Vec::new(), e_process: EProcess::default() }
+impl StratumTest {
+    pub(super) fn new(place: u64) -> StratumTest {
+        StratumTest { place, groups: Vec::new(), e_process: EProcess::default() }
     }
 
     /// Takes what has been counted since the last check, and cuts a block if it is enough.
