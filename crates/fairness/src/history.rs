@@ -211,7 +211,7 @@ impl History {
     }
 
     /// An alarm was raised, after so many trials, or cleared.
-    pub(crate) fn turn(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+    pub(crate) fn transition(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
         let course = self.course_mut(place);
         if raised {
             if course.alarms.len() == ALARMS {
@@ -267,8 +267,8 @@ mod tests {
         for number in 0..100_000_u64 {
             // A hundred spells of alarms, with long pauses between.
             clock += if number % 1000 == 0 { 1_000_000 } else { 1 + i64::try_from(number % 7).unwrap() };
-            history.turn(place, Time(clock), true, number);
-            history.turn(place, Time(clock + 2), false, number);
+            history.transition(place, Time(clock), true, number);
+            history.transition(place, Time(clock + 2), false, number);
             all.push((clock, clock + 2));
             clock += 2;
         }

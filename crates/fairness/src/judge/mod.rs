@@ -18,7 +18,7 @@ pub use standing::{GroupStanding, Standing};
 pub use stratum_test::Assessment;
 pub use words::significant;
 
-use self::stratum_test::{StratumTest, Turn};
+use self::stratum_test::{AlarmTransition, StratumTest};
 use crate::sweep::SweptRun;
 use crate::{History, Promise};
 
@@ -221,7 +221,7 @@ impl Judge {
                 history.note((number, rate, name), time, &gap, estimates);
             }
             let stands = stratum.alarm.is_some();
-            let turn = if rule.guarantee.is_some() {
+            let transition = if rule.guarantee.is_some() {
                 if stratum.groups.values().all(|counts| counts.denominator == 0) {
                     continue;
                 }
@@ -231,12 +231,12 @@ impl Judge {
                 });
                 test.check(rule, &stratum.groups, stands)
             } else {
-                rule.turn(Gap::of(rule, &stratum.groups).size, stands)
+                rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
-            let raised = match turn {
-                Turn::Stay => continue,
-                Turn::Raise => true,
-                Turn::Clear => false,
+            let raised = match transition {
+                AlarmTransition::Stay => continue,
+                AlarmTransition::Raise => true,
+                AlarmTransition::Clear => false,
             };
             let gap = Gap::of(rule, &stratum.groups);
             let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
@@ -245,7 +245,7 @@ impl Judge {
             let message = words::change(rule, of_rate, name, &gap, evidence, since);
             if let Some(history) = &mut self.history {
                 let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
-                history.turn((number, rate, name), time, raised, trials);
+                history.transition((number, rate, name), time, raised, trials);
             }
             if raised {
                 stratum.alarm = Some(Alarm { since: time.0 });

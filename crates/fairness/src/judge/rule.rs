@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stratum_test::Turn;
+use super::stratum_test::AlarmTransition;
 use crate::{Comparison, Guarantee, Unit};
 
 /// What is judged, and how: a metric without its streams.
@@ -85,11 +85,11 @@ impl Counts {
 
 impl Rule {
     /// The paper's rule, with an end.
-    pub(super) fn turn(&self, gap: f64, stands: bool) -> Turn {
+    pub(super) fn transition(&self, gap: f64, stands: bool) -> AlarmTransition {
         match stands {
-            false if self.is_violated(gap) => Turn::Raise,
-            true if self.is_cleared(gap) => Turn::Clear,
-            _ => Turn::Stay,
+            false if self.is_violated(gap) => AlarmTransition::Raise,
+            true if self.is_cleared(gap) => AlarmTransition::Clear,
+            _ => AlarmTransition::Stay,
         }
     }
 

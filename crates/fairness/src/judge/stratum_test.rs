@@ -18,7 +18,7 @@ pub(super) struct StratumTest {
 
 /// What a check does to an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum AlarmTransition {
     Raise,
     Clear,
     Stay,
@@ -62,7 +62,7 @@ impl StratumTest {
     }
 
     /// Takes what has been counted since the last check, and cuts a block if it is enough.
-    pub(super) fn check(&mut self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Turn {
+    pub(super) fn check(&mut self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> AlarmTransition {
         for (name, counts) in counts.iter().filter(|(_, counts)| counts.denominator > 0) {
             let index = self.index(name);
             let (_, numerator, denominator) = &mut self.groups[index];
@@ -74,17 +74,17 @@ impl StratumTest {
                 (*numerator, *denominator) = (counts.numerator, counts.denominator);
             }
         }
-        let Some(hypothesis) = rule.hypothesis(self.place) else { return Turn::Stay };
+        let Some(hypothesis) = rule.hypothesis(self.place) else { return AlarmTransition::Stay };
         if self.e_process.cut(&hypothesis).is_none() {
-            return Turn::Stay;
+            return AlarmTransition::Stay;
         }
         match (stands, hypothesis.control) {
-            (false, _) if self.e_process.is_enough(&hypothesis) => Turn::Raise,
+            (false, _) if self.e_process.is_enough(&hypothesis) => AlarmTransition::Raise,
             (true, ErrorControl::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
                 self.e_process.begin_anew();
-                Turn::Clear
+                AlarmTransition::Clear
             }
-            _ => Turn::Stay,
+            _ => AlarmTransition::Stay,
         }
     }
 
