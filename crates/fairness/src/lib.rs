@@ -55,7 +55,8 @@ pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Course, Curve, History};
 pub use judge::{
-    Assessment, BadState, Change, Counts, Docket, GroupStanding, Judge, Rule, RuleRate, Standing, significant,
+    Assessment, BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, Standing, TrialPlacement,
+    significant,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

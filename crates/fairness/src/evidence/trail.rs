@@ -185,7 +185,7 @@ impl Trail {
         // By stratum, as the judge goes through them; else in the order in which they ended.
         state.waiting.sort_by(|one, other| one.0.cmp(&other.0));
         for (stratum, group, key, indicators, value) in state.waiting.drain(..) {
-            let docket = judge.docket(metric, rate, &stratum);
+            let placement = judge.placement(metric, rate, &stratum);
             let row = TrialRow {
                 metric: name.clone(),
                 check,
@@ -194,8 +194,8 @@ impl Trail {
                 stratum,
                 indicators,
                 value,
-                block: docket.block,
-                alarm: docket.alarm,
+                block: placement.block,
+                alarm: placement.alarm,
             };
             self.rows.push(time, &Row::Trial(row));
         }

@@ -87,7 +87,7 @@ struct Stratum {
 
 /// Where a trial that is counted now goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Docket {
+pub struct TrialPlacement {
     /// The block, if there is a guarantee.
     pub block: Option<u64>,
     /// The alarm of its rate and stratum that it counts towards, from 1 on: the one that stands, or else the next;
@@ -258,14 +258,14 @@ impl Judge {
     }
 
     /// Where a trial goes that the next check of a rate counts in a stratum.
-    pub fn docket(&self, rule: usize, rate: usize, stratum: &str) -> Docket {
+    pub fn placement(&self, rule: usize, rate: usize, stratum: &str) -> TrialPlacement {
         let guarantee = self.rules.get(rule).and_then(|rule| rule.guarantee);
         let state = self.stratum(rule, rate, stratum);
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
         let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
         let test = state.and_then(|stratum| stratum.test.as_ref());
-        Docket {
+        TrialPlacement {
             block: guarantee.map(|_| test.map_or(1, StratumTest::block)),
             alarm: (!is_over).then_some(if stands { raised } else { raised + 1 }),
         }
