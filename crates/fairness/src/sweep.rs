@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::judge::{Gap, Roll};
+use crate::judge::{Gap, NamedVec};
 use crate::{Comparison, Counts, Rule};
 
 /// The values of κ and ε that are tried, each with each.
@@ -267,7 +267,7 @@ impl SweptRun {
         &mut self,
         rule: usize,
         rate: usize,
-        changed: impl Iterator<Item = (&'a str, &'a Roll<Counts>)>,
+        changed: impl Iterator<Item = (&'a str, &'a NamedVec<Counts>)>,
     ) {
         let Some(tried) = self.settings.tried.get(rule) else { return };
         let Some(of_rate) = self.rates.get_mut(rule).and_then(|rates| rates.get_mut(rate)) else { return };
@@ -279,7 +279,7 @@ impl SweptRun {
 }
 
 impl SweptRate {
-    fn judge(&mut self, tried: &Tried, stratum: &str, groups: &Roll<Counts>) {
+    fn judge(&mut self, tried: &Tried, stratum: &str, groups: &NamedVec<Counts>) {
         let cells = self.triggers.len();
         if !self.strata.contains_key(stratum) {
             let fresh =

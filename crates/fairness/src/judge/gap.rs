@@ -1,6 +1,6 @@
 //! Which groups are furthest apart.
 
-use super::roll::Roll;
+use super::named_vec::NamedVec;
 use super::{Counts, Rule};
 use crate::Comparison;
 
@@ -16,7 +16,7 @@ pub(crate) struct Gap<'a> {
 pub(crate) type GroupEstimate<'a> = (&'a str, Counts, f64);
 
 impl<'a> Gap<'a> {
-    pub(crate) fn of(rule: &Rule, groups: &'a Roll<Counts>) -> Gap<'a> {
+    pub(crate) fn of(rule: &Rule, groups: &'a NamedVec<Counts>) -> Gap<'a> {
         let compared = groups
             .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))

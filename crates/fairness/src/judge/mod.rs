@@ -2,7 +2,7 @@
 //! be written down.
 
 mod gap;
-mod roll;
+mod named_vec;
 mod rule;
 mod standing;
 mod stratum_test;
@@ -12,7 +12,7 @@ use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use gap::{Gap, GroupEstimate};
-pub(crate) use roll::Roll;
+pub(crate) use named_vec::NamedVec;
 pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
 pub use stratum_test::Assessment;
@@ -53,7 +53,7 @@ pub struct Judge {
 /// The strata of a rate, by their values as a JSON array.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Strata {
-    roll: Roll<Stratum>,
+    items: NamedVec<Stratum>,
     /// Those with counts that have come since the last check.
     #[serde(skip)]
     new: Vec<usize>,
@@ -75,7 +75,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Stratum {
     /// By their values, as a JSON array.
-    groups: Roll<Counts>,
+    groups: NamedVec<Counts>,
     /// Whether counts have come since the last check.
     is_new: bool,
     alarm: Option<Alarm>,
@@ -165,15 +165,15 @@ impl Judge {
     /// Where the counts of a group are, for good.
     pub(crate) fn place(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<Place> {
         let strata = self.state.get_mut(rule)?.get_mut(rate)?;
-        let stratum = strata.roll.enter(stratum, Stratum::default);
-        let group = strata.roll.get_mut(stratum)?.1.groups.enter(group, Counts::default);
+        let stratum = strata.items.index_or_insert(stratum, Stratum::default);
+        let group = strata.items.get_mut(stratum)?.1.groups.index_or_insert(group, Counts::default);
         Some(Place { rule, rate, stratum, group })
     }
 
     /// The counts of a group, to be changed.
     pub(crate) fn at(&mut self, place: Place) -> Option<&mut Counts> {
-        let Strata { roll, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
-        let (_, stratum) = roll.get_mut(place.stratum)?;
+        let Strata { items, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
+        let (_, stratum) = items.get_mut(place.stratum)?;
         if !std::mem::replace(&mut stratum.is_new, true) {
             new.push(place.stratum);
         }
@@ -183,7 +183,7 @@ impl Judge {
     /// What is known of a group.
     pub(crate) fn known(&self, place: Place) -> Counts {
         let strata = self.state.get(place.rule).and_then(|rates| rates.get(place.rate));
-        let stratum = strata.and_then(|strata| strata.roll.get(place.stratum));
+        let stratum = strata.and_then(|strata| strata.items.get(place.stratum));
         let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(place.group));
         counts.map(|(_, counts)| *counts).unwrap_or_default()
     }
@@ -191,7 +191,7 @@ impl Judge {
     /// The strata of a rate with counts that the next check will look at.
     pub fn strata_to_check(&self, rule: usize, rate: usize) -> impl Iterator<Item = &str> {
         let strata = self.state.get(rule).and_then(|rates| rates.get(rate));
-        let all = strata.into_iter().flat_map(|strata| strata.roll.iter());
+        let all = strata.into_iter().flat_map(|strata| strata.items.iter());
         all.filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name)
     }
 
@@ -204,15 +204,15 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { roll, new, tested } = strata;
-        roll.sort(new);
+        let Strata { items, new, tested } = strata;
+        items.sort(new);
         if let Some(sweep) = &mut self.sweep {
-            let changed = new.iter().filter_map(|stratum| roll.get(*stratum));
+            let changed = new.iter().filter_map(|stratum| items.get(*stratum));
             sweep.check(number, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
         }
         let mut changes = Vec::new();
         for index in new.drain(..) {
-            let Some((name, stratum)) = roll.get_mut(index) else { continue };
+            let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
             if let Some(history) = &mut self.history {
                 let estimates = stratum.groups.iter();
@@ -278,8 +278,8 @@ impl Judge {
     }
 
     fn stratum(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Stratum> {
-        let roll = &self.state.get(rule)?.get(rate)?.roll;
-        roll.get(roll.find(stratum)?).map(|(_, stratum)| stratum)
+        let items = &self.state.get(rule)?.get(rate)?.items;
+        items.get(items.index_of(stratum)?).map(|(_, stratum)| stratum)
     }
 
     /// Everything that the judge knows, as bytes.
@@ -310,9 +310,9 @@ impl Judge {
 impl Strata {
     /// Finds out what is not written down.
     fn count(&mut self) {
-        let numbered = (0..).map_while(|number| Some((number, self.roll.get(number)?.1)));
+        let numbered = (0..).map_while(|number| Some((number, self.items.get(number)?.1)));
         self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
-        self.tested = self.roll.values().filter(|stratum| stratum.test.is_some()).count() as u64;
+        self.tested = self.items.values().filter(|stratum| stratum.test.is_some()).count() as u64;
     }
 }
 

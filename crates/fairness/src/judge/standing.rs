@@ -69,7 +69,7 @@ impl Judge {
         let mut standings = Vec::new();
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
             for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
-                for (name, stratum) in strata.roll.iter() {
+                for (name, stratum) in strata.items.iter() {
                     let gap = Gap::of(rule, &stratum.groups);
                     let assessment = stratum
                         .test

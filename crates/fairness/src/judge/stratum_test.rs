@@ -3,7 +3,7 @@
 use fairstream_guarantee::{EProcess, ErrorControl, Interval, Outcome, TestResult, TrialTotals};
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, Roll, Rule};
+use super::{Counts, NamedVec, Rule};
 use crate::Comparison;
 
 /// What the judge has tested of a stratum.
@@ -62,7 +62,7 @@ impl StratumTest {
     }
 
     /// Takes what has been counted since the last check, and cuts a block if it is enough.
-    pub(super) fn check(&mut self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> AlarmTransition {
+    pub(super) fn check(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
         for (name, counts) in counts.iter().filter(|(_, counts)| counts.denominator > 0) {
             let index = self.index(name);
             let (_, numerator, denominator) = &mut self.groups[index];
@@ -109,7 +109,7 @@ impl StratumTest {
     }
 
     /// How the evidence stands.
-    pub(super) fn assess(&self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Assessment {
+    pub(super) fn assess(&self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> Assessment {
         let hypothesis = rule.hypothesis(self.place);
         let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
