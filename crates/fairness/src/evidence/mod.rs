@@ -1,20 +1,20 @@
 //! Evidence: every trial that was counted, with its part in every alarm; and every alarm recomputed from that alone.
 //!
-//! `trail` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
+//! `recorder` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
 //! with `weigh` shares no calculation with the judge, `account` puts what it finds into words.
 
 mod account;
+mod recorder;
 mod recount;
 mod rows;
-mod trail;
 mod weigh;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+pub(crate) use recorder::EvidenceRecorder;
 pub use recount::{Recount, Recounted, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
-pub(crate) use trail::Trail;
 
 use fairstream_core::{Closed, EventBatch};
 

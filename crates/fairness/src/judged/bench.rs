@@ -9,7 +9,7 @@ use fairstream_core::{Closed, Hearer, Instance, Kind, Said, Selection, Time, Val
 
 use super::desk::{Desk, Index};
 use crate::compile::Tells;
-use crate::evidence::Trail;
+use crate::evidence::EvidenceRecorder;
 use crate::{Assessment, Judge, Outcome};
 
 /// What a stream of the inner engine tells of a rate.
@@ -34,7 +34,7 @@ pub(super) struct Bench {
     /// For each metric and rate with a guarantee the index of the first of its streams.
     pub(super) judged: HashMap<(usize, usize), usize>,
     /// Who takes down trials.
-    pub(super) trail: Option<Trail>,
+    pub(super) trail: Option<EvidenceRecorder>,
     /// Lent for the time of a call.
     pub(super) out: Option<Verdicts>,
     /// Kept for its memory.
@@ -88,7 +88,7 @@ impl Bench {
         if !self.desk.is_empty() {
             self.desk.hand_over(&mut open(&self.judge));
         }
-        self.trail.as_mut().map_or(Ok(()), Trail::flush)
+        self.trail.as_mut().map_or(Ok(()), EvidenceRecorder::flush)
     }
 
     /// Forgets what the engine called its instances: it goes on from somewhere else.
@@ -102,7 +102,7 @@ impl Bench {
             out.say(said)?;
         }
         if let Some(trail) = &mut self.trail {
-            trail.hear(said);
+            trail.observe(said);
         }
         let (Kind::Value, Some(value)) = (said.kind, said.value) else { return Ok(()) };
         let Some(routes) = self.routes.get_mut(said.stream) else { return Ok(()) };
@@ -189,7 +189,7 @@ fn meet(
     instance: &dyn Instance,
     judge: &Mutex<Judge>,
     desk: &mut Desk,
-    trail: Option<&mut Trail>,
+    trail: Option<&mut EvidenceRecorder>,
     label: &mut String,
 ) -> Option<usize> {
     label.clear();
@@ -200,7 +200,7 @@ fn meet(
     let sheet = desk.add(place, &judge);
     route.index.enter(instance, label, sheet);
     if let Some(trail) = trail {
-        trail.meet((route.metric, route.rate), &stratum, &group);
+        trail.register_group((route.metric, route.rate), &stratum, &group);
     }
     Some(sheet)
 }

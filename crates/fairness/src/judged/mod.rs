@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::bench::{Bench, Loan, Route, Seat};
 use self::desk::{Desk, Index};
 use crate::compile::Tells;
-use crate::evidence::Trail;
+use crate::evidence::EvidenceRecorder;
 use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
 
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
@@ -106,7 +106,8 @@ impl JudgedEngine {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
-        let trail = Trail::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
+        let trail =
+            EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
         self.heard.extend(trail.streams());
         self.bench.borrow_mut().trail = Some(trail);
         Ok(self)
@@ -189,7 +190,7 @@ impl Engine for JudgedEngine {
         let engine = self.inner.snapshot()?;
         let judge = self.bench.borrow().judge().save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        let trail = self.bench.borrow().trail.as_ref().and_then(Trail::save);
+        let trail = self.bench.borrow().trail.as_ref().and_then(EvidenceRecorder::save);
         postcard::to_stdvec(&Snapshot { engine, judge, trail })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
@@ -198,7 +199,7 @@ impl Engine for JudgedEngine {
         let Snapshot { engine, judge, trail } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
         let mut bench = self.bench.borrow_mut();
-        let trail = bench.trail.as_ref().map(|known| known.loaded(trail.as_deref())).transpose();
+        let trail = bench.trail.as_ref().map(|known| known.decode(trail.as_deref())).transpose();
         let trail = trail.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
         // On a copy first: if either refuses, both are as they were.
         let mut restored = bench.judge().clone();
@@ -207,7 +208,7 @@ impl Engine for JudgedEngine {
         *bench.judge() = restored;
         bench.forget();
         if let (Some(known), Some(trail)) = (&mut bench.trail, trail) {
-            known.go_on(trail);
+            known.resume(trail);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fairstream_core::{Closed, EngineError, Kind, Said as Told, Time, Value};
+use fairstream_core::{Closed, EngineError, Kind, Said, Time, Value};
 use serde::{Deserialize, Serialize};
 
 use super::recount::Charge;
@@ -12,21 +12,21 @@ use crate::compile::TrialStreams;
 use crate::{Compiled, Judge};
 
 /// Takes down every trial when it is counted.
-pub(crate) struct Trail {
+pub(crate) struct EvidenceRecorder {
     outlet: EvidenceOutlet,
     hash: Option<KeyHash>,
     layers: Vec<TrialStreams>,
     /// For each stream what it says, of which layer.
-    said_by: HashMap<usize, Vec<(usize, Said)>>,
+    signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
     /// For each rate, by metric and rate: its name, and how it is judged.
     charges: BTreeMap<(usize, usize), (String, String)>,
-    state: TrailState,
+    state: RecorderState,
     rows: RowWriter,
 }
 
 /// What the value of a stream says of a trial.
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum TrialSignal {
     Counted,
     /// That a fact holds, by its index.
     Fact(usize),
@@ -36,15 +36,15 @@ enum Said {
 
 /// What is written down between two calls.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct TrailState {
-    layers: Vec<Layer>,
+pub(crate) struct RecorderState {
+    layers: Vec<PendingTrials>,
     /// For each rate.
-    rates: BTreeMap<(usize, usize), Rate>,
+    rates: BTreeMap<(usize, usize), RateState>,
 }
 
 /// Trials that have not been counted.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Layer {
+struct PendingTrials {
     /// By key: the facts that hold.
     facts: HashMap<String, BTreeSet<usize>>,
     /// Final, in the order in which they became so: by their parameters.
@@ -55,39 +55,39 @@ struct Layer {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Rate {
+struct RateState {
     is_announced: bool,
     checks: u64,
     /// Strata and groups that have been met.
-    met: BTreeSet<(String, String)>,
+    groups: BTreeSet<(String, String)>,
     /// Of those, the ones since the last bell.
     new: Vec<(String, String)>,
     /// Counted, and not written: stratum, group, key, facts, value.
     waiting: Vec<(String, String, String, String, f64)>,
 }
 
-impl Trail {
+impl EvidenceRecorder {
     /// `find` knows the indices of streams.
     pub(crate) fn new(
         compiled: &Compiled,
         find: impl Fn(&str) -> Result<usize, EngineError>,
         outlet: EvidenceOutlet,
         hash: Option<KeyHash>,
-    ) -> Result<Trail, EngineError> {
+    ) -> Result<EvidenceRecorder, EngineError> {
         let layers = compiled.trials().to_vec();
-        let mut said_by: HashMap<usize, Vec<(usize, Said)>> = HashMap::new();
+        let mut signals: HashMap<usize, Vec<(usize, TrialSignal)>> = HashMap::new();
         for (layer, streams) in layers.iter().enumerate() {
-            let mut say = |stream: &str, said| -> Result<(), EngineError> {
-                said_by.entry(find(stream)?).or_default().push((layer, said));
+            let mut add = |stream: &str, signal| -> Result<(), EngineError> {
+                signals.entry(find(stream)?).or_default().push((layer, signal));
                 Ok(())
             };
-            say(&streams.counted, Said::Counted)?;
+            add(&streams.counted, TrialSignal::Counted)?;
             for (index, (_, stream)) in streams.facts.iter().enumerate() {
-                say(stream, Said::Fact(index))?;
+                add(stream, TrialSignal::Fact(index))?;
             }
             for (index, rate) in streams.rates.iter().enumerate() {
-                say(&rate.numerator, Said::Numerator(index))?;
-                say(&rate.denominator, Said::Denominator(index))?;
+                add(&rate.numerator, TrialSignal::Numerator(index))?;
+                add(&rate.denominator, TrialSignal::Denominator(index))?;
             }
         }
         let charges = compiled.streams().iter().filter_map(|streams| {
@@ -99,50 +99,50 @@ impl Trail {
             Some(((streams.metric, streams.rate), (of_rate.stream.clone(), charge)))
         });
         let charges: BTreeMap<_, _> = charges.collect();
-        let state = TrailState {
-            layers: layers.iter().map(|_| Layer::default()).collect(),
-            rates: charges.keys().map(|rate| (*rate, Rate::default())).collect(),
+        let state = RecorderState {
+            layers: layers.iter().map(|_| PendingTrials::default()).collect(),
+            rates: charges.keys().map(|rate| (*rate, RateState::default())).collect(),
         };
-        Ok(Trail { outlet, hash, layers, said_by, charges, state, rows: RowWriter::default() })
+        Ok(EvidenceRecorder { outlet, hash, layers, signals, charges, state, rows: RowWriter::default() })
     }
 
     /// The streams that it listens to.
     pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
-        self.said_by.keys().copied()
+        self.signals.keys().copied()
     }
 
     /// Hears what is said of a trial, if it is.
-    pub(crate) fn hear(&mut self, told: &Told<'_>) {
-        let (Kind::Value, Some(instance)) = (told.kind, told.instance) else { return };
-        let Some(says) = self.said_by.get(&told.stream) else { return };
+    pub(crate) fn observe(&mut self, said: &Said<'_>) {
+        let (Kind::Value, Some(instance)) = (said.kind, said.instance) else { return };
+        let Some(signals) = self.signals.get(&said.stream) else { return };
         let mut label = String::new();
         instance.label(&mut label);
         let instance = label.as_str();
-        for (layer, said) in says {
+        for (layer, signal) in signals {
             let rates = self.layers[*layer].rates.len();
             let layer = &mut self.state.layers[*layer];
-            let number = match told.value {
+            let number = match said.value {
                 Some(Value::UInt(number)) => number as f64,
                 Some(Value::Float(number)) => number,
                 _ => 0.0,
             };
-            match *said {
-                Said::Fact(fact) => {
-                    if told.value == Some(Value::Bool(true)) {
+            match *signal {
+                TrialSignal::Fact(fact) => {
+                    if said.value == Some(Value::Bool(true)) {
                         layer.facts.entry(key_of(instance)).or_default().insert(fact);
                     }
                 }
-                Said::Counted => {
+                TrialSignal::Counted => {
                     // A clock may tick again before the trial is counted.
                     if layer.is_ended.insert(instance.to_owned()) {
                         layer.ended.push(instance.to_owned());
                     }
                 }
-                Said::Numerator(rate) | Said::Denominator(rate) => {
+                TrialSignal::Numerator(rate) | TrialSignal::Denominator(rate) => {
                     let adds =
                         layer.adds.entry(instance.to_owned()).or_insert_with(|| vec![(0.0, 0.0); rates]);
-                    match said {
-                        Said::Numerator(_) => adds[rate].0 = number,
+                    match signal {
+                        TrialSignal::Numerator(_) => adds[rate].0 = number,
                         _ => adds[rate].1 = number,
                     }
                 }
@@ -151,10 +151,10 @@ impl Trail {
     }
 
     /// Hears that a group of a rate is compared.
-    pub(crate) fn meet(&mut self, rate: (usize, usize), stratum: &str, group: &str) {
+    pub(crate) fn register_group(&mut self, rate: (usize, usize), stratum: &str, group: &str) {
         if let Some(rate) = self.state.rates.get_mut(&rate) {
             let pair = (stratum.to_owned(), group.to_owned());
-            if rate.met.insert(pair.clone()) {
+            if rate.groups.insert(pair.clone()) {
                 rate.new.push(pair);
             }
         }
@@ -167,7 +167,7 @@ impl Trail {
         (metric, rate): (usize, usize),
         time: Time,
     ) -> Result<(), Closed> {
-        self.seal((metric, rate));
+        self.collect_ended((metric, rate));
         let (Some((name, rule)), Some(state)) =
             (self.charges.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
         else {
@@ -211,7 +211,7 @@ impl Trail {
     }
 
     /// Trials that have ended are counted at the first check of any rate of their layer, by all of them.
-    fn seal(&mut self, rate: (usize, usize)) {
+    fn collect_ended(&mut self, rate: (usize, usize)) {
         let of_rate =
             |streams: &&TrialStreams| streams.rates.iter().any(|other| (other.metric, other.rate) == rate);
         for (streams, layer) in self.layers.iter().zip(&mut self.state.layers) {
@@ -246,16 +246,16 @@ impl Trail {
     }
 
     /// The state that was saved, if it is of such a trail.
-    pub(crate) fn loaded(&self, bytes: Option<&[u8]>) -> Result<TrailState, &'static str> {
+    pub(crate) fn decode(&self, bytes: Option<&[u8]>) -> Result<RecorderState, &'static str> {
         let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
-        let state: TrailState =
+        let state: RecorderState =
             postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
         let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.charges.keys());
         if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
     }
 
     /// Goes on from there.
-    pub(crate) fn go_on(&mut self, state: TrailState) {
+    pub(crate) fn resume(&mut self, state: RecorderState) {
         self.state = state;
         self.rows = RowWriter::default();
     }
