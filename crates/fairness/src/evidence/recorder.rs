@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use fairstream_core::{Closed, EngineError, Kind, Said, Time, Value};
 use serde::{Deserialize, Serialize};
 
-use super::recount::Charge;
+use super::recount::RateRule;
 use super::rows::RowWriter;
 use super::{EvidenceOutlet, KeyHash, Row, TrialRow};
 use crate::compile::TrialStreams;
@@ -19,7 +19,7 @@ pub(crate) struct EvidenceRecorder {
     /// For each stream what it says, of which layer.
     signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
     /// For each rate, by metric and rate: its name, and how it is judged.
-    charges: BTreeMap<(usize, usize), (String, String)>,
+    rate_rules: BTreeMap<(usize, usize), (String, String)>,
     state: RecorderState,
     rows: RowWriter,
 }
@@ -90,20 +90,20 @@ impl EvidenceRecorder {
                 add(&rate.denominator, TrialSignal::Denominator(index))?;
             }
         }
-        let charges = compiled.streams().iter().filter_map(|streams| {
+        let rate_rules = compiled.streams().iter().filter_map(|streams| {
             let rule = compiled.rules().get(streams.metric)?;
             let of_rate = rule.rates.get(streams.rate)?;
-            let charge =
-                Charge { rule: rule.clone(), rate: streams.rate, prior_varies: streams.prior.is_some() };
-            let charge = serde_json::to_string(&charge).ok()?;
-            Some(((streams.metric, streams.rate), (of_rate.stream.clone(), charge)))
+            let rate_rule =
+                RateRule { rule: rule.clone(), rate: streams.rate, prior_varies: streams.prior.is_some() };
+            let rate_rule = serde_json::to_string(&rate_rule).ok()?;
+            Some(((streams.metric, streams.rate), (of_rate.stream.clone(), rate_rule)))
         });
-        let charges: BTreeMap<_, _> = charges.collect();
+        let rate_rules: BTreeMap<_, _> = rate_rules.collect();
         let state = RecorderState {
             layers: layers.iter().map(|_| PendingTrials::default()).collect(),
-            rates: charges.keys().map(|rate| (*rate, RateState::default())).collect(),
+            rates: rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
         };
-        Ok(EvidenceRecorder { outlet, hash, layers, signals, charges, state, rows: RowWriter::default() })
+        Ok(EvidenceRecorder { outlet, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
 
     /// The streams that it listens to.
@@ -169,7 +169,7 @@ impl EvidenceRecorder {
     ) -> Result<(), Closed> {
         self.collect_ended((metric, rate));
         let (Some((name, rule)), Some(state)) =
-            (self.charges.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
+            (self.rate_rules.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
         else {
             return Ok(());
         };
@@ -250,7 +250,7 @@ impl EvidenceRecorder {
         let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
         let state: RecorderState =
             postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
-        let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.charges.keys());
+        let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.rate_rules.keys());
         if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
     }
 

@@ -15,7 +15,7 @@ use crate::{Comparison, Counts, Rule};
 
 /// How a rate is judged, as evidence says it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Charge {
+pub(super) struct RateRule {
     pub(super) rule: Rule,
     pub(super) rate: usize,
     /// γ is an expression: what it was is not in the evidence.
@@ -52,7 +52,7 @@ pub struct Recount {
 
 #[derive(Debug)]
 struct Evidence {
-    charge: Charge,
+    rate_rule: RateRule,
     strata: Vec<(String, Stratum)>,
     index: BTreeMap<String, usize>,
     /// Those that had a trial, in the order in which they had the first.
@@ -105,11 +105,15 @@ impl Recount {
         for (time, row) in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
             match row {
                 Row::Rule { metric, rule } => {
-                    let charge: Charge = serde_json::from_str(&rule).map_err(|error| {
+                    let rate_rule: RateRule = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
-                    let new =
-                        Evidence { charge, strata: Vec::new(), index: BTreeMap::new(), places: Vec::new() };
+                    let new = Evidence {
+                        rate_rule,
+                        strata: Vec::new(),
+                        index: BTreeMap::new(),
+                        places: Vec::new(),
+                    };
                     self.metrics.entry(metric).or_insert(new);
                 }
                 Row::Group { metric, check, group, stratum } => {
@@ -144,14 +148,14 @@ impl Recount {
         all: bool,
     ) -> Result<Recounted, WrongEvidence> {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
-        let Evidence { charge, strata, places, .. } = self.metrics.get(metric).ok_or_else(no_metric)?;
-        if charge.prior_varies {
+        let Evidence { rate_rule, strata, places, .. } = self.metrics.get(metric).ok_or_else(no_metric)?;
+        if rate_rule.prior_varies {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
         let mut found: Option<(Alarm, &str)> = None;
         for (index, (name, stratum)) in strata.iter().enumerate() {
             let place = places.iter().position(|place| *place == index);
-            for alarm in stratum.alarms(charge, name, place) {
+            for alarm in stratum.alarms(rate_rule, name, place) {
                 let is_same = alarm.message == message;
                 if alarm.time == time && (is_same || found.is_none()) {
                     found = Some((alarm, name));
@@ -164,7 +168,7 @@ impl Recount {
         let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
         Ok(Recounted {
-            account: account(&charge.rule, charge.rate, stratum, &alarm, all),
+            account: account(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
             message: alarm.message,
         })
     }
@@ -190,10 +194,10 @@ impl Evidence {
 
 impl Stratum {
     /// Every alarm that was raised here.
-    fn alarms(&self, charge: &Charge, name: &str, place: Option<usize>) -> Vec<Alarm> {
-        match charge.rule.guarantee {
-            None => self.by_map(charge, name),
-            Some(_) => place.map(|place| self.by_guarantee(charge, name, place)).unwrap_or_default(),
+    fn alarms(&self, rate_rule: &RateRule, name: &str, place: Option<usize>) -> Vec<Alarm> {
+        match rate_rule.rule.guarantee {
+            None => self.by_map(rate_rule, name),
+            Some(_) => place.map(|place| self.by_guarantee(rate_rule, name, place)).unwrap_or_default(),
         }
     }
 
@@ -211,8 +215,8 @@ impl Stratum {
     }
 
     /// The paper's rule: the estimates are too far apart.
-    fn by_map(&self, charge: &Charge, name: &str) -> Vec<Alarm> {
-        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
+    fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<Alarm> {
+        let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
         let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
         let mut rows = self.rows.iter().peekable();
@@ -232,7 +236,7 @@ impl Stratum {
                 _ => (gap.size > rule.tolerance, gap.size <= rule.clear),
             };
             if beyond && !stands {
-                let message = words::change(rule, &rule.rates[charge.rate], name, &gap, None, None);
+                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, None, None);
                 let threshold = rule.tolerance;
                 alarms.push(Alarm { time, message, groups: groups.clone(), blocks: Vec::new(), threshold });
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use super::recount::{Alarm, Charge, Stratum, gap_of};
+use super::recount::{Alarm, RateRule, Stratum, gap_of};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
@@ -35,8 +35,8 @@ pub(super) struct WeighedGroup {
 
 impl Stratum {
     /// The evidence, block by block.
-    pub(super) fn by_guarantee(&self, charge: &Charge, name: &str, place: usize) -> Vec<Alarm> {
-        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
+    pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, place: usize) -> Vec<Alarm> {
+        let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let Some(threshold) = needed(rule, place) else { return alarms };
         let mut log_evidence: f64 = 0.0;
         let mut weighed: Vec<Weighed> = Vec::new();
@@ -84,7 +84,7 @@ impl Stratum {
                 let groups = self.counted(block.check);
                 let gap = gap_of(rule, &groups);
                 let evidence = Some((log_evidence.exp(), threshold));
-                let message = words::change(rule, &rule.rates[charge.rate], name, &gap, evidence, None);
+                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, evidence, None);
                 let blocks = weighed.clone();
                 alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
