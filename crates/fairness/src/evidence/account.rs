@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::recompute::BlockStep;
 use super::recount::Alarm;
-use super::weigh::Weighed;
 use crate::judge::words::{label, place};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
@@ -159,7 +159,7 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
     }
 }
 
-fn blocks(text: &mut String, blocks: &[Weighed], all: bool) {
+fn blocks(text: &mut String, blocks: &[BlockStep], all: bool) {
     let names =
         blocks.iter().flat_map(|block| &block.groups).map(|group| label(&group.group).chars().count());
     let width = names.max().unwrap_or(0).max(5);

@@ -7,8 +7,8 @@ use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
 use super::account::account;
+use super::recompute::BlockStep;
 use super::rows::EvidenceReader;
-use super::weigh::Weighed;
 use super::{Row, TrialRow};
 use crate::judge::{Gap, GroupEstimate, words};
 use crate::{Comparison, Counts, Rule};
@@ -91,7 +91,7 @@ pub(super) struct Alarm {
     /// Counted up to then.
     pub(super) groups: BTreeMap<String, Counts>,
     /// The blocks that it comes of, if there is a guarantee.
-    pub(super) blocks: Vec<Weighed>,
+    pub(super) blocks: Vec<BlockStep>,
     /// What was needed.
     pub(super) threshold: f64,
 }

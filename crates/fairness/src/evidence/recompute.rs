@@ -1,4 +1,4 @@
-//! The evidence of a guarantee, weighed again block by block: the second calculation of what
+//! The evidence of a guarantee, recomputed block by block: the second calculation of what
 //! `fairstream-guarantee` does, written apart from it.
 
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use crate::{Comparison, Promise, Rule};
 /// By how much evidence must be more than its threshold, so that the order of a calculation does not decide.
 const ROUNDING: f64 = 1e-9;
 
-/// A block, weighed.
+/// The factor of one block, recomputed.
 #[derive(Clone, Debug)]
-pub(super) struct Weighed {
+pub(super) struct BlockStep {
     pub(super) number: u64,
     pub(super) time: Time,
-    pub(super) groups: Vec<WeighedGroup>,
+    pub(super) groups: Vec<GroupStep>,
     pub(super) factor: f64,
     /// The logarithm of the evidence with it.
     pub(super) log_evidence: f64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct WeighedGroup {
+pub(super) struct GroupStep {
     pub(super) group: String,
     pub(super) trials: f64,
     /// Between 0 and the trials.
@@ -39,7 +39,7 @@ impl Stratum {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let Some(threshold) = needed(rule, place) else { return alarms };
         let mut log_evidence: f64 = 0.0;
-        let mut weighed: Vec<Weighed> = Vec::new();
+        let mut steps: Vec<BlockStep> = Vec::new();
         let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let mut counted: BTreeMap<&str, f64> = BTreeMap::new();
         for block in self.blocks(rule.guarantee.map_or(1, |guarantee| guarantee.block)) {
@@ -47,7 +47,7 @@ impl Stratum {
                 *counted.entry(group).or_default() += trials;
             }
             let is_small = |group: &str| counted.get(group).is_some_and(|all| *all < rule.min_trials as f64);
-            let mut groups: Vec<WeighedGroup> = Vec::new();
+            let mut groups: Vec<GroupStep> = Vec::new();
             for (group, (trials, sum)) in &block.groups {
                 let (before, positives) = known.get(group).copied().unwrap_or_default();
                 let believed = (positives + 1.0) / (before + 2.0);
@@ -56,7 +56,7 @@ impl Stratum {
                     None => *sum,
                 };
                 let group = (*group).to_owned();
-                groups.push(WeighedGroup { group, trials: *trials, positives, believed, fair: believed });
+                groups.push(GroupStep { group, trials: *trials, positives, believed, fair: believed });
             }
             let compared: Vec<usize> =
                 (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
@@ -73,19 +73,19 @@ impl Stratum {
             for of_group in known.values_mut() {
                 *of_group = (of_group.0 * kept, of_group.1 * kept);
             }
-            for ((group, _), weighed) in block.groups.iter().zip(&groups) {
+            for ((group, _), step) in block.groups.iter().zip(&groups) {
                 let of_group = known.entry(group).or_default();
-                *of_group = (of_group.0 + weighed.trials, of_group.1 + weighed.positives);
+                *of_group = (of_group.0 + step.trials, of_group.1 + step.positives);
             }
             let factor = log_factor.exp();
-            weighed.push(Weighed { number: block.number, time: block.time, groups, factor, log_evidence });
+            steps.push(BlockStep { number: block.number, time: block.time, groups, factor, log_evidence });
             if !stands && log_evidence > threshold.ln() + ROUNDING {
                 stands = true;
                 let groups = self.counted(block.check);
                 let gap = gap_of(rule, &groups);
                 let evidence = Some((log_evidence.exp(), threshold));
                 let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, evidence, None);
-                let blocks = weighed.clone();
+                let blocks = steps.clone();
                 alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
                 (stands, log_evidence) = (false, 0.0);
@@ -95,12 +95,17 @@ impl Stratum {
     }
 
     /// Blocks that have been cut: those with enough trials.
-    fn blocks(&self, least: u64) -> Vec<Block<'_>> {
-        let mut blocks: Vec<Block<'_>> = Vec::new();
+    fn blocks(&self, least: u64) -> Vec<BlockCounts<'_>> {
+        let mut blocks: Vec<BlockCounts<'_>> = Vec::new();
         for row in &self.rows {
             let Some((value, Some(number))) = row.trial else { continue };
             if blocks.last().is_none_or(|last| last.number != number) {
-                blocks.push(Block { number, time: row.time, check: row.check, groups: BTreeMap::new() });
+                blocks.push(BlockCounts {
+                    number,
+                    time: row.time,
+                    check: row.check,
+                    groups: BTreeMap::new(),
+                });
             }
             if let Some(block) = blocks.last_mut() {
                 (block.time, block.check) = (row.time, row.check);
@@ -119,7 +124,7 @@ impl Stratum {
     }
 }
 
-struct Block<'a> {
+struct BlockCounts<'a> {
     number: u64,
     time: Time,
     check: u64,
@@ -160,7 +165,7 @@ fn needed(rule: &Rule, place: usize) -> Option<f64> {
     Some(of_all * of_strata * rule.rates.len() as f64)
 }
 
-impl WeighedGroup {
+impl GroupStep {
     pub(super) fn log_factor(&self) -> f64 {
         let mut log = 0.0;
         if self.believed != self.fair {
@@ -178,7 +183,7 @@ impl WeighedGroup {
 
 /// Finds the nearest fair rates of the groups that are compared: a window that slides over the beliefs until what pulls
 /// at its lower end is what pulls at its upper end.
-fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
+fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
     let upper = |lower: f64| match rule.comparison {
         Comparison::Difference => lower + rule.tolerance / width,
