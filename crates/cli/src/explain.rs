@@ -44,7 +44,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
         "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",
         alarms.len(),
         time.for_people(),
-        recounted.account,
+        recounted.narrative,
         recounted.message
     ))?;
     if !is_same {

@@ -1,9 +1,9 @@
 //! Evidence: every trial that was counted, with its part in every alarm; and every alarm recomputed from that alone.
 //!
 //! `recorder` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
-//! with `recompute` shares no calculation with the judge, `account` puts what it finds into words.
+//! with `recompute` shares no calculation with the judge, `narrative` puts what it finds into words.
 
-mod account;
+mod narrative;
 mod recompute;
 mod recorder;
 mod recount;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
-use super::account::account;
+use super::narrative::narrative;
 use super::recompute::BlockStep;
 use super::rows::EvidenceReader;
 use super::{Row, TrialRow};
@@ -80,7 +80,7 @@ pub struct Recounted {
     /// What the alarm has to say by the evidence.
     pub message: String,
     /// The calculation, for people.
-    pub account: String,
+    pub narrative: String,
 }
 
 /// What an alarm comes of.
@@ -168,7 +168,7 @@ impl Recount {
         let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
         Ok(Recounted {
-            account: account(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
+            narrative: narrative(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
             message: alarm.message,
         })
     }

@@ -14,7 +14,7 @@ const SHOWN: usize = 4;
 // Writing to a string cannot fail: the results of `write!` mean nothing here.
 
 /// The whole account of an alarm.
-pub(super) fn account(rule: &Rule, rate: usize, stratum: &str, alarm: &Alarm, all: bool) -> String {
+pub(super) fn narrative(rule: &Rule, rate: usize, stratum: &str, alarm: &Alarm, all: bool) -> String {
     let mut text = String::new();
     let (title, question) =
         rule.rates.get(rate).map(|rate| (rate.title.as_str(), rate.question.as_str())).unwrap_or_default();
