@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use fairstream_core::{EventBatch, SourceContext, SourceRequest, Time, WantedColumn};
-use fairstream_fairness::{EvidenceReader, Recount};
+use fairstream_fairness::{EvidenceReader, Replay};
 
 use crate::args::ExplainArguments;
 use crate::kinds::{self, Address};
@@ -31,12 +31,12 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
     let Some(alarm) = number.checked_sub(1).and_then(|index| alarms.get(index)) else {
         bail!("{verdicts} has {}, and no number {number}", counted(alarms.len() as u64, "alarm"));
     };
-    let mut recount = Recount::default();
-    read(evidence, EvidenceReader::wanted(), |batch| Ok(recount.add(batch)?))?;
-    let recounted =
-        recount.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
+    let mut replay = Replay::default();
+    read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
+    let replayed =
+        replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
     let Alarm { time, message, .. } = alarm;
-    let (is_same, said) = match recounted.message == *message {
+    let (is_same, said) = match replayed.message == *message {
         true => (true, format!("{verdicts} says the same, to the last digit.")),
         false => (false, format!("{verdicts} says something else:\n  {message}")),
     };
@@ -44,8 +44,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
         "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",
         alarms.len(),
         time.for_people(),
-        recounted.narrative,
-        recounted.message
+        replayed.narrative,
+        replayed.message
     ))?;
     if !is_same {
         bail!("the evidence does not lead to this alarm: it is of another run, or was changed");

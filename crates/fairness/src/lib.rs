@@ -47,7 +47,8 @@ mod unit;
 
 pub use compile::{Compiled, JudgedStreams, RateStreams};
 pub use evidence::{
-    EvidenceOutlet, EvidenceReader, KeyHash, Recount, Recounted, ShortSecret, WrongEvidence, evidence_schema,
+    EvidenceOutlet, EvidenceReader, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
+    evidence_schema,
 };
 pub use explain::Explanation;
 pub use fairstream_guarantee::{Interval, Outcome};

@@ -1,19 +1,19 @@
 //! Evidence: every trial that was counted, with its part in every alarm; and every alarm recomputed from that alone.
 //!
-//! `recorder` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
+//! `recorder` takes trials down while they are counted, `rows` is what is written of them, `replay` reads it again and
 //! with `recompute` shares no calculation with the judge, `narrative` puts what it finds into words.
 
 mod narrative;
 mod recompute;
 mod recorder;
-mod recount;
+mod replay;
 mod rows;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 pub(crate) use recorder::EvidenceRecorder;
-pub use recount::{Recount, Recounted, WrongEvidence};
+pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
 
 use fairstream_core::{Closed, EventBatch};

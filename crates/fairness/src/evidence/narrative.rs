@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::recompute::BlockStep;
-use super::recount::Alarm;
+use super::replay::RecomputedAlarm;
 use crate::judge::words::{label, place};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
@@ -14,7 +14,13 @@ const SHOWN: usize = 4;
 // Writing to a string cannot fail: the results of `write!` mean nothing here.
 
 /// The whole account of an alarm.
-pub(super) fn narrative(rule: &Rule, rate: usize, stratum: &str, alarm: &Alarm, all: bool) -> String {
+pub(super) fn narrative(
+    rule: &Rule,
+    rate: usize,
+    stratum: &str,
+    alarm: &RecomputedAlarm,
+    all: bool,
+) -> String {
     let mut text = String::new();
     let (title, question) =
         rule.rates.get(rate).map(|rate| (rate.title.as_str(), rate.question.as_str())).unwrap_or_default();
@@ -80,7 +86,7 @@ fn by_map(text: &mut String, rule: &Rule) {
     );
 }
 
-fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
+fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bool) {
     let Some(guarantee) = rule.guarantee else { return };
     let (promise, whole) = match guarantee.promise {
         Promise::Ever(level) => (

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use super::recount::{Alarm, RateRule, Stratum, gap_of};
+use super::replay::{RateRule, RecomputedAlarm, StratumEvidence, gap_of};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
@@ -33,9 +33,14 @@ pub(super) struct GroupStep {
     pub(super) fair: f64,
 }
 
-impl Stratum {
+impl StratumEvidence {
     /// The evidence, block by block.
-    pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, place: usize) -> Vec<Alarm> {
+    pub(super) fn by_guarantee(
+        &self,
+        rate_rule: &RateRule,
+        name: &str,
+        place: usize,
+    ) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let Some(threshold) = needed(rule, place) else { return alarms };
         let mut log_evidence: f64 = 0.0;
@@ -86,7 +91,7 @@ impl Stratum {
                 let evidence = Some((log_evidence.exp(), threshold));
                 let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, evidence, None);
                 let blocks = steps.clone();
-                alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
+                alarms.push(RecomputedAlarm { time: block.time, message, groups, blocks, threshold });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
                 (stands, log_evidence) = (false, 0.0);
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use fairstream_core::{Closed, EngineError, Kind, Said, Time, Value};
 use serde::{Deserialize, Serialize};
 
-use super::recount::RateRule;
+use super::replay::RateRule;
 use super::rows::RowWriter;
 use super::{EvidenceOutlet, KeyHash, Row, TrialRow};
 use crate::compile::TrialStreams;

@@ -22,7 +22,7 @@ pub(super) struct RateRule {
     pub(super) prior_varies: bool,
 }
 
-/// Evidence that does not lead to an alarm.
+/// MetricEvidence that does not lead to an alarm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongEvidence {
     /// It cannot be read.
@@ -44,16 +44,16 @@ pub enum WrongEvidence {
     },
 }
 
-/// Evidence that has been read.
+/// MetricEvidence that has been read.
 #[derive(Debug, Default)]
-pub struct Recount {
-    metrics: BTreeMap<String, Evidence>,
+pub struct Replay {
+    metrics: BTreeMap<String, MetricEvidence>,
 }
 
 #[derive(Debug)]
-struct Evidence {
+struct MetricEvidence {
     rate_rule: RateRule,
-    strata: Vec<(String, Stratum)>,
+    strata: Vec<(String, StratumEvidence)>,
     index: BTreeMap<String, usize>,
     /// Those that had a trial, in the order in which they had the first.
     places: Vec<usize>,
@@ -61,12 +61,12 @@ struct Evidence {
 
 /// What was counted in a stratum, check by check.
 #[derive(Debug, Default)]
-pub(super) struct Stratum {
-    pub(super) rows: Vec<Counted>,
+pub(super) struct StratumEvidence {
+    pub(super) rows: Vec<EvidenceEntry>,
 }
 
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct EvidenceEntry {
     pub(super) time: Time,
     pub(super) check: u64,
     pub(super) group: String,
@@ -76,7 +76,7 @@ pub(super) struct Counted {
 
 /// An alarm, recomputed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recounted {
+pub struct ReplayedAlarm {
     /// What the alarm has to say by the evidence.
     pub message: String,
     /// The calculation, for people.
@@ -85,10 +85,10 @@ pub struct Recounted {
 
 /// What an alarm comes of.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct RecomputedAlarm {
     pub(super) time: Time,
     pub(super) message: String,
-    /// Counted up to then.
+    /// EvidenceEntry up to then.
     pub(super) groups: BTreeMap<String, Counts>,
     /// The blocks that it comes of, if there is a guarantee.
     pub(super) blocks: Vec<BlockStep>,
@@ -96,7 +96,7 @@ pub(super) struct Alarm {
     pub(super) threshold: f64,
 }
 
-impl Recount {
+impl Replay {
     /// Takes rows, with the columns of [`EvidenceReader::wanted`].
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Recount {
                     let rate_rule: RateRule = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
-                    let new = Evidence {
+                    let new = MetricEvidence {
                         rate_rule,
                         strata: Vec::new(),
                         index: BTreeMap::new(),
@@ -117,11 +117,11 @@ impl Recount {
                     self.metrics.entry(metric).or_insert(new);
                 }
                 Row::Group { metric, check, group, stratum } => {
-                    let row = Counted { time, check, group, trial: None };
+                    let row = EvidenceEntry { time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
                 }
                 Row::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
-                    let row = Counted { time, check, group, trial: Some((value, block)) };
+                    let row = EvidenceEntry { time, check, group, trial: Some((value, block)) };
                     self.metric(&metric)?.push(&stratum, row);
                 }
             }
@@ -129,7 +129,7 @@ impl Recount {
         Ok(())
     }
 
-    fn metric(&mut self, metric: &str) -> Result<&mut Evidence, WrongEvidence> {
+    fn metric(&mut self, metric: &str) -> Result<&mut MetricEvidence, WrongEvidence> {
         let missing =
             || WrongEvidence::Unreadable(format!("there is no rule of `{metric}` before its trials"));
         self.metrics.get_mut(metric).ok_or_else(missing)
@@ -146,13 +146,14 @@ impl Recount {
         time: Time,
         message: &str,
         all: bool,
-    ) -> Result<Recounted, WrongEvidence> {
+    ) -> Result<ReplayedAlarm, WrongEvidence> {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
-        let Evidence { rate_rule, strata, places, .. } = self.metrics.get(metric).ok_or_else(no_metric)?;
+        let MetricEvidence { rate_rule, strata, places, .. } =
+            self.metrics.get(metric).ok_or_else(no_metric)?;
         if rate_rule.prior_varies {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
-        let mut found: Option<(Alarm, &str)> = None;
+        let mut found: Option<(RecomputedAlarm, &str)> = None;
         for (index, (name, stratum)) in strata.iter().enumerate() {
             let place = places.iter().position(|place| *place == index);
             for alarm in stratum.alarms(rate_rule, name, place) {
@@ -167,20 +168,20 @@ impl Recount {
         }
         let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
-        Ok(Recounted {
+        Ok(ReplayedAlarm {
             narrative: narrative(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
             message: alarm.message,
         })
     }
 }
 
-impl Evidence {
-    fn push(&mut self, stratum: &str, row: Counted) {
+impl MetricEvidence {
+    fn push(&mut self, stratum: &str, row: EvidenceEntry) {
         let index = match self.index.get(stratum) {
             Some(index) => *index,
             None => {
                 self.index.insert(stratum.to_owned(), self.strata.len());
-                self.strata.push((stratum.to_owned(), Stratum::default()));
+                self.strata.push((stratum.to_owned(), StratumEvidence::default()));
                 self.strata.len() - 1
             }
         };
@@ -192,9 +193,9 @@ impl Evidence {
     }
 }
 
-impl Stratum {
+impl StratumEvidence {
     /// Every alarm that was raised here.
-    fn alarms(&self, rate_rule: &RateRule, name: &str, place: Option<usize>) -> Vec<Alarm> {
+    fn alarms(&self, rate_rule: &RateRule, name: &str, place: Option<usize>) -> Vec<RecomputedAlarm> {
         match rate_rule.rule.guarantee {
             None => self.by_map(rate_rule, name),
             Some(_) => place.map(|place| self.by_guarantee(rate_rule, name, place)).unwrap_or_default(),
@@ -215,7 +216,7 @@ impl Stratum {
     }
 
     /// The paper's rule: the estimates are too far apart.
-    fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<Alarm> {
+    fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
         let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
@@ -238,7 +239,13 @@ impl Stratum {
             if beyond && !stands {
                 let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, None, None);
                 let threshold = rule.tolerance;
-                alarms.push(Alarm { time, message, groups: groups.clone(), blocks: Vec::new(), threshold });
+                alarms.push(RecomputedAlarm {
+                    time,
+                    message,
+                    groups: groups.clone(),
+                    blocks: Vec::new(),
+                    threshold,
+                });
             }
             stands = if stands { !within } else { beyond };
         }
