@@ -117,7 +117,7 @@ pub enum Comparison {
 /// One estimate for each group: how often, or how much, among which trials.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rate {
-    /// Tells the rates of one metric apart; empty if there is one.
+    /// CountRole the rates of one metric apart; empty if there is one.
     pub(crate) label: &'static str,
     pub(crate) measure: Measure,
     /// The trials that count.

@@ -9,7 +9,7 @@ pub(crate) struct Route {
     pub(crate) stream: String,
     pub(crate) metric: usize,
     pub(crate) rate: usize,
-    pub(crate) tells: Tells,
+    pub(crate) role: CountRole,
     /// How many of its parameters are the group; the rest is the stratum.
     pub(crate) groups: usize,
 }
@@ -85,14 +85,14 @@ impl RateStreams {
     pub(super) fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
         let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
         let told = [
-            (Some(numerator), Tells::Numerator),
-            (Some(denominator), Tells::Denominator),
-            (pending.as_ref(), Tells::Pending),
-            (prior.as_ref(), Tells::Prior),
-            (Some(gap), Tells::Check),
+            (Some(numerator), CountRole::Numerator),
+            (Some(denominator), CountRole::Denominator),
+            (pending.as_ref(), CountRole::Pending),
+            (prior.as_ref(), CountRole::Prior),
+            (Some(gap), CountRole::Check),
         ];
-        let route = |(stream, tells): (Option<&String>, Tells)| {
-            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, tells, groups })
+        let route = |(stream, role): (Option<&String>, CountRole)| {
+            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, role, groups })
         };
         told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
     }
@@ -100,7 +100,7 @@ impl RateStreams {
 
 /// What the value of a stream means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tells {
+pub(crate) enum CountRole {
     Numerator,
     Denominator,
     Pending,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fairstream_core::{Closed, Hearer, Instance, Kind, Said, Selection, Time, Value, VerdictBatch, Verdicts};
 
 use super::desk::{Desk, Index};
-use crate::compile::Tells;
+use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
 use crate::{Assessment, Judge, Outcome};
 
@@ -16,7 +16,7 @@ use crate::{Assessment, Judge, Outcome};
 pub(super) struct Route {
     pub(super) metric: usize,
     pub(super) rate: usize,
-    pub(super) tells: Tells,
+    pub(super) tells: CountRole,
     /// How many of its parameters are the group; the rest is the stratum.
     pub(super) groups: usize,
     /// The groups that it has told of.
@@ -108,7 +108,7 @@ impl Bench {
         let Some(routes) = self.routes.get_mut(said.stream) else { return Ok(()) };
         let mut bells = None;
         for (number, route) in routes.iter_mut().enumerate() {
-            if route.tells == Tells::Check {
+            if route.tells == CountRole::Check {
                 bells = bells.or(Some(number));
                 continue;
             }
@@ -131,7 +131,7 @@ impl Bench {
         let mut judge = open(&self.judge);
         self.desk.hand_over(&mut judge);
         for &Route { metric, rate, tells, .. } in &self.routes[stream][first..] {
-            if tells != Tells::Check {
+            if tells != CountRole::Check {
                 continue;
             }
             if let Some(trail) = &mut self.trail {

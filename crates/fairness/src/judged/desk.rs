@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use fairstream_core::{Instance, Value};
 
-use crate::compile::Tells;
+use crate::compile::CountRole;
 use crate::judge::Place;
 use crate::{Counts, Judge};
 
@@ -66,14 +66,14 @@ impl Desk {
     }
 
     /// Notes what a stream tells.
-    pub(super) fn note(&mut self, sheet: usize, tells: Tells, value: Value<'_>) {
+    pub(super) fn note(&mut self, sheet: usize, tells: CountRole, value: Value<'_>) {
         let Some(Sheet { counts, is_new, .. }) = self.sheets.get_mut(sheet) else { return };
         match (tells, value) {
-            (Tells::Numerator, Value::UInt(value)) => counts.numerator = value as f64,
-            (Tells::Numerator, Value::Float(value)) => counts.numerator = value,
-            (Tells::Denominator, Value::UInt(value)) => counts.denominator = value,
-            (Tells::Pending, Value::UInt(value)) => counts.pending = value,
-            (Tells::Prior, Value::Float(value)) => counts.prior = Some(value),
+            (CountRole::Numerator, Value::UInt(value)) => counts.numerator = value as f64,
+            (CountRole::Numerator, Value::Float(value)) => counts.numerator = value,
+            (CountRole::Denominator, Value::UInt(value)) => counts.denominator = value,
+            (CountRole::Pending, Value::UInt(value)) => counts.pending = value,
+            (CountRole::Prior, Value::Float(value)) => counts.prior = Some(value),
             _ => {}
         }
         if !std::mem::replace(is_new, true) {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bench::{Bench, Loan, Route, Seat};
 use self::desk::{Desk, Index};
-use crate::compile::Tells;
+use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
 use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
 
@@ -66,10 +66,10 @@ impl JudgedEngine {
         for route in compiled.routes() {
             let stream = position(&streams, &route.stream)?;
             heard.push(stream);
-            if route.tells == Tells::Check {
+            if route.role == CountRole::Check {
                 bells.push(stream);
             }
-            let &crate::compile::Route { metric, rate, tells, groups, .. } = route;
+            let &crate::compile::Route { metric, rate, role: tells, groups, .. } = route;
             routes[stream].push(Route { metric, rate, tells, groups, index: Index::default() });
         }
         let mut alarms = Vec::new();
