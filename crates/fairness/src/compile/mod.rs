@@ -22,7 +22,7 @@ use self::estimate::{EstimateLayer, Estimated, RateCounts};
 use self::facts::{Amount, Fact, Quantity, amounts};
 use self::names::Names;
 use self::scope::{Pace, Params, Scope};
-pub(crate) use self::streams::{CountRole, Route, TrialRate, TrialStreams};
+pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
 pub use self::streams::{JudgedStreams, RateStreams};
 use self::text::{Piece, Text};
 use self::trials::TrialLayer;
@@ -41,7 +41,7 @@ pub struct Compiled {
     rtlola: String,
     pieces: Vec<Piece>,
     clock: Option<String>,
-    routes: Vec<Route>,
+    count_streams: Vec<CountStream>,
     rules: Vec<Rule>,
     streams: Vec<RateStreams>,
     trials: Vec<TrialStreams>,
@@ -90,8 +90,8 @@ impl Compiled {
         &self.streams
     }
 
-    pub(crate) fn routes(&self) -> &[Route] {
-        &self.routes
+    pub(crate) fn count_streams(&self) -> &[CountStream] {
+        &self.count_streams
     }
 
     pub(crate) fn trials(&self) -> &[TrialStreams] {
@@ -157,7 +157,7 @@ impl FairnessFile {
             far: names.new_name("far"),
             names,
             text: Text::default(),
-            routes: Vec::new(),
+            count_streams: Vec::new(),
             streams: Vec::new(),
             trials: Vec::new(),
         };
@@ -172,13 +172,13 @@ impl FairnessFile {
         for strata in &populations {
             compilation.population(strata);
         }
-        let Compilation { text, routes, clock, mut streams, trials, .. } = compilation;
+        let Compilation { text, count_streams, clock, mut streams, trials, .. } = compilation;
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
         let (rtlola, pieces) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
         let (file, of_source) = (self.clone(), of_source.to_vec());
-        Ok(Compiled { file, of_source, rtlola, pieces, clock, routes, rules, streams, trials })
+        Ok(Compiled { file, of_source, rtlola, pieces, clock, count_streams, rules, streams, trials })
     }
 }
 
@@ -205,7 +205,7 @@ struct Compilation<'a> {
     far: String,
     names: Names,
     text: Text,
-    routes: Vec<Route>,
+    count_streams: Vec<CountStream>,
     streams: Vec<RateStreams>,
     trials: Vec<TrialStreams>,
 }
@@ -344,7 +344,7 @@ impl Compilation<'_> {
                 gap,
                 judged,
             };
-            self.routes.extend(streams.routes(scope.groups.len()));
+            self.count_streams.extend(streams.count_streams(scope.groups.len()));
             self.streams.push(streams);
         }
     }

@@ -5,7 +5,7 @@ use crate::Comparison;
 
 /// What a stream tells the judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct CountStream {
     pub(crate) stream: String,
     pub(crate) metric: usize,
     pub(crate) rate: usize,
@@ -82,7 +82,7 @@ impl JudgedStreams {
 
 impl RateStreams {
     /// What they tell the judge.
-    pub(super) fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
+    pub(super) fn count_streams(&self, groups: usize) -> impl Iterator<Item = CountStream> {
         let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
         let told = [
             (Some(numerator), CountRole::Numerator),
@@ -91,10 +91,10 @@ impl RateStreams {
             (prior.as_ref(), CountRole::Prior),
             (Some(gap), CountRole::Check),
         ];
-        let route = |(stream, role): (Option<&String>, CountRole)| {
-            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, role, groups })
+        let count_stream = |(stream, role): (Option<&String>, CountRole)| {
+            Some(CountStream { stream: stream?.clone(), metric: *metric, rate: *rate, role, groups })
         };
-        told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
+        told.into_iter().filter_map(count_stream).collect::<Vec<_>>().into_iter()
     }
 }
 

@@ -63,13 +63,13 @@ impl JudgedEngine {
         let mut streams = inner.streams().to_vec();
         let mut routes: Vec<Vec<Route>> = streams.iter().map(|_| Vec::new()).collect();
         let (mut heard, mut bells) = (Vec::new(), Vec::new());
-        for route in compiled.routes() {
+        for route in compiled.count_streams() {
             let stream = position(&streams, &route.stream)?;
             heard.push(stream);
             if route.role == CountRole::Check {
                 bells.push(stream);
             }
-            let &crate::compile::Route { metric, rate, role: tells, groups, .. } = route;
+            let &crate::compile::CountStream { metric, rate, role: tells, groups, .. } = route;
             routes[stream].push(Route { metric, rate, tells, groups, index: Index::default() });
         }
         let mut alarms = Vec::new();
