@@ -64,7 +64,7 @@ struct Strata {
 
 /// Where the judge keeps the counts of a group: the way to them without their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct GroupSlot {
     rule: usize,
     rate: usize,
     stratum: usize,
@@ -158,33 +158,33 @@ impl Judge {
     /// The counts of a group, to be changed. They are looked at when the rule is checked next. Groups and
     /// strata are JSON arrays of their values.
     pub fn counts(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<&mut Counts> {
-        let place = self.place(rule, rate, stratum, group)?;
-        self.at(place)
+        let slot = self.slot(rule, rate, stratum, group)?;
+        self.counts_mut(slot)
     }
 
     /// Where the counts of a group are, for good.
-    pub(crate) fn place(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<Place> {
+    pub(crate) fn slot(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<GroupSlot> {
         let strata = self.state.get_mut(rule)?.get_mut(rate)?;
         let stratum = strata.items.index_or_insert(stratum, Stratum::default);
         let group = strata.items.get_mut(stratum)?.1.groups.index_or_insert(group, Counts::default);
-        Some(Place { rule, rate, stratum, group })
+        Some(GroupSlot { rule, rate, stratum, group })
     }
 
     /// The counts of a group, to be changed.
-    pub(crate) fn at(&mut self, place: Place) -> Option<&mut Counts> {
-        let Strata { items, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
-        let (_, stratum) = items.get_mut(place.stratum)?;
+    pub(crate) fn counts_mut(&mut self, slot: GroupSlot) -> Option<&mut Counts> {
+        let Strata { items, new, .. } = self.state.get_mut(slot.rule)?.get_mut(slot.rate)?;
+        let (_, stratum) = items.get_mut(slot.stratum)?;
         if !std::mem::replace(&mut stratum.is_new, true) {
-            new.push(place.stratum);
+            new.push(slot.stratum);
         }
-        stratum.groups.get_mut(place.group).map(|(_, counts)| counts)
+        stratum.groups.get_mut(slot.group).map(|(_, counts)| counts)
     }
 
     /// What is known of a group.
-    pub(crate) fn known(&self, place: Place) -> Counts {
-        let strata = self.state.get(place.rule).and_then(|rates| rates.get(place.rate));
-        let stratum = strata.and_then(|strata| strata.items.get(place.stratum));
-        let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(place.group));
+    pub(crate) fn counts_at(&self, slot: GroupSlot) -> Counts {
+        let strata = self.state.get(slot.rule).and_then(|rates| rates.get(slot.rate));
+        let stratum = strata.and_then(|strata| strata.items.get(slot.stratum));
+        let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(slot.group));
         counts.map(|(_, counts)| *counts).unwrap_or_default()
     }
 

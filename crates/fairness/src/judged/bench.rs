@@ -196,7 +196,7 @@ fn meet(
     instance.label(label);
     let (group, stratum) = split(label, route.groups);
     let mut judge = open(judge);
-    let place = judge.place(route.metric, route.rate, &stratum, &group)?;
+    let place = judge.slot(route.metric, route.rate, &stratum, &group)?;
     let sheet = desk.add(place, &judge);
     route.index.enter(instance, label, sheet);
     if let Some(trail) = trail {

@@ -6,21 +6,21 @@ use std::collections::HashMap;
 use fairstream_core::{Instance, Value};
 
 use crate::compile::CountRole;
-use crate::judge::Place;
+use crate::judge::GroupSlot;
 use crate::{Counts, Judge};
 
 /// Counts on their way to the judge.
 #[derive(Default)]
 pub(super) struct Desk {
     sheets: Vec<Sheet>,
-    by_place: HashMap<Place, usize>,
+    by_place: HashMap<GroupSlot, usize>,
     /// The sheets that are new.
     new: Vec<usize>,
 }
 
 /// What is known of a group, for one rate.
 struct Sheet {
-    place: Place,
+    place: GroupSlot,
     counts: Counts,
     is_new: bool,
 }
@@ -58,9 +58,9 @@ impl Index {
 
 impl Desk {
     /// A sheet for the group at a place, with what the judge knows of it.
-    pub(super) fn add(&mut self, place: Place, judge: &Judge) -> usize {
+    pub(super) fn add(&mut self, place: GroupSlot, judge: &Judge) -> usize {
         *self.by_place.entry(place).or_insert_with(|| {
-            self.sheets.push(Sheet { place, counts: judge.known(place), is_new: false });
+            self.sheets.push(Sheet { place, counts: judge.counts_at(place), is_new: false });
             self.sheets.len() - 1
         })
     }
@@ -90,7 +90,7 @@ impl Desk {
         for sheet in self.new.drain(..) {
             let Sheet { place, counts, is_new } = &mut self.sheets[sheet];
             *is_new = false;
-            if let Some(known) = judge.at(*place) {
+            if let Some(known) = judge.counts_mut(*place) {
                 *known = *counts;
             }
         }
