@@ -2,14 +2,14 @@
 //! which columns an expression reads, and which of them have to have a value at that instant. What
 //! else there is to say, the RTLola frontend says.
 
-use crate::table::{Located, Place};
+use crate::table::{Located, TextSpan};
 
 /// An expression, and where it stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
     pub(crate) text: String,
     /// The value in the file, quotes included.
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
     /// Where its first character stands in the file, if it stands there letter by letter.
     pub(crate) begins: Option<usize>,
     pub(crate) names: Vec<Name>,
@@ -45,7 +45,7 @@ impl Expression {
     }
 
     /// Where a name stands in the file.
-    pub(crate) fn place(&self, name: &Name) -> Place {
+    pub(crate) fn span(&self, name: &Name) -> TextSpan {
         match self.begins {
             Some(begins) => (begins + name.offset..begins + name.offset + name.text.len()).into(),
             None => self.at.clone(),
@@ -196,9 +196,9 @@ mod tests {
         for (file, expected) in
             [("a = 'x > yy'", Some(9)), (r#"a = "x > yy""#, Some(9)), (r#"a = "x \u003e yy""#, None)]
         {
-            let at = Place { start: 4, end: file.len() };
+            let at = TextSpan { start: 4, end: file.len() };
             let expression = Expression::new(Located { value: "x > yy".to_owned(), at }, file);
-            let place = expression.place(&expression.names[1]);
+            let place = expression.span(&expression.names[1]);
             assert_eq!(place.start, expected.unwrap_or(4), "{file}");
         }
     }

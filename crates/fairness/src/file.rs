@@ -8,7 +8,7 @@ use toml::de::DeTable;
 
 use crate::expression::Expression;
 use crate::metric::{self, Rate, RateReader};
-use crate::table::{Located, Place, Problems, Table, list};
+use crate::table::{Located, Problems, Table, TextSpan, list};
 use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
 
 /// A fairness file that has been read.
@@ -83,7 +83,7 @@ pub(crate) struct Metric {
     pub(crate) name: String,
     /// What people call it.
     pub(crate) title: String,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
     pub(crate) rates: Vec<Rate>,
     pub(crate) strata: Vec<Located<String>>,
     pub(crate) tolerance: f64,
@@ -143,7 +143,7 @@ impl FairnessFile {
         let document = DeTable::parse(text)
             .map_err(|error| refused(vec![Problem::new(error.span().unwrap_or(0..0), error.message())]))?;
         let problems = Problems::default();
-        let root = Table::new("", Place::default(), document.get_ref(), &problems);
+        let root = Table::new("", TextSpan::default(), document.get_ref(), &problems);
         let file = read(&root, path, text);
         root.finish();
         let problems = problems.into_inner();

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::ColumnSample;
 use crate::file::bad_name;
 use crate::sample::column_types;
-use crate::table::{Located, Place};
+use crate::table::{Located, TextSpan};
 
 /// What a fairness file for some data could say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Proposal {
 }
 
 fn is_name(name: &str) -> bool {
-    bad_name(&Located { value: name.to_owned(), at: Place::default() }, "").is_none()
+    bad_name(&Located { value: name.to_owned(), at: TextSpan::default() }, "").is_none()
 }
 
 /// Columns whose values tell cases apart.

@@ -15,25 +15,25 @@ use crate::Problem;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
 }
 
 /// Where something stands: the bytes of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TextSpan {
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Place {
+impl TextSpan {
     pub(crate) fn range(&self) -> Range<usize> {
         self.start..self.end
     }
 }
 
-impl From<Range<usize>> for Place {
-    fn from(range: Range<usize>) -> Place {
-        Place { start: range.start, end: range.end }
+impl From<Range<usize>> for TextSpan {
+    fn from(range: Range<usize>) -> TextSpan {
+        TextSpan { start: range.start, end: range.end }
     }
 }
 
@@ -44,14 +44,19 @@ pub(crate) type Problems = RefCell<Vec<Problem>>;
 pub(crate) struct Table<'a> {
     /// How errors call it: `[trial]`.
     pub(crate) name: String,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
     entries: &'a DeTable<'a>,
     asked: RefCell<Vec<&'static str>>,
     problems: &'a Problems,
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn new(name: &str, at: Place, entries: &'a DeTable<'a>, problems: &'a Problems) -> Table<'a> {
+    pub(crate) fn new(
+        name: &str,
+        at: TextSpan,
+        entries: &'a DeTable<'a>,
+        problems: &'a Problems,
+    ) -> Table<'a> {
         Table { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
     }
 

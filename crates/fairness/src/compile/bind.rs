@@ -7,7 +7,7 @@ use fairstream_core::nearest;
 use crate::expression::Expression;
 use crate::file::{Column, FairnessFile, Metric, Prior, bad_name};
 use crate::metric::Measure;
-use crate::table::{Located, Place, list};
+use crate::table::{Located, TextSpan, list};
 use crate::{FileError, MetricKind, Problem};
 
 /// The columns that are known, those that the file reads, and what is wrong with them.
@@ -159,7 +159,7 @@ impl Binding<'_> {
 
     fn expression(&mut self, expression: &Expression) {
         for name in &expression.names {
-            self.name(&name.text, &expression.place(name));
+            self.name(&name.text, &expression.span(name));
         }
     }
 
@@ -170,7 +170,7 @@ impl Binding<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, at: &Place) {
+    fn name(&mut self, name: &str, at: &TextSpan) {
         if self.known.iter().any(|column| column.name == name) {
             self.used.insert(name.to_owned());
             return;
