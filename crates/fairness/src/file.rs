@@ -8,7 +8,7 @@ use toml::de::DeTable;
 
 use crate::expression::Expression;
 use crate::metric::{self, Rate, RateReader};
-use crate::table::{Located, Problems, Table, TextSpan, list};
+use crate::table::{Located, Problems, TextSpan, TomlTable, list};
 use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
 
 /// A fairness file that has been read.
@@ -143,7 +143,7 @@ impl FairnessFile {
         let document = DeTable::parse(text)
             .map_err(|error| refused(vec![Problem::new(error.span().unwrap_or(0..0), error.message())]))?;
         let problems = Problems::default();
-        let root = Table::new("", TextSpan::default(), document.get_ref(), &problems);
+        let root = TomlTable::new("", TextSpan::default(), document.get_ref(), &problems);
         let file = read(&root, path, text);
         root.finish();
         let problems = problems.into_inner();
@@ -194,7 +194,7 @@ impl FairnessFile {
     }
 }
 
-fn read(root: &Table<'_>, path: &str, text: &str) -> Option<FairnessFile> {
+fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
     let title = root.text("name").map(|name| name.value);
     let events = root.table("events").map(events).unwrap_or_default();
     let trial = match root.table("trial") {
@@ -246,7 +246,7 @@ const TYPES: [&str; 12] = [
     "String",
 ];
 
-fn events(table: Table<'_>) -> Events {
+fn events(table: TomlTable<'_>) -> Events {
     let time = table.text("time").map(|time| time.value);
     let time_format = table.text("time_format").and_then(|format| match format.value.parse::<TimeFormat>() {
         Ok(known) => Some(known.name().to_owned()),
@@ -299,7 +299,7 @@ pub(crate) fn bad_name(name: &Located<String>, what: &str) -> Option<Problem> {
     Some(Problem::new(name.at.range(), message))
 }
 
-fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
+fn trial(table: TomlTable<'_>, text: &str) -> Option<Trial> {
     let key = table.text("key");
     if key.is_none() && !table.has("key") {
         table.missing("key", "it is the column that events of one trial have in common");
@@ -317,7 +317,7 @@ fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
     Some(Trial { key: key?, opens, groups, horizon, at_opening, called })
 }
 
-fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
+fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
     let mut indicators = Vec::new();
     for entry in table.entries() {
         if let Some(problem) = bad_name(&entry.key, "an indicator") {
@@ -346,7 +346,7 @@ fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
     indicators
 }
 
-fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
+fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
     let Some(kind) = table.text("metric") else {
         if !table.has("metric") {
             let names = list(MetricKind::ALL.into_iter().map(MetricKind::name));
@@ -413,7 +413,7 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
 }
 
 /// When an alarm is raised, and when it is cleared.
-fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
+fn thresholds(table: &TomlTable<'_>, kind: MetricKind) -> (f64, f64) {
     let is_ratio = kind == MetricKind::DisparateImpact;
     let clear = table.number("clear");
     let tolerance = match (table.number("tolerance"), kind.default_tolerance()) {
@@ -455,7 +455,7 @@ fn identifier(title: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("metric_{name}") }
 }
 
-fn endpoint(table: &Table<'_>) -> Option<Endpoint> {
+fn endpoint(table: &TomlTable<'_>) -> Option<Endpoint> {
     let mut options = Vec::new();
     let (mut kind, mut path) = (None, None);
     for entry in table.entries() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, share_of};
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Located, Table};
+use crate::table::{Located, TomlTable};
 use crate::{Comparison, MetricKind, Problem, Rule};
 
 /// How often a fair system may raise an alarm.
@@ -87,7 +87,7 @@ pub(crate) const DOUBT: f64 = 0.05;
 
 /// Reads `rule` and `guarantee` of a metric.
 pub(crate) fn read(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     kind: MetricKind,
     check: Option<Duration>,
 ) -> Option<Located<Guarantee>> {
@@ -127,7 +127,11 @@ pub(crate) fn read(
     found
 }
 
-fn read_promise(table: Table<'_>, metric: &Table<'_>, check: Option<Duration>) -> Option<Located<Guarantee>> {
+fn read_promise(
+    table: TomlTable<'_>,
+    metric: &TomlTable<'_>,
+    check: Option<Duration>,
+) -> Option<Located<Guarantee>> {
     let at = table.at.clone();
     let ever = table.number("false_alarms");
     let every = table.number_or_text("false_alarm_every");
@@ -183,7 +187,7 @@ fn read_promise(table: Table<'_>, metric: &Table<'_>, check: Option<Duration>) -
 /// How seldom, and how many blocks that is at most. A block has at least so many trials, and takes at least from one
 /// check to the next: that is what makes blocks of it.
 fn read_every(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     every: Result<Located<f64>, Located<String>>,
     block: u64,
     check: Option<Duration>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expression::Expression;
 use crate::file::Indicator;
-use crate::table::{Located, Table, list};
+use crate::table::{Located, TomlTable, list};
 use crate::{Problem, Unit};
 
 /// What is compared between groups.
@@ -154,7 +154,7 @@ impl Literal {
 
 /// Reads the keys that are a metric's own.
 pub(crate) struct RateReader<'a> {
-    pub(crate) table: &'a Table<'a>,
+    pub(crate) table: &'a TomlTable<'a>,
     pub(crate) indicators: &'a [Indicator],
     pub(crate) file: &'a str,
     pub(crate) range: Option<(f64, f64)>,
@@ -318,7 +318,7 @@ impl RateReader<'_> {
 }
 
 /// Columns of a metric's own: its strata.
-pub(crate) fn strata(table: &Table<'_>, metric: MetricKind) -> Vec<Located<String>> {
+pub(crate) fn strata(table: &TomlTable<'_>, metric: MetricKind) -> Vec<Located<String>> {
     let strata = table.texts("strata").unwrap_or_default();
     if strata.is_empty() && metric == MetricKind::ConditionalStatisticalParity && !table.has("strata") {
         table.missing("strata", "it is the column, or columns, within whose values groups are compared");

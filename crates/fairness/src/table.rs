@@ -41,7 +41,7 @@ impl From<Range<usize>> for TextSpan {
 pub(crate) type Problems = RefCell<Vec<Problem>>;
 
 /// A table that is being read.
-pub(crate) struct Table<'a> {
+pub(crate) struct TomlTable<'a> {
     /// How errors call it: `[trial]`.
     pub(crate) name: String,
     pub(crate) at: TextSpan,
@@ -50,14 +50,14 @@ pub(crate) struct Table<'a> {
     problems: &'a Problems,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     pub(crate) fn new(
         name: &str,
         at: TextSpan,
         entries: &'a DeTable<'a>,
         problems: &'a Problems,
-    ) -> Table<'a> {
-        Table { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
+    ) -> TomlTable<'a> {
+        TomlTable { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
     }
 
     pub(crate) fn problem(&self, problem: Problem) {
@@ -179,18 +179,18 @@ impl<'a> Table<'a> {
         value.is_some_and(|(_, value)| matches!(value.get_ref(), DeValue::String(_)))
     }
 
-    pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+    pub(crate) fn table(&self, key: &'static str) -> Option<TomlTable<'a>> {
         let value = self.value(key)?;
         let DeValue::Table(entries) = value.get_ref() else {
             self.wrong(key, value, "a table");
             return None;
         };
         let name = if self.name.is_empty() { format!("[{key}]") } else { format!("`{key}`") };
-        Some(Table::new(&name, value.span().into(), entries, self.problems))
+        Some(TomlTable::new(&name, value.span().into(), entries, self.problems))
     }
 
     /// The tables of `[[key]]`.
-    pub(crate) fn tables(&self, key: &'static str) -> Vec<Table<'a>> {
+    pub(crate) fn tables(&self, key: &'static str) -> Vec<TomlTable<'a>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let DeValue::Array(values) = value.get_ref() else {
             self.wrong(key, value, &format!("a list of tables: write [[{key}]]"));
@@ -200,7 +200,7 @@ impl<'a> Table<'a> {
         for value in values.iter() {
             match value.get_ref() {
                 DeValue::Table(entries) => {
-                    tables.push(Table::new(
+                    tables.push(TomlTable::new(
                         &format!("[[{key}]]"),
                         value.span().into(),
                         entries,
@@ -214,11 +214,11 @@ impl<'a> Table<'a> {
     }
 
     /// Every entry, in the order of the file; no key is unknown in a table that is read like this.
-    pub(crate) fn entries(&self) -> Vec<Entry<'a>> {
-        let mut entries: Vec<Entry<'a>> = self
+    pub(crate) fn entries(&self) -> Vec<TomlEntry<'a>> {
+        let mut entries: Vec<TomlEntry<'a>> = self
             .entries
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TomlEntry {
                 key: Located { value: key.get_ref().to_string(), at: key.span().into() },
                 value,
                 problems: self.problems,
@@ -245,13 +245,13 @@ impl<'a> Table<'a> {
 }
 
 /// An entry of a table whose keys are the user's own.
-pub(crate) struct Entry<'a> {
+pub(crate) struct TomlEntry<'a> {
     pub(crate) key: Located<String>,
     value: &'a Spanned<DeValue<'a>>,
     problems: &'a Problems,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> TomlEntry<'a> {
     pub(crate) fn text(&self) -> Option<Located<String>> {
         located_text(self.value)
     }
@@ -267,11 +267,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    pub(crate) fn table(&self) -> Option<Table<'a>> {
+    pub(crate) fn table(&self) -> Option<TomlTable<'a>> {
         match self.value.get_ref() {
             DeValue::Table(entries) => {
                 let name = format!("`{}`", self.key.value);
-                Some(Table::new(&name, self.value.span().into(), entries, self.problems))
+                Some(TomlTable::new(&name, self.value.span().into(), entries, self.problems))
             }
             _ => None,
         }
