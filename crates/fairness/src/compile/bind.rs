@@ -11,7 +11,7 @@ use crate::table::{Located, TextSpan, list};
 use crate::{FileError, MetricKind, Problem};
 
 /// The columns that are known, those that the file reads, and what is wrong with them.
-pub(super) struct Binding<'a> {
+pub(super) struct ColumnBinder<'a> {
     file: &'a FairnessFile,
     known: Vec<Column>,
     used: BTreeSet<String>,
@@ -26,12 +26,12 @@ pub(super) fn bind(file: &FairnessFile, of_source: &[Column]) -> Result<Vec<Colu
             known.push(column.clone());
         }
     }
-    let mut binding = Binding { file, known, used: BTreeSet::new(), problems: Vec::new() };
-    binding.trial();
+    let mut binder = ColumnBinder { file, known, used: BTreeSet::new(), problems: Vec::new() };
+    binder.trial();
     for metric in &file.metrics {
-        binding.metric(metric);
+        binder.metric(metric);
     }
-    let Binding { known, used, problems, .. } = binding;
+    let ColumnBinder { known, used, problems, .. } = binder;
     if problems.is_empty() {
         Ok(known.into_iter().filter(|column| used.contains(&column.name)).collect())
     } else {
@@ -39,7 +39,7 @@ pub(super) fn bind(file: &FairnessFile, of_source: &[Column]) -> Result<Vec<Colu
     }
 }
 
-impl Binding<'_> {
+impl ColumnBinder<'_> {
     fn trial(&mut self) {
         let file = self.file;
         self.column(&file.trial.key);
