@@ -24,7 +24,7 @@ use self::names::Names;
 use self::scope::{Pace, Params, Scope};
 pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
 pub use self::streams::{JudgedStreams, RateStreams};
-use self::text::{Piece, Text};
+use self::text::{SourceMapping, Text};
 use self::trials::TrialLayer;
 use crate::explain::Explanation;
 use crate::file::{Column, FairnessFile, Metric, Prior};
@@ -39,7 +39,7 @@ pub struct Compiled {
     /// What the source knows of columns.
     of_source: Vec<Column>,
     rtlola: String,
-    pieces: Vec<Piece>,
+    mappings: Vec<SourceMapping>,
     clock: Option<String>,
     count_streams: Vec<CountStream>,
     rules: Vec<Rule>,
@@ -104,9 +104,10 @@ impl Compiled {
         let problem = |(there, message): &(Range<usize>, String)| {
             // The frontend lists everything that it could have read instead.
             if !message.starts_with("expected ") {
-                return Some(said(text::locate(&self.pieces, there)?, message));
+                return Some(said(text::locate(&self.mappings, there)?, message));
             }
-            let at = text::locate(&self.pieces, there).or_else(|| text::before(&self.pieces, there.start))?;
+            let at =
+                text::locate(&self.mappings, there).or_else(|| text::before(&self.mappings, there.start))?;
             let help = "write a condition as RTLola does, such as 'event == \"SCREEN\" and score > 6'";
             Some(Problem::new(at, "this is not RTLola, or the end of it is missing").help(help))
         };
@@ -114,7 +115,7 @@ impl Compiled {
         if problems.is_empty() {
             // A whole stream is at fault: what the user wrote of it must be.
             let around = errors.iter().filter_map(|(there, message)| {
-                Some((there.len(), said(text::within(&self.pieces, there)?, message)))
+                Some((there.len(), said(text::within(&self.mappings, there)?, message)))
             });
             problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
         }
@@ -174,11 +175,11 @@ impl FairnessFile {
         }
         let Compilation { text, count_streams, clock, mut streams, trials, .. } = compilation;
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
-        let (rtlola, pieces) = text.finish();
+        let (rtlola, mappings) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
         let (file, of_source) = (self.clone(), of_source.to_vec());
-        Ok(Compiled { file, of_source, rtlola, pieces, clock, count_streams, rules, streams, trials })
+        Ok(Compiled { file, of_source, rtlola, mappings, clock, count_streams, rules, streams, trials })
     }
 }
 

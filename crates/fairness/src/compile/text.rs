@@ -14,7 +14,7 @@ pub(super) struct Text {
 
 /// A part of the RTLola text that stands in the fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SourceMapping {
     /// In the RTLola text.
     pub(super) there: Range<usize>,
     /// In the fairness file.
@@ -48,15 +48,15 @@ impl Text {
         if expression.is_loose() { format!("({mark})") } else { mark }
     }
 
-    pub(super) fn finish(self) -> (String, Vec<Piece>) {
-        let (mut text, mut pieces) = (String::with_capacity(self.out.len()), Vec::new());
+    pub(super) fn finish(self) -> (String, Vec<SourceMapping>) {
+        let (mut text, mut mappings) = (String::with_capacity(self.out.len()), Vec::new());
         for (index, part) in self.out.split(MARK).enumerate() {
             let marked = if index % 2 == 1 { part.parse::<usize>().ok() } else { None };
             match marked.and_then(|marked| self.expressions.get(marked)) {
                 Some(expression) => {
                     let start = text.len();
                     text += &expression.text;
-                    pieces.push(Piece {
+                    mappings.push(SourceMapping {
                         there: start..text.len(),
                         here: expression
                             .begins
@@ -67,29 +67,31 @@ impl Text {
                 None => text += part,
             }
         }
-        (text, pieces)
+        (text, mappings)
     }
 }
 
 /// Where a place in the RTLola text stands in the fairness file.
-pub(super) fn locate(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
-    let piece =
-        pieces.iter().find(|piece| piece.there.start <= there.start && there.end <= piece.there.end)?;
-    if !piece.letter_by_letter {
-        return Some(piece.here.clone());
+pub(super) fn locate(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
+    let mapping = mappings
+        .iter()
+        .find(|mapping| mapping.there.start <= there.start && there.end <= mapping.there.end)?;
+    if !mapping.letter_by_letter {
+        return Some(mapping.here.clone());
     }
-    let shift = piece.here.start;
-    Some(there.start - piece.there.start + shift..there.end - piece.there.start + shift)
+    let shift = mapping.here.start;
+    Some(there.start - mapping.there.start + shift..there.end - mapping.there.start + shift)
 }
 
 /// What the user wrote last before a place in the RTLola text: where it is incomplete, the frontend stumbles
 /// over what follows.
-pub(super) fn before(pieces: &[Piece], there: usize) -> Option<Range<usize>> {
-    pieces.iter().rev().find(|piece| piece.there.end <= there).map(|piece| piece.here.clone())
+pub(super) fn before(mappings: &[SourceMapping], there: usize) -> Option<Range<usize>> {
+    mappings.iter().rev().find(|mapping| mapping.there.end <= there).map(|mapping| mapping.here.clone())
 }
 
 /// The last that the user wrote within a place in the RTLola text.
-pub(super) fn within(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
-    let inside = |piece: &&Piece| there.start <= piece.there.start && piece.there.end <= there.end;
-    pieces.iter().rev().find(inside).map(|piece| piece.here.clone())
+pub(super) fn within(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
+    let inside =
+        |mapping: &&SourceMapping| there.start <= mapping.there.start && mapping.there.end <= there.end;
+    mappings.iter().rev().find(inside).map(|mapping| mapping.here.clone())
 }
