@@ -64,5 +64,5 @@ pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};
 pub use propose::{NoProposal, Proposal};
 pub use sample::{ColumnSample, column_types};
-pub use sweep::{BadGrid, Cell, Grid, Sweep, SweptRun};
+pub use sweep::{BadGrid, Grid, Sweep, SweepCell, SweptRun};
 pub use unit::Unit;

@@ -95,7 +95,7 @@ impl Rule {
 
 /// What came of one pair of κ and ε, in all runs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct SweepCell {
     /// Checks at which the tolerance was exceeded; each stratum counts for itself.
     pub triggers: u64,
     /// Alarms that were raised.
@@ -145,7 +145,7 @@ pub struct Sweep {
     settings: Arc<Settings>,
     runs: u64,
     /// For each rule, for each rate: the checks, and the cells by κ and then ε.
-    rates: Vec<Vec<(u64, Vec<Cell>)>>,
+    rates: Vec<Vec<(u64, Vec<SweepCell>)>>,
 }
 
 /// The grid, and what it makes of each rule.
@@ -171,7 +171,7 @@ impl Sweep {
             rules: grid.confidences.iter().map(|kappa| rule.at(*kappa, rule.tolerance)).collect(),
             thresholds: grid.tolerances.iter().map(|epsilon| rule.at(rule.confidence, *epsilon)).collect(),
         };
-        let cells = vec![Cell::default(); grid.cells()];
+        let cells = vec![SweepCell::default(); grid.cells()];
         let rates = rules.iter().map(|rule| vec![(0, cells.clone()); rule.rates.len()]).collect();
         let tried = rules.iter().map(tried).collect();
         Sweep { settings: Arc::new(Settings { grid, tried }), runs: 0, rates }
@@ -193,7 +193,7 @@ impl Sweep {
     }
 
     /// The cells of a rate: all tolerances with the lowest confidence, then with the next.
-    pub fn cells(&self, rule: usize, rate: usize) -> Option<&[Cell]> {
+    pub fn cells(&self, rule: usize, rate: usize) -> Option<&[SweepCell]> {
         Some(&self.rates.get(rule)?.get(rate)?.1)
     }
 

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use fairstream_core::{Pipeline, RunOptions, SourceContext, Span, StopToken, Time, TimeFormat};
 use fairstream_engine::{CompiledEngine, Specification};
-use fairstream_fairness::{Cell, Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep};
+use fairstream_fairness::{Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep, SweepCell};
 
 use self::axis::{Axis, Seeds};
 use self::show::{Look, Shown};
@@ -119,7 +119,7 @@ pub(crate) enum Count {
 pub(crate) struct Swept<'a> {
     pub(crate) runs: u64,
     pub(crate) checks: u64,
-    pub(crate) cells: &'a [Cell],
+    pub(crate) cells: &'a [SweepCell],
 }
 
 pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
@@ -383,7 +383,7 @@ fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
             let (kappa, epsilon) = (grid.confidences()[cell / width], grid.tolerances()[cell % width]);
             let mut record = vec![rate.stream.clone(), kappa.to_string(), epsilon.to_string()];
             for swept in [Some(first), against.as_ref()].into_iter().flatten() {
-                let Cell { triggers, alarms, runs_with_alarm } = swept.cells[cell];
+                let SweepCell { triggers, alarms, runs_with_alarm } = swept.cells[cell];
                 record.extend(
                     [swept.runs, swept.checks, triggers, alarms, runs_with_alarm].map(|n| n.to_string()),
                 );

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_fairness::{Cell, Grid, RuleRate};
+use fairstream_fairness::{Grid, RuleRate, SweepCell};
 
 use super::{Count, Swept};
 use crate::progress::{counted, grouped};
@@ -151,7 +151,7 @@ impl Count {
         }
     }
 
-    fn of(self, cell: &Cell) -> u64 {
+    fn of(self, cell: &SweepCell) -> u64 {
         match self {
             Count::Triggers => cell.triggers,
             Count::Alarms => cell.alarms,
