@@ -142,7 +142,7 @@ pub struct SweepCell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    settings: Arc<Settings>,
+    swept: Arc<SweptRules>,
     runs: u64,
     /// For each rule, for each rate: the checks, and the cells by κ and then ε.
     rates: Vec<Vec<(u64, Vec<SweepCell>)>>,
@@ -150,7 +150,7 @@ pub struct Sweep {
 
 /// The grid, and what it makes of each rule.
 #[derive(Debug)]
-struct Settings {
+struct SweptRules {
     grid: Grid,
     /// For each rule.
     tried: Vec<Tried>,
@@ -174,12 +174,12 @@ impl Sweep {
         let cells = vec![SweepCell::default(); grid.cells()];
         let rates = rules.iter().map(|rule| vec![(0, cells.clone()); rule.rates.len()]).collect();
         let tried = rules.iter().map(tried).collect();
-        Sweep { settings: Arc::new(Settings { grid, tried }), runs: 0, rates }
+        Sweep { swept: Arc::new(SweptRules { grid, tried }), runs: 0, rates }
     }
 
     /// What is tried.
     pub fn grid(&self) -> &Grid {
-        &self.settings.grid
+        &self.swept.grid
     }
 
     /// How many runs have been added.
@@ -199,7 +199,7 @@ impl Sweep {
 
     /// What is to watch one run, behind a [judge](crate::Judge::with_sweep).
     pub fn begin(&self) -> SweptRun {
-        let cells = self.settings.grid.cells();
+        let cells = self.swept.grid.cells();
         let rate = || SweptRate {
             checks: 0,
             strata: BTreeMap::new(),
@@ -207,7 +207,7 @@ impl Sweep {
             alarms: vec![0; cells],
         };
         let rates = self.rates.iter().map(|rates| rates.iter().map(|_| rate()).collect()).collect();
-        SweptRun { settings: Arc::clone(&self.settings), rates }
+        SweptRun { swept: Arc::clone(&self.swept), rates }
     }
 
     /// Adds what came of a run that has ended; in whatever order, the sum is the same.
@@ -241,21 +241,21 @@ impl Sweep {
 /// One run under way, at every point of a grid at once.
 #[derive(Clone, Debug)]
 pub struct SweptRun {
-    settings: Arc<Settings>,
+    swept: Arc<SweptRules>,
     rates: Vec<Vec<SweptRate>>,
 }
 
 #[derive(Clone, Debug)]
 struct SweptRate {
     checks: u64,
-    strata: BTreeMap<String, Standing>,
+    strata: BTreeMap<String, SweptStratum>,
     triggers: Vec<u64>,
     alarms: Vec<u64>,
 }
 
 /// How a stratum stands in every cell, since the check at which its counts last changed.
 #[derive(Clone, Debug)]
-struct Standing {
+struct SweptStratum {
     since: u64,
     violated: Vec<bool>,
     alarm: Vec<bool>,
@@ -269,7 +269,7 @@ impl SweptRun {
         rate: usize,
         changed: impl Iterator<Item = (&'a str, &'a NamedVec<Counts>)>,
     ) {
-        let Some(tried) = self.settings.tried.get(rule) else { return };
+        let Some(tried) = self.swept.tried.get(rule) else { return };
         let Some(of_rate) = self.rates.get_mut(rule).and_then(|rates| rates.get_mut(rate)) else { return };
         of_rate.checks += 1;
         for (name, groups) in changed {
@@ -283,23 +283,23 @@ impl SweptRate {
         let cells = self.triggers.len();
         if !self.strata.contains_key(stratum) {
             let fresh =
-                Standing { since: self.checks, violated: vec![false; cells], alarm: vec![false; cells] };
+                SweptStratum { since: self.checks, violated: vec![false; cells], alarm: vec![false; cells] };
             self.strata.insert(stratum.to_owned(), fresh);
         }
-        let Some(standing) = self.strata.get_mut(stratum) else { return };
-        let checks = self.checks - standing.since;
-        standing.since = self.checks;
+        let Some(stratum_state) = self.strata.get_mut(stratum) else { return };
+        let checks = self.checks - stratum_state.since;
+        stratum_state.since = self.checks;
         let width = tried.thresholds.len();
         for (row, rule) in tried.rules.iter().enumerate() {
             let gap = Gap::of(rule, groups).size;
             for (column, threshold) in tried.thresholds.iter().enumerate() {
                 let cell = row * width + column;
-                self.triggers[cell] += if standing.violated[cell] { checks } else { 0 };
-                standing.violated[cell] = threshold.is_violated(gap);
-                if standing.alarm[cell] {
-                    standing.alarm[cell] = !threshold.is_cleared(gap);
-                } else if standing.violated[cell] {
-                    standing.alarm[cell] = true;
+                self.triggers[cell] += if stratum_state.violated[cell] { checks } else { 0 };
+                stratum_state.violated[cell] = threshold.is_violated(gap);
+                if stratum_state.alarm[cell] {
+                    stratum_state.alarm[cell] = !threshold.is_cleared(gap);
+                } else if stratum_state.violated[cell] {
+                    stratum_state.alarm[cell] = true;
                     self.alarms[cell] += 1;
                 }
             }
@@ -308,9 +308,9 @@ impl SweptRate {
 
     /// With the triggers since the last change, up to the last check.
     fn ended(mut self) -> SweptRate {
-        for standing in self.strata.values() {
-            let checks = self.checks + 1 - standing.since;
-            for (triggers, violated) in self.triggers.iter_mut().zip(&standing.violated) {
+        for stratum_state in self.strata.values() {
+            let checks = self.checks + 1 - stratum_state.since;
+            for (triggers, violated) in self.triggers.iter_mut().zip(&stratum_state.violated) {
                 *triggers += if *violated { checks } else { 0 };
             }
         }
