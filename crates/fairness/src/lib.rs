@@ -56,8 +56,8 @@ pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Course, Curve, History};
 pub use judge::{
-    Assessment, BadState, Change, Counts, GroupStanding, Judge, Rule, RuleRate, Standing, TrialPlacement,
-    significant,
+    AlarmChange, Assessment, BadState, Counts, GroupStanding, Judge, Rule, RuleRate, Standing,
+    TrialPlacement, significant,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

@@ -24,7 +24,7 @@ use crate::{History, Promise};
 
 /// What changed at a check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct AlarmChange {
     /// The rate's index, of the rule that was checked.
     pub rate: usize,
     /// In which stratum, as a JSON array; empty if there are none.
@@ -78,7 +78,7 @@ struct Stratum {
     groups: NamedVec<Counts>,
     /// Whether counts have come since the last check.
     is_new: bool,
-    alarm: Option<Alarm>,
+    alarm: Option<StandingAlarm>,
     /// How often an alarm was raised here.
     raised: u64,
     /// From the first check on, if there is a guarantee.
@@ -96,14 +96,14 @@ pub struct TrialPlacement {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Alarm {
+struct StandingAlarm {
     /// Nanoseconds since 1970.
     since: i64,
 }
 
 /// What can be written down and read back.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct SavedState {
     state: Vec<Vec<Strata>>,
     raised: u64,
 }
@@ -196,7 +196,7 @@ impl Judge {
     }
 
     /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
-    pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
+    pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<AlarmChange> {
         let number = rule;
         let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
             return Vec::new();
@@ -248,11 +248,11 @@ impl Judge {
                 history.transition((number, rate, name), time, raised, trials);
             }
             if raised {
-                stratum.alarm = Some(Alarm { since: time.0 });
+                stratum.alarm = Some(StandingAlarm { since: time.0 });
                 stratum.raised += 1;
                 self.raised += 1;
             }
-            changes.push(Change { rate, stratum: name.to_owned(), raised, gap: gap.size, message });
+            changes.push(AlarmChange { rate, stratum: name.to_owned(), raised, gap: gap.size, message });
         }
         changes
     }
@@ -287,7 +287,7 @@ impl Judge {
     /// # Errors
     /// Only if there is no memory left for them.
     pub fn save(&self) -> Result<Vec<u8>, BadState> {
-        let state = State { state: self.state.clone(), raised: self.raised };
+        let state = SavedState { state: self.state.clone(), raised: self.raised };
         postcard::to_stdvec(&state).map_err(|_| BadState)
     }
 
@@ -296,7 +296,7 @@ impl Judge {
     /// # Errors
     /// It is of other rules, or damaged; the judge is as before.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let State { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let SavedState { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
         let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
         if shape(&state) != shape(&self.state) {
             return Err(BadState);
