@@ -53,7 +53,7 @@ impl KeyHash {
 
 /// A row of evidence.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Row {
+pub(crate) enum EvidenceRow {
     /// How a rate is judged: before anything else of it.
     Rule { metric: String, rule: String },
     /// A group that is compared from now on, though perhaps nobody of it has been counted.

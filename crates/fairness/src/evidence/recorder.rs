@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::RateRule;
 use super::rows::RowWriter;
-use super::{EvidenceOutlet, KeyHash, Row, TrialRow};
+use super::{EvidenceOutlet, EvidenceRow, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
 use crate::{Compiled, Judge};
 
@@ -175,12 +175,12 @@ impl EvidenceRecorder {
         };
         if !state.is_announced {
             state.is_announced = true;
-            self.rows.push(time, &Row::Rule { metric: name.clone(), rule: rule.clone() });
+            self.rows.push(time, &EvidenceRow::Rule { metric: name.clone(), rule: rule.clone() });
         }
         state.checks += 1;
         let check = state.checks;
         for (stratum, group) in state.new.drain(..) {
-            self.rows.push(time, &Row::Group { metric: name.clone(), check, group, stratum });
+            self.rows.push(time, &EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }
         // By stratum, as the judge goes through them; else in the order in which they ended.
         state.waiting.sort_by(|one, other| one.0.cmp(&other.0));
@@ -197,7 +197,7 @@ impl EvidenceRecorder {
                 block: placement.block,
                 alarm: placement.alarm,
             };
-            self.rows.push(time, &Row::Trial(row));
+            self.rows.push(time, &EvidenceRow::Trial(row));
         }
         if self.rows.len() >= MAX_ROWS { self.flush() } else { Ok(()) }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::narrative::narrative;
 use super::recompute::BlockStep;
 use super::rows::EvidenceReader;
-use super::{Row, TrialRow};
+use super::{EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, words};
 use crate::{Comparison, Counts, Rule};
 
@@ -104,7 +104,7 @@ impl Replay {
     pub fn add(&mut self, batch: &EventBatch) -> Result<(), WrongEvidence> {
         for (time, row) in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
             match row {
-                Row::Rule { metric, rule } => {
+                EvidenceRow::Rule { metric, rule } => {
                     let rate_rule: RateRule = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
@@ -116,11 +116,11 @@ impl Replay {
                     };
                     self.metrics.entry(metric).or_insert(new);
                 }
-                Row::Group { metric, check, group, stratum } => {
+                EvidenceRow::Group { metric, check, group, stratum } => {
                     let row = EvidenceEntry { time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
                 }
-                Row::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
+                EvidenceRow::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
                     let row = EvidenceEntry { time, check, group, trial: Some((value, block)) };
                     self.metric(&metric)?.push(&stratum, row);
                 }
