@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fairstream_core::{
     Columns, Counters, Pipeline, RunOptions, SourceContext, SourceRequest, StopToken, Time,
 };
-use fairstream_fairness::{Compiled, Course, FairnessFile, Judge};
+use fairstream_fairness::{Compiled, FairnessFile, Judge, RateHistory};
 use fairstream_scenarios::{Groups, Hiring};
 
 use crate::args::{DemoArguments, EngineKind};
@@ -101,9 +101,9 @@ struct Watched {
 
 impl Watched {
     /// What the judge remembers of the only rate there is.
-    fn course(&self) -> Course {
+    fn rate_history(&self) -> RateHistory {
         let judge = self.judge();
-        judge.history().and_then(|history| history.courses().next()).cloned().unwrap_or_default()
+        judge.history().and_then(|history| history.rates().next()).cloned().unwrap_or_default()
     }
 
     fn judge(&self) -> MutexGuard<'_, Judge> {
@@ -111,7 +111,7 @@ impl Watched {
     }
 
     fn chart(&self) -> Chart {
-        let Course { groups, alarms, .. } = self.course();
+        let RateHistory { groups, alarms, .. } = self.rate_history();
         let lines = groups.iter().map(|(values, curve)| Line {
             name: values.trim_matches(['[', ']', '"']).to_owned(),
             points: curve.points(),

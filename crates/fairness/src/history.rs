@@ -6,16 +6,16 @@ use fairstream_core::Time;
 
 use crate::judge::Gap;
 
-/// The course of every rate in every stratum.
+/// The history of every rate in every stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// By rule and rate, and then by stratum.
-    courses: BTreeMap<(usize, usize), BTreeMap<String, Course>>,
+    rates: BTreeMap<(usize, usize), BTreeMap<String, RateHistory>>,
 }
 
 /// How one rate moved in one stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
+pub struct RateHistory {
     /// For each group, as a JSON array of its values, the estimate.
     pub groups: BTreeMap<String, Curve>,
     /// The highest estimate among the groups that are compared.
@@ -135,7 +135,7 @@ impl Stretch {
     }
 }
 
-impl Course {
+impl RateHistory {
     /// Half as many alarms: what becomes one is what the shortest pauses lie between.
     fn thin_out(&mut self) {
         let pause = |earlier: &AlarmSpan, later: &AlarmSpan| {
@@ -167,17 +167,17 @@ impl Course {
 
 impl History {
     /// How a rate of a rule moved in a stratum.
-    pub fn course(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Course> {
-        self.courses.get(&(rule, rate))?.get(stratum)
+    pub fn rate(&self, rule: usize, rate: usize, stratum: &str) -> Option<&RateHistory> {
+        self.rates.get(&(rule, rate))?.get(stratum)
     }
 
-    /// All courses, by rule, rate and stratum.
-    pub fn courses(&self) -> impl Iterator<Item = &Course> {
-        self.courses.values().flat_map(BTreeMap::values)
+    /// All rates, by rule, rate and stratum.
+    pub fn rates(&self) -> impl Iterator<Item = &RateHistory> {
+        self.rates.values().flat_map(BTreeMap::values)
     }
 
-    fn course_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut Course {
-        self.courses.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
+    fn rate_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut RateHistory {
+        self.rates.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
     }
 
     /// Takes in what a check found; estimates come in the order of the groups.
@@ -188,9 +188,9 @@ impl History {
         gap: &Gap<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
-        let course = self.course_mut(place);
+        let rate = self.rate_mut(place);
         // Nearly always each group has a curve: both are gone through side by side.
-        let mut curves = course.groups.iter_mut().peekable();
+        let mut curves = rate.groups.iter_mut().peekable();
         let mut new = Vec::new();
         for (group, estimate) in estimates {
             let Some(estimate) = estimate else { continue };
@@ -202,23 +202,23 @@ impl History {
             }
         }
         for (group, estimate) in new {
-            course.groups.entry(group.to_owned()).or_default().push(time, estimate);
+            rate.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
         if let Some((_, _, highest)) = gap.highest {
-            course.highest.push(time, highest);
-            course.gap.push(time, gap.size);
+            rate.highest.push(time, highest);
+            rate.gap.push(time, gap.size);
         }
     }
 
     /// An alarm was raised, after so many trials, or cleared.
     pub(crate) fn transition(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
-        let course = self.course_mut(place);
+        let rate = self.rate_mut(place);
         if raised {
-            if course.alarms.len() == ALARMS {
-                course.thin_out();
+            if rate.alarms.len() == ALARMS {
+                rate.thin_out();
             }
-            course.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
-        } else if let Some(alarm) = course.alarms.last_mut() {
+            rate.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
+        } else if let Some(alarm) = rate.alarms.last_mut() {
             alarm.until = Some(time);
         }
     }
@@ -272,7 +272,7 @@ mod tests {
             all.push((clock, clock + 2));
             clock += 2;
         }
-        let alarms = &history.course(0, 0, "[]").unwrap().alarms;
+        let alarms = &history.rate(0, 0, "[]").unwrap().alarms;
         assert!(alarms.len() <= ALARMS, "{}", alarms.len());
         assert_eq!(alarms.iter().map(|alarm| alarm.count).sum::<u64>(), 100_000);
         for (since, until) in all {

@@ -54,7 +54,7 @@ pub use explain::Explanation;
 pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
-pub use history::{AlarmSpan, Course, Curve, History};
+pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
     AlarmChange, Assessment, BadState, Counts, GroupStanding, Judge, Rule, RuleRate, Standing,
     TrialPlacement, significant,

@@ -165,7 +165,7 @@ fn open_trials(standings: &[Standing]) -> u64 {
 
 fn moving(judge: &Judge, standing: &Standing) -> Moving {
     let (rule, rate) = standing.place;
-    let course = judge.history().and_then(|history| history.course(rule, rate, &standing.stratum_key));
+    let rate_history = judge.history().and_then(|history| history.rate(rule, rate, &standing.stratum_key));
     let rule = &judge.rules()[rule];
     let groups = standing.groups.iter().map(|group| Bar {
         name: group.group.clone(),
@@ -187,8 +187,8 @@ fn moving(judge: &Judge, standing: &Standing) -> Moving {
         raised: standing.raised,
         verdict: standing.assessment.as_ref().map(|assessment| assessment.verdict()),
         gap: gap(rule, standing.gap),
-        trend: course
-            .map(|course| course.gap.points().into_iter().map(|(_, gap)| gap).collect())
+        trend: rate_history
+            .map(|rate_history| rate_history.gap.points().into_iter().map(|(_, gap)| gap).collect())
             .unwrap_or_default(),
         limit: limit(rule, highest).filter(|limit| limit.is_finite()),
         groups,

@@ -1,10 +1,10 @@
 //! How a rate moved, as a figure.
 
 use fairstream_core::{Counts, Time};
-use fairstream_fairness::{Comparison, Course, Curve, GroupStanding, Judge, Rule, Standing};
+use fairstream_fairness::{Comparison, Curve, GroupStanding, Judge, RateHistory, Rule, Standing};
 use fairstream_report::{Axis, Behind, LinePlot, Series, Sheet};
 
-use super::{SHOWN, course, worst_first};
+use super::{SHOWN, rate_history, worst_first};
 use crate::progress::counted;
 
 /// Groups with a line of their own; of more, those that are furthest apart.
@@ -15,7 +15,7 @@ pub(super) fn sheet(title: &str, judge: &Judge, counts: &Counts) -> Sheet {
     let standings = worst_first(judge);
     let figures = standings.iter().take(SHOWN).filter_map(|standing| {
         let rule = judge.rules().get(standing.place.0)?;
-        figure(rule, standing, course(judge, standing)?, counts.reached)
+        figure(rule, standing, rate_history(judge, standing)?, counts.reached)
     });
     Sheet { title: title.to_owned(), figures: figures.collect() }
 }
@@ -24,17 +24,17 @@ pub(super) fn sheet(title: &str, judge: &Judge, counts: &Counts) -> Sheet {
 pub(super) fn figure(
     rule: &Rule,
     standing: &Standing,
-    course: &Course,
+    rate_history: &RateHistory,
     reached: Option<Time>,
 ) -> Option<LinePlot> {
-    let begin = course.groups.values().filter_map(Curve::first).map(|(time, _)| time).min()?;
+    let begin = rate_history.groups.values().filter_map(Curve::first).map(|(time, _)| time).min()?;
     // Of one moment there is nothing to draw.
     let end = reached.filter(|end| *end > begin)?;
     let (label, ticks) = times(begin, end);
     let stretches =
-        course.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
-    let (band, limits) = allowed(rule, &points(&course.highest, end));
-    let series = lines(standing, course, end);
+        rate_history.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
+    let (band, limits) = allowed(rule, &points(&rate_history.highest, end));
+    let series = lines(standing, rate_history, end);
     let y = Axis::new("estimate");
     // Rates have a scale of their own; of other numbers, what is allowed has to fit in.
     let y = if standing.is_mean {
@@ -44,7 +44,7 @@ pub(super) fn figure(
     };
     Some(LinePlot {
         title: standing.title.clone(),
-        description: described(standing, course),
+        description: described(standing, rate_history),
         x: Axis::new(&label).within(begin.0 as f64, end.0 as f64).ticks(ticks),
         y,
         series,
@@ -59,7 +59,7 @@ pub(super) fn figure(
 }
 
 /// For those who do not see it: who stands where at the end, and how many alarms there were.
-fn described(standing: &Standing, course: &Course) -> String {
+fn described(standing: &Standing, rate_history: &RateHistory) -> String {
     let mut groups: Vec<&GroupStanding> =
         standing.groups.iter().filter(|group| group.estimate.is_some()).collect();
     groups.sort_by(|a, b| b.estimate.unwrap_or_default().total_cmp(&a.estimate.unwrap_or_default()));
@@ -69,7 +69,7 @@ fn described(standing: &Standing, course: &Course) -> String {
     }
     let at_end: Vec<String> = groups.iter().map(|group| format!("{} {}", group.group, group.shown)).collect();
     let which = if count > LINES { " the highest and the lowest of them are at" } else { "" };
-    let alarms = match course.alarms.as_slice() {
+    let alarms = match rate_history.alarms.as_slice() {
         [] => "There was no alarm.".to_owned(),
         [alarm] if alarm.count == 1 => match alarm.until {
             None => format!("There is an alarm since {}.", alarm.since.for_people()),
@@ -98,10 +98,10 @@ fn points(curve: &Curve, end: Time) -> Vec<(f64, f64)> {
 }
 
 /// A line for each group; of many, the highest and the lowest have colours.
-fn lines(standing: &Standing, course: &Course, end: Time) -> Vec<Series> {
+fn lines(standing: &Standing, rate_history: &RateHistory, end: Time) -> Vec<Series> {
     let groups = standing.groups.iter();
     let mut groups: Vec<(&GroupStanding, &Curve)> =
-        groups.filter_map(|group| Some((group, course.groups.get(&group.values)?))).collect();
+        groups.filter_map(|group| Some((group, rate_history.groups.get(&group.values)?))).collect();
     let count = groups.len();
     if count <= LINES {
         return groups

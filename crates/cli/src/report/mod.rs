@@ -6,7 +6,7 @@ mod sinks;
 mod tally;
 mod words;
 
-use fairstream_fairness::{Course, Judge, Standing};
+use fairstream_fairness::{Judge, RateHistory, Standing};
 
 use crate::args::RunArguments;
 use crate::kinds::{self, Address};
@@ -75,7 +75,7 @@ fn worst_first(judge: &Judge) -> Vec<Standing> {
     standings
 }
 
-fn course<'a>(judge: &'a Judge, standing: &Standing) -> Option<&'a Course> {
+fn rate_history<'a>(judge: &'a Judge, standing: &Standing) -> Option<&'a RateHistory> {
     let (rule, rate) = standing.place;
-    judge.history()?.course(rule, rate, &standing.stratum_key)
+    judge.history()?.rate(rule, rate, &standing.stratum_key)
 }

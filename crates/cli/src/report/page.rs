@@ -10,7 +10,7 @@ use fairstream_report::{Alarm, Group, Page, Section, State};
 use super::figure::figure;
 use super::tally::Tally;
 use super::words::{certainty, sentence, verdict};
-use super::{SHOWN, Subject, course, worst_first};
+use super::{SHOWN, Subject, rate_history, worst_first};
 use crate::progress::{counted, grouped};
 
 /// What a page is made of.
@@ -99,18 +99,18 @@ impl Told<'_> {
 
 fn section(judge: &Judge, standing: &Standing, counts: &Counts, judged: String) -> Section {
     let rule = &judge.rules()[standing.place.0];
-    let course = course(judge, standing);
+    let rate_history = rate_history(judge, standing);
     Section {
         title: standing.title.clone(),
         question: standing.question.clone(),
         state: state(rule, standing),
         verdict: sentence(judge, standing),
         judged,
-        figure: course.and_then(|course| figure(rule, standing, course, counts.reached)),
+        figure: rate_history.and_then(|rate_history| figure(rule, standing, rate_history, counts.reached)),
         counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
         groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
         parameters: parameters(rule, standing),
-        alarms: course.map_or(&[][..], |course| &course.alarms).iter().map(alarm).collect(),
+        alarms: rate_history.map_or(&[][..], |rate_history| &rate_history.alarms).iter().map(alarm).collect(),
     }
 }
 

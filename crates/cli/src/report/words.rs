@@ -2,7 +2,7 @@
 
 use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
 
-use super::course;
+use super::rate_history;
 use crate::progress::{counted, grouped};
 
 /// The whole in a sentence or two.
@@ -56,10 +56,10 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rule = &judge.rules()[standing.place.0];
     let mut text = apart(rule, standing);
-    let course = course(judge, standing);
-    match (standing.alarm, course.and_then(|course| course.alarms.first())) {
+    let rate_history = rate_history(judge, standing);
+    match (standing.alarm, rate_history.and_then(|rate_history| rate_history.alarms.first())) {
         (Some(since), _) => {
-            let last = course.and_then(|course| course.alarms.last());
+            let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
             let after =
                 last.map_or(String::new(), |alarm| format!(", {} in", counted(alarm.trials, "trial")));
             text += &format!(" Alarm since {}{after}.", since.for_people());
