@@ -7,8 +7,8 @@ mod counters;
 mod evaluate;
 mod ledger;
 mod merge;
-mod order;
 mod read;
+mod reorder;
 mod shared;
 mod write;
 
@@ -28,8 +28,8 @@ use crate::{
 };
 use evaluate::Evaluation;
 use merge::Merge;
-use order::Order;
 use read::Reader;
+use reorder::ReorderBuffer;
 use shared::Shared;
 use write::Writer;
 
@@ -149,7 +149,7 @@ impl Pipeline {
                 origin: origins[index].clone(),
                 source,
                 columns: columns.clone(),
-                order: Order::new(options.reorder),
+                reorder: ReorderBuffer::new(options.reorder),
                 since: options.since,
                 until: options.until,
                 bad_rows: options.bad_rows.clone(),

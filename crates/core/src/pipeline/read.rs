@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
 use super::merge::Delivery;
-use super::order::Order;
+use super::reorder::ReorderBuffer;
 use super::shared::Shared;
 use crate::parts::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
@@ -21,7 +21,7 @@ pub(super) struct Reader {
     pub(super) origin: Origin,
     pub(super) source: Box<dyn Source>,
     pub(super) columns: Columns,
-    pub(super) order: Order,
+    pub(super) reorder: ReorderBuffer,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
     pub(super) bad_rows: BadRowPolicy,
@@ -136,7 +136,7 @@ impl Reader {
         let mut good = vec![false; events.len()];
         let judged = self.guarded(|reader| reader.judge(&events, &mut rejected, &nan, &mut good));
         let kept = self.keep(events, &good)?;
-        self.order.push(kept, judged.is_ok());
+        self.reorder.push(kept, judged.is_ok());
         judged
     }
 
@@ -154,13 +154,13 @@ impl Reader {
                 self.reject(bad)?;
             }
             count(&shared.counters.read, 1);
-            let admitted = self.order.admit(time);
+            let admitted = self.reorder.admit(time);
             if let Err(oldest) = admitted {
                 count(&shared.counters.late, 1);
                 self.reject_counted(RejectedRow {
                     row,
                     column: None,
-                    reason: self.order.too_late(time, oldest),
+                    reason: self.reorder.too_late(time, oldest),
                 })?;
             } else if self.is_before(time) || self.is_after(time) {
                 count(&shared.counters.outside, 1);
@@ -170,7 +170,7 @@ impl Reader {
             } else {
                 *good = true;
             }
-            if self.is_after(self.order.oldest_to_come()) {
+            if self.is_after(self.reorder.watermark()) {
                 return Err(Halt::PastSpan);
             }
         }
@@ -222,7 +222,7 @@ impl Reader {
 
     fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
         let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
-        while let Some(part) = self.order.ready(all).map_err(|error| failed(self, error))? {
+        while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
             self.out.send(Delivery::Part(part)).map_err(|_| Halt::Unwanted)?;
         }
         Ok(())

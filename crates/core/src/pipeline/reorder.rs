@@ -11,18 +11,18 @@ use crate::{EventBatch, Position, Time};
 
 /// A row may come after rows that are up to `lateness` younger. Rows wait here until no row
 /// before them can follow; equal times keep their order of arrival.
-pub(super) struct Order {
+pub(super) struct ReorderBuffer {
     lateness: Duration,
     /// The youngest time seen.
     newest: Time,
     /// Waiting rows, oldest first: time and arrival number.
     waiting: BinaryHeap<Reverse<(i64, u64)>>,
     /// The batches that the waiting rows stand in, in order of arrival.
-    batches: VecDeque<Held>,
+    batches: VecDeque<HeldBatch>,
     arrived: u64,
 }
 
-struct Held {
+struct HeldBatch {
     events: EventBatch,
     first: u64,
     waiting: usize,
@@ -30,9 +30,9 @@ struct Held {
     whole: bool,
 }
 
-impl Order {
-    pub(super) fn new(lateness: Duration) -> Order {
-        Order {
+impl ReorderBuffer {
+    pub(super) fn new(lateness: Duration) -> ReorderBuffer {
+        ReorderBuffer {
             lateness,
             newest: Time(i64::MIN),
             waiting: BinaryHeap::new(),
@@ -44,7 +44,7 @@ impl Order {
     /// Takes note of a row's time, in order of arrival. If it is too late: the oldest time that
     /// it might have had.
     pub(super) fn admit(&mut self, time: Time) -> Result<(), Time> {
-        let oldest = self.oldest_to_come();
+        let oldest = self.watermark();
         if time < oldest {
             return Err(oldest);
         }
@@ -53,7 +53,7 @@ impl Order {
     }
 
     /// No admissible row is older than this any more.
-    pub(super) fn oldest_to_come(&self) -> Time {
+    pub(super) fn watermark(&self) -> Time {
         self.newest.saturating_sub(self.lateness)
     }
 
@@ -80,7 +80,7 @@ impl Order {
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
         }
-        self.batches.push_back(Held { waiting, first, events, whole });
+        self.batches.push_back(HeldBatch { waiting, first, events, whole });
     }
 
     /// The next rows that no admissible row can precede any more; with `all`, those too that still
@@ -88,13 +88,13 @@ impl Order {
     pub(super) fn ready(&mut self, all: bool) -> Result<Option<Part>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
-            let part = |Held { events, whole, .. }: Held| Part {
+            let part = |HeldBatch { events, whole, .. }: HeldBatch| Part {
                 through: whole.then(|| events.end.clone()),
                 events,
             };
             return Ok(held.map(part));
         }
-        let through = if all { Time(i64::MAX) } else { self.oldest_to_come() };
+        let through = if all { Time(i64::MAX) } else { self.watermark() };
         let mut touched = HashMap::new();
         let mut batches = Vec::new();
         let mut places = Vec::new();
@@ -113,14 +113,14 @@ impl Order {
             });
             places.push((place, row));
         }
-        let (empty, through) = self.forget_what_has_left();
+        let (empty, through) = self.release_finished();
         let events = if places.is_empty() { empty } else { Some(gather(&batches, &places)?) };
         Ok(events.map(|events| Part { events, through }))
     }
 
     /// Lets go of the batches at the front that have left as a whole. The end of the last of them,
     /// and a batch without rows to tell it with.
-    fn forget_what_has_left(&mut self) -> (Option<EventBatch>, Option<Position>) {
+    fn release_finished(&mut self) -> (Option<EventBatch>, Option<Position>) {
         let mut last = None;
         while self.batches.front().is_some_and(|held| held.waiting == 0) {
             let left = self.batches.pop_front();
@@ -150,17 +150,17 @@ mod tests {
     }
 
     /// Pushes a batch; the seconds of the rows that leave, and how far one may acknowledge.
-    fn push(order: &mut Order, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
+    fn push(buffer: &mut ReorderBuffer, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
         for second in seconds {
-            order.admit(Time(second * 1_000_000_000)).unwrap();
+            buffer.admit(Time(second * 1_000_000_000)).unwrap();
         }
-        order.push(batch(seconds, end), true);
-        leave(order, false)
+        buffer.push(batch(seconds, end), true);
+        leave(buffer, false)
     }
 
-    fn leave(order: &mut Order, all: bool) -> Vec<(Vec<i64>, Option<u64>)> {
+    fn leave(buffer: &mut ReorderBuffer, all: bool) -> Vec<(Vec<i64>, Option<u64>)> {
         let mut left = Vec::new();
-        while let Some(part) = order.ready(all).unwrap() {
+        while let Some(part) = buffer.ready(all).unwrap() {
             let seconds = part.events.times.iter().map(|time| time / 1_000_000_000).collect();
             left.push((seconds, part.through.map(|position| position.rows)));
         }
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_acknowledged_when_its_last_row_has_left() {
-        let mut order = Order::new(Duration::from_secs(3));
-        assert_eq!(push(&mut order, &[1, 5, 4], 3), [(vec![1], None)]);
-        assert_eq!(order.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
-        assert_eq!(push(&mut order, &[], 4), []);
-        assert_eq!(push(&mut order, &[8, 6], 6), [(vec![4, 5], Some(4))]);
-        assert_eq!(push(&mut order, &[9], 7), [(vec![6], None)]);
-        assert_eq!(leave(&mut order, true), [(vec![8, 9], Some(7))]);
-        assert_eq!(push(&mut order, &[], 9), [(vec![], Some(9))]);
+        let mut buffer = ReorderBuffer::new(Duration::from_secs(3));
+        assert_eq!(push(&mut buffer, &[1, 5, 4], 3), [(vec![1], None)]);
+        assert_eq!(buffer.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
+        assert_eq!(push(&mut buffer, &[], 4), []);
+        assert_eq!(push(&mut buffer, &[8, 6], 6), [(vec![4, 5], Some(4))]);
+        assert_eq!(push(&mut buffer, &[9], 7), [(vec![6], None)]);
+        assert_eq!(leave(&mut buffer, true), [(vec![8, 9], Some(7))]);
+        assert_eq!(push(&mut buffer, &[], 9), [(vec![], Some(9))]);
     }
 }
