@@ -8,8 +8,8 @@ use std::time::Duration;
 use crossbeam_channel::{SendTimeoutError, Sender};
 
 use super::RunError;
+use super::acks::Through;
 use super::counters::count;
-use super::ledger::Through;
 use super::merge::{Merge, Merged};
 use super::shared::Shared;
 use super::write::Parcel;

@@ -7,7 +7,7 @@ use arrow::compute::interleave_record_batch;
 use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 
-use super::ledger::Through;
+use super::acks::Through;
 use crate::{EventBatch, Position, SourceError};
 
 /// Rows of one source in order of time.

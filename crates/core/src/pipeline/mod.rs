@@ -3,9 +3,9 @@
 //!
 //! A row's way: [`read`] (policy for bad rows, order) → [`merge`] → [`evaluate`] → [`write`].
 
+mod acks;
 mod counters;
 mod evaluate;
-mod ledger;
 mod merge;
 mod read;
 mod reorder;

@@ -66,7 +66,7 @@ impl Reader {
         let Reader { index, origin: Origin { name: origin, .. }, mut source, out, done, shared, .. } = self;
         drop(out);
         let _ = done.recv();
-        let acknowledged = catch_panic(|| match shared.ledger.durable(index) {
+        let acknowledged = catch_panic(|| match shared.acks.durable(index) {
             Some(through) => source.acknowledge(&through),
             None => Ok(()),
         });
@@ -87,7 +87,7 @@ impl Reader {
         let schema = self.source.schema();
         let mut acknowledged = None;
         while !self.shared.stop.is_stopped() {
-            let durable = self.shared.ledger.durable(self.index);
+            let durable = self.shared.acks.durable(self.index);
             if let Some(through) = &durable
                 && durable != acknowledged
             {

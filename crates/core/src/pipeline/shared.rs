@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::ledger::Ledger;
+use super::acks::AckTracker;
 use super::{Counters, RunError, RunReport};
 use crate::{RunEnd, SinkError, StopToken};
 
 pub(super) struct Shared {
     pub(super) stop: StopToken,
     pub(super) counters: Arc<Counters>,
-    pub(super) ledger: Ledger,
+    pub(super) acks: AckTracker,
     failure: Mutex<Option<RunError>>,
     over: AtomicBool,
     end: OnceLock<RunEnd>,
@@ -23,7 +23,7 @@ impl Shared {
         Shared {
             stop,
             counters,
-            ledger: Ledger::new(sinks),
+            acks: AckTracker::new(sinks),
             failure: Mutex::new(None),
             over: AtomicBool::new(false),
             end: OnceLock::new(),

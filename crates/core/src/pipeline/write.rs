@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::ledger::Through;
+use super::acks::Through;
 use super::shared::Shared;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
@@ -52,7 +52,7 @@ impl Writer {
             && finished.is_ok()
             && let Some(through) = through
         {
-            shared.ledger.record(index, through);
+            shared.acks.record(index, through);
         }
         if !failed {
             shared.end_with(finished);
@@ -84,7 +84,7 @@ impl Writer {
                 && let Some(latest) = pending.take()
             {
                 self.sink.flush()?;
-                self.shared.ledger.record(self.index, latest);
+                self.shared.acks.record(self.index, latest);
                 flushed = Instant::now();
             }
         }

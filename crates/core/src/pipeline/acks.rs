@@ -8,11 +8,11 @@ use crate::Position;
 pub(super) type Through = Arc<[Option<Position>]>;
 
 /// For each sink, what it has made durable last.
-pub(super) struct Ledger(Mutex<Vec<Option<Through>>>);
+pub(super) struct AckTracker(Mutex<Vec<Option<Through>>>);
 
-impl Ledger {
-    pub(super) fn new(sinks: usize) -> Ledger {
-        Ledger(Mutex::new(vec![None; sinks]))
+impl AckTracker {
+    pub(super) fn new(sinks: usize) -> AckTracker {
+        AckTracker(Mutex::new(vec![None; sinks]))
     }
 
     /// Sink number `sink` has made everything up to `through` durable.
@@ -36,13 +36,13 @@ mod tests {
     #[test]
     fn the_slowest_sink_decides() {
         let at = |rows| Some(Position { rows, ..Position::default() });
-        let ledger = Ledger::new(2);
-        ledger.record(0, Arc::from([at(10), None]));
-        assert_eq!(ledger.durable(0), None);
-        ledger.record(1, Arc::from([at(7), at(1)]));
-        assert_eq!(ledger.durable(0), at(7));
-        assert_eq!(ledger.durable(1), None);
-        ledger.record(1, Arc::from([at(12), at(2)]));
-        assert_eq!(ledger.durable(0), at(10));
+        let acks = AckTracker::new(2);
+        acks.record(0, Arc::from([at(10), None]));
+        assert_eq!(acks.durable(0), None);
+        acks.record(1, Arc::from([at(7), at(1)]));
+        assert_eq!(acks.durable(0), at(7));
+        assert_eq!(acks.durable(1), None);
+        acks.record(1, Arc::from([at(12), at(2)]));
+        assert_eq!(acks.durable(0), at(10));
     }
 }
