@@ -12,7 +12,7 @@ use super::acks::Through;
 use super::counters::count;
 use super::merge::{Merge, Merged};
 use super::shared::Shared;
-use super::write::Parcel;
+use super::write::SinkMessage;
 use crate::parts::Origin;
 use crate::{
     BuildEngine, Closed, Engine, EngineError, EventBatch, Kind, Outlet, RejectedRow, Selection, Time,
@@ -23,7 +23,7 @@ pub(super) struct Evaluation {
     pub(super) merge: Merge,
     pub(super) origins: Vec<Origin>,
     pub(super) build: BuildEngine,
-    pub(super) outlets: Vec<Sender<Parcel>>,
+    pub(super) outlets: Vec<Sender<SinkMessage>>,
     pub(super) selection: Selection,
     pub(super) max_verdicts: usize,
     pub(super) since: Option<Time>,
@@ -105,7 +105,7 @@ impl Evaluation {
     /// Every verdict on the events up to there has been handed out.
     fn tell_through(&self, through: &Through) {
         for outlet in &self.outlets {
-            let _ = send(outlet, Parcel::Through(Arc::clone(through)), &self.shared);
+            let _ = send(outlet, SinkMessage::Through(Arc::clone(through)), &self.shared);
         }
     }
 
@@ -172,7 +172,7 @@ impl Running {
 
 /// Every sink's end of the engine.
 struct Sinks {
-    outlets: Vec<Sender<Parcel>>,
+    outlets: Vec<Sender<SinkMessage>>,
     shared: Arc<Shared>,
     running_out: Rc<Cell<bool>>,
 }
@@ -185,7 +185,9 @@ impl Outlet for Sinks {
         count(&self.shared.counters.verdicts, batch.len());
         count(&self.shared.counters.triggers, batch.count(Kind::Trigger));
         count(&self.shared.counters.alarms, batch.count(Kind::Alarm));
-        self.outlets.iter().try_for_each(|outlet| send(outlet, Parcel::Verdicts(batch.clone()), &self.shared))
+        self.outlets
+            .iter()
+            .try_for_each(|outlet| send(outlet, SinkMessage::Verdicts(batch.clone()), &self.shared))
     }
 
     /// What has been read is evaluated even when somebody asks to stop; the time after it is not.
@@ -196,13 +198,13 @@ impl Outlet for Sinks {
 }
 
 /// Waits for the sink, but not if the run has failed elsewhere meanwhile.
-fn send(outlet: &Sender<Parcel>, mut parcel: Parcel, shared: &Shared) -> Result<(), Closed> {
+fn send(outlet: &Sender<SinkMessage>, mut message: SinkMessage, shared: &Shared) -> Result<(), Closed> {
     loop {
-        parcel = match outlet.send_timeout(parcel, Duration::from_millis(100)) {
+        message = match outlet.send_timeout(message, Duration::from_millis(100)) {
             // A sink that is gone has told `shared` why.
             Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return Ok(()),
             Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Closed),
-            Err(SendTimeoutError::Timeout(parcel)) => parcel,
+            Err(SendTimeoutError::Timeout(message)) => message,
         };
     }
 }

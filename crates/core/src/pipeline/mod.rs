@@ -162,10 +162,10 @@ impl Pipeline {
         let mut sink_threads = Vec::new();
         let mut outlets = Vec::new();
         for (index, sink) in sinks.into_iter().enumerate() {
-            let (outlet, parcels) = bounded(capacity);
+            let (outlet, messages) = bounded(capacity);
             outlets.push(outlet);
             let (name, wants) = (sink.name().to_owned(), sink.wants());
-            let writer = Writer { index, name, wants, sink, parcels, shared: Arc::clone(&shared) };
+            let writer = Writer { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
             sink_threads.push(thread::spawn(move || writer.run()));
         }
         let evaluation = Evaluation {

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
 /// What the engine sends a sink.
-pub(super) enum Parcel {
+pub(super) enum SinkMessage {
     /// Verdicts to write.
     Verdicts(VerdictBatch),
     /// All verdicts on the events up to there have been sent, and no others.
@@ -26,7 +26,7 @@ pub(super) struct Writer {
     pub(super) name: String,
     pub(super) wants: Selection,
     pub(super) sink: Box<dyn Sink>,
-    pub(super) parcels: Receiver<Parcel>,
+    pub(super) messages: Receiver<SinkMessage>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -36,9 +36,9 @@ impl Writer {
         let mut through = None;
         let written = catch_panic(|| self.write(&mut through))
             .unwrap_or_else(|reason| Err(panicked(&self.name, reason)));
-        let Writer { index, name, sink, parcels, shared, .. } = self;
+        let Writer { index, name, sink, messages, shared, .. } = self;
         // Whoever sends to this sink need not wait for it any more.
-        drop(parcels);
+        drop(messages);
         let end = match &written {
             Ok(()) => shared.end(),
             Err(SinkError::HungUp { .. }) => RunEnd::Stopped,
@@ -65,15 +65,15 @@ impl Writer {
         // from what comes later.
         let mut pending = None;
         loop {
-            match self.parcels.recv_timeout(FLUSH_EVERY) {
-                Ok(Parcel::Verdicts(batch)) => {
+            match self.messages.recv_timeout(FLUSH_EVERY) {
+                Ok(SinkMessage::Verdicts(batch)) => {
                     pending = None;
                     let batch = batch.select(self.wants);
                     if !batch.is_empty() {
                         self.sink.write(&batch)?;
                     }
                 }
-                Ok(Parcel::Through(latest)) => {
+                Ok(SinkMessage::Through(latest)) => {
                     *through = Some(Arc::clone(&latest));
                     pending = Some(latest);
                 }
