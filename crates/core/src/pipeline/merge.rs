@@ -18,7 +18,7 @@ pub(super) struct Part {
 }
 
 /// What a source's thread sends. If it falls silent without a last word, it was stopped.
-pub(super) enum Delivery {
+pub(super) enum SourceMessage {
     Part(Part),
     /// The last word of a source that has no more rows.
     End,
@@ -46,7 +46,7 @@ pub(super) struct Merged {
 }
 
 struct Input {
-    deliveries: Receiver<Delivery>,
+    messages: Receiver<SourceMessage>,
     ended: bool,
     /// Whether it was stopped: nobody knows which rows would have come.
     stopped: bool,
@@ -75,11 +75,11 @@ impl Input {
     /// Takes what is there, if anything.
     fn take(&mut self) -> Result<(), SourceError> {
         while self.is_wanting() {
-            match self.deliveries.try_recv() {
-                Ok(Delivery::Part(part)) if part.events.is_empty() => self.pass(part.through),
-                Ok(Delivery::Part(part)) => self.head = Some((part, 0)),
-                Ok(Delivery::End) => self.ended = true,
-                Ok(Delivery::Failed(error)) => return Err(error),
+            match self.messages.try_recv() {
+                Ok(SourceMessage::Part(part)) if part.events.is_empty() => self.pass(part.through),
+                Ok(SourceMessage::Part(part)) => self.head = Some((part, 0)),
+                Ok(SourceMessage::End) => self.ended = true,
+                Ok(SourceMessage::Failed(error)) => return Err(error),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => self.stopped = true,
             }
@@ -89,22 +89,21 @@ impl Input {
 }
 
 impl Merge {
-    pub(super) fn new(deliveries: Vec<Receiver<Delivery>>) -> Merge {
-        let input =
-            |deliveries| Input { deliveries, ended: false, stopped: false, head: None, through: None };
-        Merge { inputs: deliveries.into_iter().map(input).collect(), error: None }
+    pub(super) fn new(messages: Vec<Receiver<SourceMessage>>) -> Merge {
+        let input = |messages| Input { messages, ended: false, stopped: false, head: None, through: None };
+        Merge { inputs: messages.into_iter().map(input).collect(), error: None }
     }
 
     /// The next rows; `None` when every source has ended, or one was stopped.
     pub(super) fn next(&mut self) -> Option<Result<Merged, SourceError>> {
         let [only] = self.inputs.as_mut_slice() else { return self.next_of_several() };
-        match only.deliveries.recv() {
-            Ok(Delivery::Part(Part { events, through })) => {
+        match only.messages.recv() {
+            Ok(SourceMessage::Part(Part { events, through })) => {
                 only.pass(through);
                 Some(Ok(Merged { events, sources: None, through: Arc::from([only.through.clone()]) }))
             }
-            Ok(Delivery::Failed(error)) => Some(Err(error)),
-            Ok(Delivery::End) | Err(_) => None,
+            Ok(SourceMessage::Failed(error)) => Some(Err(error)),
+            Ok(SourceMessage::End) | Err(_) => None,
         }
     }
 
@@ -173,7 +172,7 @@ impl Merge {
             }
             let mut select = Select::new();
             for input in wanting {
-                select.recv(&input.deliveries);
+                select.recv(&input.messages);
             }
             select.ready();
         }

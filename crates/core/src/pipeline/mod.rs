@@ -140,10 +140,10 @@ impl Pipeline {
         let (running, done) = bounded::<()>(0);
 
         let mut source_threads = Vec::new();
-        let mut deliveries = Vec::new();
+        let mut messages = Vec::new();
         for (index, source) in sources.into_iter().enumerate() {
-            let (out, delivery) = bounded(capacity);
-            deliveries.push(delivery);
+            let (out, received) = bounded(capacity);
+            messages.push(received);
             let reader = Reader {
                 index,
                 origin: origins[index].clone(),
@@ -169,7 +169,7 @@ impl Pipeline {
             sink_threads.push(thread::spawn(move || writer.run()));
         }
         let evaluation = Evaluation {
-            merge: Merge::new(deliveries),
+            merge: Merge::new(messages),
             origins,
             build: engine,
             outlets,

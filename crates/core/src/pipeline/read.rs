@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
-use super::merge::Delivery;
+use super::merge::SourceMessage;
 use super::reorder::ReorderBuffer;
 use super::shared::Shared;
 use crate::parts::Origin;
@@ -25,7 +25,7 @@ pub(super) struct Reader {
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
     pub(super) bad_rows: BadRowPolicy,
-    pub(super) out: Sender<Delivery>,
+    pub(super) out: Sender<SourceMessage>,
     /// Disconnected once every sink is finished.
     pub(super) done: Receiver<()>,
     pub(super) shared: Arc<Shared>,
@@ -56,8 +56,8 @@ impl Reader {
         // its place behind them.
         let drained = self.guarded(|reader| reader.send_ready(true));
         let last_word = match ended.and(drained) {
-            Ok(()) | Err(Halt::PastSpan) => Some(Delivery::End),
-            Err(Halt::Failed(error)) => Some(Delivery::Failed(error)),
+            Ok(()) | Err(Halt::PastSpan) => Some(SourceMessage::End),
+            Err(Halt::Failed(error)) => Some(SourceMessage::Failed(error)),
             Err(Halt::Unwanted | Halt::Stopped) => None,
         };
         if let Some(last_word) = last_word {
@@ -223,7 +223,7 @@ impl Reader {
     fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
         let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
         while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
-            self.out.send(Delivery::Part(part)).map_err(|_| Halt::Unwanted)?;
+            self.out.send(SourceMessage::Part(part)).map_err(|_| Halt::Unwanted)?;
         }
         Ok(())
     }
