@@ -11,7 +11,7 @@ use super::acks::Through;
 use crate::{EventBatch, Position, SourceError};
 
 /// Rows of one source in order of time.
-pub(super) struct Part {
+pub(super) struct OrderedRows {
     pub(super) events: EventBatch,
     /// All rows of the source up to there have left its thread; `None` if that has not changed.
     pub(super) through: Option<Position>,
@@ -19,7 +19,7 @@ pub(super) struct Part {
 
 /// What a source's thread sends. If it falls silent without a last word, it was stopped.
 pub(super) enum SourceMessage {
-    Part(Part),
+    Rows(OrderedRows),
     /// The last word of a source that has no more rows.
     End,
     /// The last word of a source that cannot go on.
@@ -31,7 +31,7 @@ pub(super) const ROWS_AT_ONCE: usize = 8192;
 
 /// Rows of all sources in order of time.
 pub(super) struct Merge {
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     /// An error that was found while rows before it had yet to be handed out.
     error: Option<SourceError>,
 }
@@ -45,18 +45,18 @@ pub(super) struct Merged {
     pub(super) through: Through,
 }
 
-struct Input {
+struct MergeInput {
     messages: Receiver<SourceMessage>,
     ended: bool,
     /// Whether it was stopped: nobody knows which rows would have come.
     stopped: bool,
     /// The part whose rows are next, and the first of them that is not yet merged.
-    head: Option<(Part, usize)>,
+    head: Option<(OrderedRows, usize)>,
     /// How far all rows have been merged.
     through: Option<Position>,
 }
 
-impl Input {
+impl MergeInput {
     fn time(&self) -> Option<i64> {
         self.head.as_ref().map(|(part, next)| part.events.times[*next])
     }
@@ -76,8 +76,8 @@ impl Input {
     fn take(&mut self) -> Result<(), SourceError> {
         while self.is_wanting() {
             match self.messages.try_recv() {
-                Ok(SourceMessage::Part(part)) if part.events.is_empty() => self.pass(part.through),
-                Ok(SourceMessage::Part(part)) => self.head = Some((part, 0)),
+                Ok(SourceMessage::Rows(part)) if part.events.is_empty() => self.pass(part.through),
+                Ok(SourceMessage::Rows(part)) => self.head = Some((part, 0)),
                 Ok(SourceMessage::End) => self.ended = true,
                 Ok(SourceMessage::Failed(error)) => return Err(error),
                 Err(TryRecvError::Empty) => break,
@@ -90,7 +90,8 @@ impl Input {
 
 impl Merge {
     pub(super) fn new(messages: Vec<Receiver<SourceMessage>>) -> Merge {
-        let input = |messages| Input { messages, ended: false, stopped: false, head: None, through: None };
+        let input =
+            |messages| MergeInput { messages, ended: false, stopped: false, head: None, through: None };
         Merge { inputs: messages.into_iter().map(input).collect(), error: None }
     }
 
@@ -98,7 +99,7 @@ impl Merge {
     pub(super) fn next(&mut self) -> Option<Result<Merged, SourceError>> {
         let [only] = self.inputs.as_mut_slice() else { return self.next_of_several() };
         match only.messages.recv() {
-            Ok(SourceMessage::Part(Part { events, through })) => {
+            Ok(SourceMessage::Rows(OrderedRows { events, through })) => {
                 only.pass(through);
                 Some(Ok(Merged { events, sources: None, through: Arc::from([only.through.clone()]) }))
             }
@@ -118,7 +119,7 @@ impl Merge {
             if !self.fill(places.is_empty()) {
                 break;
             }
-            let times = self.inputs.iter().map(Input::time).enumerate();
+            let times = self.inputs.iter().map(MergeInput::time).enumerate();
             let Some((_, source)) = times.filter_map(|(source, time)| Some((time?, source))).min() else {
                 break;
             };
@@ -159,11 +160,11 @@ impl Merge {
                 }
             }
             // Past the last row of a source that was stopped, the order of the others' is unknown.
-            let stopped = |input: &Input| input.stopped && input.head.is_none();
+            let stopped = |input: &MergeInput| input.stopped && input.head.is_none();
             if self.error.is_some() || self.inputs.iter().any(stopped) {
                 return false;
             }
-            let wanting: Vec<&Input> = self.inputs.iter().filter(|input| input.is_wanting()).collect();
+            let wanting: Vec<&MergeInput> = self.inputs.iter().filter(|input| input.is_wanting()).collect();
             if wanting.is_empty() {
                 return true;
             }

@@ -223,7 +223,7 @@ impl Reader {
     fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
         let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
         while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
-            self.out.send(SourceMessage::Part(part)).map_err(|_| Halt::Unwanted)?;
+            self.out.send(SourceMessage::Rows(part)).map_err(|_| Halt::Unwanted)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow::error::ArrowError;
 
-use super::merge::{Part, ROWS_AT_ONCE, gather};
+use super::merge::{OrderedRows, ROWS_AT_ONCE, gather};
 use crate::{EventBatch, Position, Time};
 
 /// A row may come after rows that are up to `lateness` younger. Rows wait here until no row
@@ -85,10 +85,10 @@ impl ReorderBuffer {
 
     /// The next rows that no admissible row can precede any more; with `all`, those too that still
     /// wait for a predecessor. `None` if there is nothing to tell now.
-    pub(super) fn ready(&mut self, all: bool) -> Result<Option<Part>, ArrowError> {
+    pub(super) fn ready(&mut self, all: bool) -> Result<Option<OrderedRows>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
-            let part = |HeldBatch { events, whole, .. }: HeldBatch| Part {
+            let part = |HeldBatch { events, whole, .. }: HeldBatch| OrderedRows {
                 through: whole.then(|| events.end.clone()),
                 events,
             };
@@ -115,7 +115,7 @@ impl ReorderBuffer {
         }
         let (empty, through) = self.release_finished();
         let events = if places.is_empty() { empty } else { Some(gather(&batches, &places)?) };
-        Ok(events.map(|events| Part { events, through }))
+        Ok(events.map(|events| OrderedRows { events, through }))
     }
 
     /// Lets go of the batches at the front that have left as a whole. The end of the last of them,
