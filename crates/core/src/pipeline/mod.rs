@@ -28,10 +28,10 @@ use crate::{
 };
 use evaluate::Evaluation;
 use merge::Merge;
-use read::Reader;
+use read::SourceReader;
 use reorder::ReorderBuffer;
 use shared::Shared;
-use write::Writer;
+use write::SinkWriter;
 
 /// Sources, an engine and sinks, ready to run.
 pub struct Pipeline {
@@ -144,7 +144,7 @@ impl Pipeline {
         for (index, source) in sources.into_iter().enumerate() {
             let (out, received) = bounded(capacity);
             messages.push(received);
-            let reader = Reader {
+            let reader = SourceReader {
                 index,
                 origin: origins[index].clone(),
                 source,
@@ -165,7 +165,7 @@ impl Pipeline {
             let (outlet, messages) = bounded(capacity);
             outlets.push(outlet);
             let (name, wants) = (sink.name().to_owned(), sink.wants());
-            let writer = Writer { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
+            let writer = SinkWriter { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
             sink_threads.push(thread::spawn(move || writer.run()));
         }
         let evaluation = Evaluation {

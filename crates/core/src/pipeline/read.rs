@@ -16,7 +16,7 @@ use super::shared::Shared;
 use crate::parts::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
-pub(super) struct Reader {
+pub(super) struct SourceReader {
     pub(super) index: usize,
     pub(super) origin: Origin,
     pub(super) source: Box<dyn Source>,
@@ -32,7 +32,7 @@ pub(super) struct Reader {
 }
 
 /// Why reading ends before the source does.
-enum Halt {
+enum ReadEnd {
     /// The engine takes no more.
     Unwanted,
     /// Somebody asked to stop: what would have come is not known.
@@ -43,27 +43,29 @@ enum Halt {
     Failed(SourceError),
 }
 
-impl From<SourceError> for Halt {
-    fn from(error: SourceError) -> Halt {
-        Halt::Failed(error)
+impl From<SourceError> for ReadEnd {
+    fn from(error: SourceError) -> ReadEnd {
+        ReadEnd::Failed(error)
     }
 }
 
-impl Reader {
+impl SourceReader {
     pub(super) fn run(mut self) {
-        let ended = self.guarded(Reader::read);
+        let ended = self.guarded(SourceReader::read);
         // Whatever ended it, rows that were waiting for their turn are let go, and an error takes
         // its place behind them.
         let drained = self.guarded(|reader| reader.send_ready(true));
         let last_word = match ended.and(drained) {
-            Ok(()) | Err(Halt::PastSpan) => Some(SourceMessage::End),
-            Err(Halt::Failed(error)) => Some(SourceMessage::Failed(error)),
-            Err(Halt::Unwanted | Halt::Stopped) => None,
+            Ok(()) | Err(ReadEnd::PastSpan) => Some(SourceMessage::End),
+            Err(ReadEnd::Failed(error)) => Some(SourceMessage::Failed(error)),
+            Err(ReadEnd::Unwanted | ReadEnd::Stopped) => None,
         };
         if let Some(last_word) = last_word {
             let _ = self.out.send(last_word);
         }
-        let Reader { index, origin: Origin { name: origin, .. }, mut source, out, done, shared, .. } = self;
+        let SourceReader {
+            index, origin: Origin { name: origin, .. }, mut source, out, done, shared, ..
+        } = self;
         drop(out);
         let _ = done.recv();
         let acknowledged = catch_panic(|| match shared.acks.durable(index) {
@@ -77,13 +79,16 @@ impl Reader {
         }
     }
 
-    fn guarded(&mut self, work: impl FnOnce(&mut Reader) -> Result<(), Halt>) -> Result<(), Halt> {
+    fn guarded(
+        &mut self,
+        work: impl FnOnce(&mut SourceReader) -> Result<(), ReadEnd>,
+    ) -> Result<(), ReadEnd> {
         let origin = self.origin.name.clone();
         catch_panic(|| work(self))
-            .unwrap_or_else(|reason| Err(Halt::Failed(SourceError::Panicked { origin, reason })))
+            .unwrap_or_else(|reason| Err(ReadEnd::Failed(SourceError::Panicked { origin, reason })))
     }
 
-    fn read(&mut self) -> Result<(), Halt> {
+    fn read(&mut self) -> Result<(), ReadEnd> {
         let schema = self.source.schema();
         let mut acknowledged = None;
         while !self.shared.stop.is_stopped() {
@@ -104,7 +109,7 @@ impl Reader {
             }
             self.send_ready(false)?;
         }
-        Err(Halt::Stopped)
+        Err(ReadEnd::Stopped)
     }
 
     /// A source that breaks its contract is named, instead of crashing something behind it.
@@ -129,24 +134,24 @@ impl Reader {
 
     /// Passes on what is good of a batch: goes through its rows, good and rejected, in the order
     /// of the source, up to the first that ends the run. So it does not matter where a batch ends.
-    fn take(&mut self, mut events: EventBatch) -> Result<(), Halt> {
+    fn take(&mut self, mut events: EventBatch) -> Result<(), ReadEnd> {
         count(&self.shared.counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
         let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
         let nan = NanColumns::of(&events);
         let mut good = vec![false; events.len()];
-        let judged = self.guarded(|reader| reader.judge(&events, &mut rejected, &nan, &mut good));
+        let admitted_all = self.guarded(|reader| reader.admit_rows(&events, &mut rejected, &nan, &mut good));
         let kept = self.keep(events, &good)?;
-        self.reorder.push(kept, judged.is_ok());
-        judged
+        self.reorder.push(kept, admitted_all.is_ok());
+        admitted_all
     }
 
-    fn judge(
+    fn admit_rows(
         &mut self,
         events: &EventBatch,
         rejected: &mut Peekable<impl Iterator<Item = RejectedRow>>,
         nan: &NanColumns<'_>,
         good: &mut [bool],
-    ) -> Result<(), Halt> {
+    ) -> Result<(), ReadEnd> {
         let shared = Arc::clone(&self.shared);
         for (index, good) in good.iter_mut().enumerate() {
             let (time, row) = (events.time(index), events.row_numbers[index]);
@@ -171,7 +176,7 @@ impl Reader {
                 *good = true;
             }
             if self.is_after(self.reorder.watermark()) {
-                return Err(Halt::PastSpan);
+                return Err(ReadEnd::PastSpan);
             }
         }
         rejected.try_for_each(|bad| self.reject(bad))
@@ -185,12 +190,12 @@ impl Reader {
         self.until.is_some_and(|until| time > until)
     }
 
-    fn reject(&self, bad: RejectedRow) -> Result<(), Halt> {
+    fn reject(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
         count(&self.shared.counters.read, 1);
         self.reject_counted(bad)
     }
 
-    fn reject_counted(&self, bad: RejectedRow) -> Result<(), Halt> {
+    fn reject_counted(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
         count(&self.shared.counters.rejected, 1);
         let (origin, bad) = self.origin.place(bad);
         match &self.bad_rows {
@@ -220,10 +225,10 @@ impl Reader {
         })
     }
 
-    fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
-        let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
+    fn send_ready(&mut self, all: bool) -> Result<(), ReadEnd> {
+        let failed = |reader: &SourceReader, error: ArrowError| reader.broken(error.to_string());
         while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
-            self.out.send(SourceMessage::Rows(part)).map_err(|_| Halt::Unwanted)?;
+            self.out.send(SourceMessage::Rows(part)).map_err(|_| ReadEnd::Unwanted)?;
         }
         Ok(())
     }

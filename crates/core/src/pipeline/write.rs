@@ -20,7 +20,7 @@ pub(super) enum SinkMessage {
 /// How long an event waits for its acknowledgement at most, unless a sink is slow.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) struct Writer {
+pub(super) struct SinkWriter {
     pub(super) index: usize,
     /// What the user calls the sink.
     pub(super) name: String,
@@ -30,13 +30,13 @@ pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
 }
 
-impl Writer {
+impl SinkWriter {
     pub(super) fn run(mut self) {
         let panicked = |name: &str, reason| SinkError::Panicked { sink: name.to_owned(), reason };
         let mut through = None;
         let written = catch_panic(|| self.write(&mut through))
             .unwrap_or_else(|reason| Err(panicked(&self.name, reason)));
-        let Writer { index, name, sink, messages, shared, .. } = self;
+        let SinkWriter { index, name, sink, messages, shared, .. } = self;
         // Whoever sends to this sink need not wait for it any more.
         drop(messages);
         let end = match &written {
