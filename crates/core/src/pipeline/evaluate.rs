@@ -11,7 +11,7 @@ use super::RunError;
 use super::acks::Through;
 use super::counters::count;
 use super::merge::{Merge, Merged};
-use super::shared::Shared;
+use super::run_state::RunState;
 use super::write::SinkMessage;
 use crate::parts::Origin;
 use crate::{
@@ -28,7 +28,7 @@ pub(super) struct Evaluation {
     pub(super) max_verdicts: usize,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RunState>,
 }
 
 /// An engine that has started, and where it writes.
@@ -124,7 +124,7 @@ impl Evaluation {
 }
 
 impl Running {
-    fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), RunError> {
+    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<(), RunError> {
         let fed = self.evaluate(|engine, verdicts| engine.feed(events, verdicts));
         let evaluated = match &fed {
             Ok(()) => events.len(),
@@ -153,7 +153,7 @@ impl Running {
 
     /// After the last event the clock runs on to the end of the monitored span; in steps, so that
     /// one sees how far it has come.
-    fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), RunError> {
+    fn run_out(&mut self, until: Option<Time>, shared: &RunState) -> Result<(), RunError> {
         const STEPS: i64 = 1000;
         self.running_out.set(true);
         let end = until.map_or(self.reached, |until| until.max(self.reached));
@@ -173,7 +173,7 @@ impl Running {
 /// Every sink's end of the engine.
 struct Sinks {
     outlets: Vec<Sender<SinkMessage>>,
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     running_out: Rc<Cell<bool>>,
 }
 
@@ -198,7 +198,7 @@ impl Outlet for Sinks {
 }
 
 /// Waits for the sink, but not if the run has failed elsewhere meanwhile.
-fn send(outlet: &Sender<SinkMessage>, mut message: SinkMessage, shared: &Shared) -> Result<(), Closed> {
+fn send(outlet: &Sender<SinkMessage>, mut message: SinkMessage, shared: &RunState) -> Result<(), Closed> {
     loop {
         message = match outlet.send_timeout(message, Duration::from_millis(100)) {
             // A sink that is gone has told `shared` why.

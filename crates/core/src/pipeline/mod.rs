@@ -9,7 +9,7 @@ mod evaluate;
 mod merge;
 mod read;
 mod reorder;
-mod shared;
+mod run_state;
 mod write;
 
 use std::num::NonZeroUsize;
@@ -30,7 +30,7 @@ use evaluate::Evaluation;
 use merge::Merge;
 use read::SourceReader;
 use reorder::ReorderBuffer;
-use shared::Shared;
+use run_state::RunState;
 use write::SinkWriter;
 
 /// Sources, an engine and sinks, ready to run.
@@ -132,7 +132,8 @@ impl Pipeline {
     /// has ended and every sink is finished.
     pub fn run(self) -> RunReport {
         let Pipeline { sources, columns, engine, sinks, options } = self;
-        let shared = Arc::new(Shared::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
+        let shared =
+            Arc::new(RunState::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
         let capacity = options.capacity.get();
         let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
         let origin = |source: &dyn Source| Origin { name: source.name().to_owned(), parts: source.parts() };
@@ -201,7 +202,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A slow sink gets all the time it needs. But one that is stuck must not hide the failure of
 /// another part: that is told meanwhile.
-fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &Shared, on_wait: Option<&OnWait>) {
+fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &RunState, on_wait: Option<&OnWait>) {
     let mut over_since = None;
     let mut told = false;
     for thread in threads {

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::counters::count;
 use super::merge::SourceMessage;
 use super::reorder::ReorderBuffer;
-use super::shared::Shared;
+use super::run_state::RunState;
 use crate::parts::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
@@ -28,7 +28,7 @@ pub(super) struct SourceReader {
     pub(super) out: Sender<SourceMessage>,
     /// Disconnected once every sink is finished.
     pub(super) done: Receiver<()>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RunState>,
 }
 
 /// Why reading ends before the source does.

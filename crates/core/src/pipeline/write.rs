@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::acks::Through;
-use super::shared::Shared;
+use super::run_state::RunState;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
 /// What the engine sends a sink.
@@ -27,7 +27,7 @@ pub(super) struct SinkWriter {
     pub(super) wants: Selection,
     pub(super) sink: Box<dyn Sink>,
     pub(super) messages: Receiver<SinkMessage>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RunState>,
 }
 
 impl SinkWriter {

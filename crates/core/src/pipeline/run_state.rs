@@ -7,7 +7,7 @@ use super::acks::AckTracker;
 use super::{Counters, RunError, RunReport};
 use crate::{RunEnd, SinkError, StopToken};
 
-pub(super) struct Shared {
+pub(super) struct RunState {
     pub(super) stop: StopToken,
     pub(super) counters: Arc<Counters>,
     pub(super) acks: AckTracker,
@@ -18,9 +18,9 @@ pub(super) struct Shared {
     listening: AtomicUsize,
 }
 
-impl Shared {
-    pub(super) fn new(stop: StopToken, counters: Arc<Counters>, sinks: usize) -> Shared {
-        Shared {
+impl RunState {
+    pub(super) fn new(stop: StopToken, counters: Arc<Counters>, sinks: usize) -> RunState {
+        RunState {
             stop,
             counters,
             acks: AckTracker::new(sinks),
