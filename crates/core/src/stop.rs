@@ -10,10 +10,10 @@ type Hook = Box<dyn FnOnce() + Send>;
 ///
 /// Stopping is orderly: what has been read is still evaluated and written.
 #[derive(Clone, Default)]
-pub struct StopToken(Arc<State>);
+pub struct StopToken(Arc<StopState>);
 
 #[derive(Default)]
-struct State {
+struct StopState {
     stopped: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
 }
