@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, Ending, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
+    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
     SourceFactory, SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_files::{Gathering, Heads, SORT, Segment};
@@ -68,7 +68,7 @@ impl SourceFactory for ParquetSources {
             behind: BTreeMap::new(),
             fingerprint: Fingerprint::default(),
             rows: 0,
-            ending: Ending::default(),
+            end: EndOfInput::default(),
         };
         if location == "-" {
             return Err(failed(
@@ -112,7 +112,7 @@ struct Lake {
     /// Of the files that have been opened.
     fingerprint: Fingerprint,
     rows: u64,
-    ending: Ending,
+    end: EndOfInput,
 }
 
 /// Where the rows of an open file come from.
@@ -389,17 +389,17 @@ impl Source for Lake {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.ending.reached(&self.context.stop) {
-            return self.ending.say();
+        if self.end.end_if_stopped(&self.context.stop) {
+            return self.end.take_result();
         }
         let mut batch = Gathering::default();
         match self.gather(&mut batch) {
             Ok(true) => {}
-            Ok(false) => self.ending.end(),
-            Err(error) => self.ending.fail(error),
+            Ok(false) => self.end.end(),
+            Err(error) => self.end.fail(error),
         }
-        if batch.rows() == 0 && self.ending.is_there() {
-            return self.ending.say();
+        if batch.rows() == 0 && self.end.has_ended() {
+            return self.end.take_result();
         }
         self.rows += batch.rows() as u64;
         let row = self.rows;

@@ -18,7 +18,7 @@ mod cells;
 mod columns;
 #[cfg(feature = "compliance")]
 pub mod compliance;
-mod ending;
+mod end_of_input;
 mod engine;
 mod event_writer;
 mod hearer;
@@ -43,7 +43,7 @@ pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
 pub use cells::Cells;
 pub use columns::{Columns, Mismatches, WantedColumn};
-pub use ending::Ending;
+pub use end_of_input::EndOfInput;
 pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
 pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use hearer::{Hearer, Instance, Said};
