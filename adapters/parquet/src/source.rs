@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
-    SourceFactory, SourceRequest, TimeFormat, WantedColumn,
+    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, Source, SourceContext, SourceError,
+    SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_files::{Gathering, Heads, SORT, Segment};
 
@@ -58,7 +58,7 @@ impl SourceFactory for ParquetSources {
             schema: Arc::new(Schema::empty()),
             offers: Vec::new(),
             files: Vec::new(),
-            parts: Parts::default(),
+            source_files: SourceFiles::default(),
             waiting: VecDeque::new(),
             schedule: Vec::new(),
             open: BTreeMap::new(),
@@ -96,7 +96,7 @@ struct Lake {
     offers: Vec<String>,
     /// In order of their paths.
     files: Vec<FileOutline>,
-    parts: Parts,
+    source_files: SourceFiles,
     /// First time and number of the files that have rows to be read, in that order ...
     schedule: Vec<(i64, usize)>,
     /// ... and those among them that have not been opened yet.
@@ -166,7 +166,8 @@ impl Lake {
         }
         self.schema = Arc::new(Schema::new(fields.into_iter().flatten().collect::<Vec<_>>()));
         if parts {
-            self.parts = Parts::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
+            self.source_files =
+                SourceFiles::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
         }
         Ok(())
     }
@@ -384,8 +385,8 @@ impl Source for Lake {
         self.offers.clone()
     }
 
-    fn parts(&self) -> Parts {
-        self.parts.clone()
+    fn source_files(&self) -> SourceFiles {
+        self.source_files.clone()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {

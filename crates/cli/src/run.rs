@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{
-    BuildEngine, Counters, Engine, EngineError, Parts, Pipeline, RunOptions, Selection, SourceContext, Span,
-    StopToken,
+    BuildEngine, Counters, Engine, EngineError, Pipeline, RunOptions, Selection, SourceContext, SourceFiles,
+    Span, StopToken,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
@@ -104,8 +104,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let of_run = OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
-    let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
-    let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
+    let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
+    let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
     let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
     let evidence = Evidence::open(arguments)?;
     let options = RunOptions {

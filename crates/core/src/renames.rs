@@ -8,8 +8,8 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use crate::{
-    BadOption, EventBatch, OptionDoc, Parts, Position, Source, SourceError, SourceFactory, SourceRequest,
-    WantedColumn, nearest,
+    BadOption, EventBatch, OptionDoc, Position, Source, SourceError, SourceFactory, SourceFiles,
+    SourceRequest, WantedColumn, nearest,
 };
 
 /// Which column of a source is meant by an input of the specification.
@@ -147,8 +147,8 @@ impl Source for Renamed {
         self.offers.clone()
     }
 
-    fn parts(&self) -> Parts {
-        self.inner.parts()
+    fn source_files(&self) -> SourceFiles {
+        self.inner.source_files()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {

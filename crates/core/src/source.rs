@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Adapter, BadOption, Cause, EventBatch, Options, Parts, Position, RejectedRow, Span, StopToken,
+    Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, SourceFiles, Span, StopToken,
     WantedColumn,
 };
 
@@ -73,8 +73,8 @@ pub trait Source: Send {
 
     /// The files it is made of, if it is made of several; row numbers are numbers of rows in all of
     /// them. Fixed once it is open.
-    fn parts(&self) -> Parts {
-        Parts::default()
+    fn source_files(&self) -> SourceFiles {
+        SourceFiles::default()
     }
 
     /// Waits for the next batch. A row that does not decode goes to

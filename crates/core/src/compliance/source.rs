@@ -135,7 +135,7 @@ fn same_rows_whatever_the_batch_size(case: &SourceCase<'_>) {
     let whole = read(usize::MAX);
     assert_eq!(whole.len(), case.rows, "every row of the good input");
     let source = open(case, &case.good, 1, &StopToken::default());
-    if source.parts().names().nth(1).is_some() {
+    if source.source_files().names().nth(1).is_some() {
         let numbers: BTreeSet<u64> = whole.iter().map(|row| row.1).collect();
         assert_eq!(numbers.len(), whole.len(), "row numbers are different");
     } else {

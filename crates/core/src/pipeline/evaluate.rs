@@ -13,7 +13,7 @@ use super::counters::count;
 use super::merge::{Merge, Merged};
 use super::run_state::RunState;
 use super::write::SinkMessage;
-use crate::parts::Origin;
+use crate::source_files::Origin;
 use crate::{
     BuildEngine, Closed, Engine, EngineError, EventBatch, Kind, Outlet, RejectedRow, Selection, Time,
     VerdictBatch, Verdicts, catch_panic,

@@ -21,7 +21,7 @@ use crossbeam_channel::bounded;
 
 pub use counters::{Counters, Counts};
 
-use crate::parts::Origin;
+use crate::source_files::Origin;
 use crate::{
     BadRowPolicy, BuildEngine, Columns, EngineError, RejectedRow, RunEnd, Selection, Sink, SinkError, Source,
     SourceError, StopToken, Time,
@@ -136,7 +136,8 @@ impl Pipeline {
             Arc::new(RunState::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
         let capacity = options.capacity.get();
         let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
-        let origin = |source: &dyn Source| Origin { name: source.name().to_owned(), parts: source.parts() };
+        let origin =
+            |source: &dyn Source| Origin { name: source.name().to_owned(), files: source.source_files() };
         let origins: Vec<Origin> = sources.iter().map(|source| origin(&**source)).collect();
         let (running, done) = bounded::<()>(0);
 

@@ -13,7 +13,7 @@ use super::counters::count;
 use super::merge::SourceMessage;
 use super::reorder::ReorderBuffer;
 use super::run_state::RunState;
-use crate::parts::Origin;
+use crate::source_files::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
 pub(super) struct SourceReader {

@@ -7,45 +7,45 @@ use crate::RejectedRow;
 /// The files that a source is made of, so that a row can be named as the user would: by its file, and
 /// its number there. The rows of the source are numbered through, file by file.
 #[derive(Clone, Debug, Default)]
-pub struct Parts(Arc<[Part]>);
+pub struct SourceFiles(Arc<[SourceFile]>);
 
 #[derive(Debug)]
-struct Part {
+struct SourceFile {
     name: String,
     /// Rows in the files before.
     before: u64,
 }
 
-impl Parts {
+impl SourceFiles {
     /// Files with as many rows each, in the order in which their rows are numbered.
     ///
     /// ```
-    /// use fairstream_core::Parts;
+    /// use fairstream_core::SourceFiles;
     ///
-    /// let parts = Parts::new([("a".to_owned(), 10), ("b".to_owned(), 5)]);
-    /// assert_eq!(parts.find(10), Some(("a", 10)));
-    /// assert_eq!(parts.find(11), Some(("b", 1)));
+    /// let files = SourceFiles::new([("a".to_owned(), 10), ("b".to_owned(), 5)]);
+    /// assert_eq!(files.find(10), Some(("a", 10)));
+    /// assert_eq!(files.find(11), Some(("b", 1)));
     /// ```
-    pub fn new(files: impl IntoIterator<Item = (String, u64)>) -> Parts {
+    pub fn new(files: impl IntoIterator<Item = (String, u64)>) -> SourceFiles {
         let mut rows = 0;
-        let part = |(name, own)| {
+        let file = |(name, own)| {
             let before = rows;
             rows += own;
-            Part { name, before }
+            SourceFile { name, before }
         };
-        Parts(files.into_iter().map(part).collect())
+        SourceFiles(files.into_iter().map(file).collect())
     }
 
     /// The name of the file that a row stands in, and its number there; `None` if it is in none.
     pub fn find(&self, row: u64) -> Option<(&str, u64)> {
-        let index = self.0.partition_point(|part| part.before < row).checked_sub(1)?;
-        let part = self.0.get(index)?;
-        Some((&part.name, row - part.before))
+        let index = self.0.partition_point(|file| file.before < row).checked_sub(1)?;
+        let file = self.0.get(index)?;
+        Some((&file.name, row - file.before))
     }
 
     /// The names of the files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|part| part.name.as_str())
+        self.0.iter().map(|file| file.name.as_str())
     }
 }
 
@@ -53,13 +53,13 @@ impl Parts {
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) name: String,
-    pub(crate) parts: Parts,
+    pub(crate) files: SourceFiles,
 }
 
 impl Origin {
     /// What the user calls the file that a row stands in, and the row as numbered there.
     pub(crate) fn place(&self, bad: RejectedRow) -> (String, RejectedRow) {
-        match self.parts.find(bad.row) {
+        match self.files.find(bad.row) {
             Some((name, row)) => (name.to_owned(), RejectedRow { row, ..bad }),
             None => (self.name.clone(), bad),
         }
