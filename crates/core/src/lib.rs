@@ -14,7 +14,7 @@
 mod adapter;
 mod bad_rows;
 mod batch;
-mod cells;
+mod column_values;
 mod columns;
 #[cfg(feature = "compliance")]
 pub mod compliance;
@@ -41,7 +41,7 @@ mod written_time;
 pub use adapter::{ANY_OPTION, Adapter, BadOption, OptionDoc, Options};
 pub use bad_rows::{BadRowPolicy, RejectedRow, ReportBadRow};
 pub use batch::EventBatch;
-pub use cells::Cells;
+pub use column_values::ColumnValues;
 pub use columns::{Columns, Mismatches, WantedColumn};
 pub use end_of_input::EndOfInput;
 pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
