@@ -180,7 +180,7 @@ impl Lake {
             .parse(SORT.name, false)
             .map_err(|bad| SourceError::Option { origin: self.name.clone(), bad })?;
         for index in 0..self.files.len() {
-            self.files[index].prune(&request.span);
+            self.files[index].prune(&request.time_range);
             let outline = &self.files[index];
             if outline.groups.is_empty() {
                 continue;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_core::{SourceContext, Span, Time, WantedColumn};
+use fairstream_core::{SourceContext, Time, TimeRange, WantedColumn};
 use fairstream_engine::{CompiledEngine, Explanation, Outline, Role, Specification};
 use fairstream_fairness::Compiled;
 
@@ -24,7 +24,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     // Said before the inputs are looked at, which may fail.
     print(&text)?;
 
-    let inputs = monitor.sources(Span::default(), &SourceContext::default())?;
+    let inputs = monitor.sources(TimeRange::default(), &SourceContext::default())?;
     if !inputs.is_empty() {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, Span, WantedColumn,
+    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
@@ -113,20 +113,20 @@ impl Monitor {
     /// Opens every input.
     pub(crate) fn sources(
         &self,
-        span: Span,
+        time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        self.inputs.iter().map(|input| self.open(input, span, context)).collect()
+        self.inputs.iter().map(|input| self.open(input, time_range, context)).collect()
     }
 
     /// Opens one input.
     pub(crate) fn open(
         &self,
         input: &Address,
-        span: Span,
+        time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
         let mut address = input.clone();
@@ -147,7 +147,7 @@ impl Monitor {
             location: address.location,
             options: address.options,
             wanted: self.wanted.clone(),
-            span,
+            time_range,
             resume: None,
             context: context.clone(),
         };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::bail;
 use fairstream_core::{
     BuildEngine, Counters, Engine, EngineError, Pipeline, RunOptions, Selection, SourceContext, SourceFiles,
-    Span, StopToken,
+    StopToken, TimeRange,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
@@ -80,8 +80,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let span = Span { since: arguments.since, until: arguments.until };
-    let sources = monitor.sources(span, &context)?;
+    let time_range = TimeRange { since: arguments.since, until: arguments.until };
+    let sources = monitor.sources(time_range, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =

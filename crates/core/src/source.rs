@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, SourceFiles, Span, StopToken,
+    Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, SourceFiles, StopToken, TimeRange,
     WantedColumn,
 };
 
@@ -124,7 +124,7 @@ pub struct SourceRequest {
     pub wanted: Vec<WantedColumn>,
     /// What is monitored: a source that knows where the rest is need not read it. The pipeline
     /// leaves it out in any case.
-    pub span: Span,
+    pub time_range: TimeRange,
     /// Where to go on, from the [`EventBatch::end`] of an earlier run.
     pub resume: Option<Position>,
     /// What the pipeline lends it.

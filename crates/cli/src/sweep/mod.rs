@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use fairstream_core::{Pipeline, RunOptions, SourceContext, Span, StopToken, Time, TimeFormat};
+use fairstream_core::{Pipeline, RunOptions, SourceContext, StopToken, Time, TimeFormat, TimeRange};
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep, SweepCell};
 
@@ -341,7 +341,7 @@ impl Sweeper<'_> {
 
     fn one(&self, run: &Address, sweep: &mut Sweep) -> anyhow::Result<()> {
         let context = SourceContext { stop: self.options.stop.clone(), ..SourceContext::default() };
-        let sources = vec![self.monitor.open(run, Span::default(), &context)?];
+        let sources = vec![self.monitor.open(run, TimeRange::default(), &context)?];
         let columns = self.monitor.columns(&sources)?;
         let judge = Judge::new(self.subject.1.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));

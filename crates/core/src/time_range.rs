@@ -4,22 +4,22 @@ use crate::Time;
 
 /// From when to when events are monitored; without an end where there is `None`. Both ends are inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeRange {
     /// Nothing before this is evaluated.
     pub since: Option<Time>,
     /// Nothing after this is evaluated.
     pub until: Option<Time>,
 }
 
-impl Span {
+impl TimeRange {
     /// Whether something may have happened inside that lasted from `first` to `last`.
     ///
     /// ```
-    /// use fairstream_core::{Span, Time};
+    /// use fairstream_core::{TimeRange, Time};
     ///
-    /// let span = Span { since: Some(Time(10)), until: None };
-    /// assert!(span.touches(Time(5), Time(10)));
-    /// assert!(!span.touches(Time(5), Time(9)));
+    /// let time_range = TimeRange { since: Some(Time(10)), until: None };
+    /// assert!(time_range.touches(Time(5), Time(10)));
+    /// assert!(!time_range.touches(Time(5), Time(9)));
     /// ```
     pub fn touches(&self, first: Time, last: Time) -> bool {
         self.since.is_none_or(|since| last >= since) && self.until.is_none_or(|until| first <= until)
