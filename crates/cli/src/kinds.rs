@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use fairstream_core::{
-    Adapter, EventWriterFactory, OptionDoc, Options, Renames, SinkFactory, SourceFactory, nearest,
+    Adapter, ColumnAliases, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
 use fairstream_files::SORT;
@@ -72,7 +72,7 @@ pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
 }
 
 /// Options that every source takes.
-pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [Renames::OPTION, SORT];
+pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [ColumnAliases::OPTION, SORT];
 
 /// Options that every sink takes.
 pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, TimeRange, WantedColumn,
+    ColumnAliases, Columns, Source, SourceContext, SourceError, SourceRequest, TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
@@ -151,7 +151,7 @@ impl Monitor {
             resume: None,
             context: context.clone(),
         };
-        let source = Renames::open(&*kind, &request)?;
+        let source = ColumnAliases::open(&*kind, &request)?;
         Ok(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source })
     }
 
