@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairstream_core::{Counters, Counts};
+use fairstream_core::{Counters, RunCounts};
 
 use crate::repeat::Repeat;
 
@@ -40,7 +40,7 @@ fn show(text: &str) {
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
-fn line(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
+fn line(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
     format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), found(counts, is_judged))
 }
@@ -52,12 +52,12 @@ pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
 }
 
 /// Alarms where there is a judge, violations where there is none.
-pub(crate) fn found(counts: &Counts, is_judged: bool) -> String {
+pub(crate) fn found(counts: &RunCounts, is_judged: bool) -> String {
     if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
 }
 
 /// What a run came to, in a few lines.
-pub(crate) fn summary(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
+pub(crate) fn summary(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
     let mut text = format!(
         "{}, {} in {:.1} s",
         counted(counts.evaluated, "event"),

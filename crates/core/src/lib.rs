@@ -50,7 +50,7 @@ pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use hearer::{Hearer, Instance, Said};
 pub use nearest::nearest;
 pub use panics::catch_panic;
-pub use pipeline::{Counters, Counts, OnWait, Pipeline, RunError, RunOptions, RunReport};
+pub use pipeline::{Counters, OnWait, Pipeline, RunCounts, RunError, RunOptions, RunReport};
 pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairstream_core::{Counters, Counts, Time};
+use fairstream_core::{Counters, RunCounts, Time};
 use fairstream_fairness::{Comparison, Judge, Rule, Standing};
 
 use crate::progress::{counted, found, grouped};
@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 pub(super) struct Sight {
     pub(super) title: String,
     pub(super) elapsed: Duration,
-    pub(super) counts: Counts,
+    pub(super) counts: RunCounts,
     pub(super) is_judged: bool,
     pub(super) per_second: u64,
     /// Trials that wait; `None` where all count at once.

@@ -243,7 +243,7 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairstream_core::{Counts, Time};
+    use fairstream_core::{RunCounts, Time};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Duration;
@@ -259,7 +259,8 @@ mod tests {
 
     fn sight(groups: Vec<Bar>) -> Sight {
         let second = |seconds: i64| Time(seconds * 1_000_000_000);
-        let counts = Counts { evaluated: 1234, alarms: 1, reached: Some(second(600)), ..Counts::default() };
+        let counts =
+            RunCounts { evaluated: 1234, alarms: 1, reached: Some(second(600)), ..RunCounts::default() };
         Sight {
             title: "Hiring".to_owned(),
             elapsed: Duration::from_secs(3725),

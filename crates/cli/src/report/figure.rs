@@ -1,6 +1,6 @@
 //! How a rate moved, as a figure.
 
-use fairstream_core::{Counts, Time};
+use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{Comparison, Curve, GroupStanding, Judge, RateHistory, Rule, Standing};
 use fairstream_report::{Axis, Behind, LinePlot, Series, Sheet};
 
@@ -11,7 +11,7 @@ use crate::progress::counted;
 const LINES: usize = 7;
 
 /// Every rate in every stratum, one below the other.
-pub(super) fn sheet(title: &str, judge: &Judge, counts: &Counts) -> Sheet {
+pub(super) fn sheet(title: &str, judge: &Judge, counts: &RunCounts) -> Sheet {
     let standings = worst_first(judge);
     let figures = standings.iter().take(SHOWN).filter_map(|standing| {
         let rule = judge.rules().get(standing.place.0)?;

@@ -1,6 +1,6 @@
 //! A run as a page: what stands where.
 
-use fairstream_core::{Counts, Time};
+use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
     AlarmSpan, Comparison, Compiled, Explanation, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
     significant,
@@ -17,7 +17,7 @@ use crate::progress::{counted, grouped};
 pub(crate) struct Told<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
-    pub(crate) counts: &'a Counts,
+    pub(crate) counts: &'a RunCounts,
     pub(crate) tally: &'a Tally,
     pub(crate) subject: &'a Subject,
     pub(crate) is_complete: bool,
@@ -97,7 +97,7 @@ impl Told<'_> {
     }
 }
 
-fn section(judge: &Judge, standing: &Standing, counts: &Counts, judged: String) -> Section {
+fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: String) -> Section {
     let rule = &judge.rules()[standing.place.0];
     let rate_history = rate_history(judge, standing);
     Section {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::Time;
 
-/// Counts that grow while a run goes on.
+/// RunCounts that grow while a run goes on.
 #[derive(Debug)]
 pub struct Counters {
     pub(super) read: AtomicU64,
@@ -39,7 +39,7 @@ impl Default for Counters {
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RunCounts {
     /// Rows that the sources gave, bad ones included.
     pub read: u64,
     /// Bad rows that were left out.
@@ -64,10 +64,10 @@ pub struct Counts {
 
 impl Counters {
     /// The counts now.
-    pub fn now(&self) -> Counts {
+    pub fn now(&self) -> RunCounts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let reached = self.reached.load(Ordering::Relaxed);
-        Counts {
+        RunCounts {
             read: get(&self.read),
             rejected: get(&self.rejected),
             dropped: get(&self.dropped),

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
-pub use counters::{Counters, Counts};
+pub use counters::{Counters, RunCounts};
 
 use crate::source_files::Origin;
 use crate::{
@@ -67,7 +67,7 @@ pub struct RunOptions {
     pub bad_rows: BadRowPolicy,
     /// Ends the run in good order.
     pub stop: StopToken,
-    /// Counts as the run goes on; for progress displays.
+    /// RunCounts as the run goes on; for progress displays.
     pub counters: Arc<Counters>,
     /// Called at most once, a few seconds after a failure, if a sink still keeps the run from
     /// ending: somebody who waits for it should know.
@@ -98,7 +98,7 @@ pub struct RunReport {
     /// What ended it, if it failed.
     pub error: Option<RunError>,
     /// What was counted.
-    pub counts: Counts,
+    pub counts: RunCounts,
 }
 
 /// What ended a run.
