@@ -29,4 +29,4 @@ mod sink;
 mod source;
 
 pub use sink::{SinkCase, check_sink, sample_verdicts};
-pub use source::{BadInput, Live, SourceCase, check_source};
+pub use source::{BadInput, LiveInput, SourceCase, check_source};

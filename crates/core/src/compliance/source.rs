@@ -31,7 +31,7 @@ pub struct SourceCase<'a> {
     pub cut_off: Option<SourceRequest>,
     /// Makes an input that has some rows ready and then falls silent without ending; `None` if
     /// there is no such input of this kind.
-    pub live: Option<&'a dyn Fn() -> Live>,
+    pub live: Option<&'a dyn Fn() -> LiveInput>,
 }
 
 /// An input with exactly one bad row.
@@ -45,7 +45,7 @@ pub struct BadInput<'a> {
 }
 
 /// An input that has fallen silent.
-pub struct Live {
+pub struct LiveInput {
     /// How to open it.
     pub request: SourceRequest,
     /// How many rows it has ready.
@@ -73,7 +73,7 @@ pub fn check_source(case: &SourceCase<'_>) {
 }
 
 /// A row as text, with its time and number.
-type Row = (i64, u64, Vec<String>);
+type RowText = (i64, u64, Vec<String>);
 
 fn open(
     case: &SourceCase<'_>,
@@ -103,7 +103,7 @@ fn batches(source: &mut dyn Source) -> Vec<EventBatch> {
     batches
 }
 
-fn rows(batches: &[EventBatch]) -> Vec<Row> {
+fn rows(batches: &[EventBatch]) -> Vec<RowText> {
     let options = FormatOptions::default().with_null("∅");
     let mut rows = Vec::new();
     for batch in batches {
@@ -254,7 +254,7 @@ fn stops_before_it_reads(case: &SourceCase<'_>) {
     }
 }
 
-fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: Live) {
+fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: LiveInput) {
     let stop = StopToken::default();
     let mut source = open(case, &live.request, 1_000_000, &stop);
     let (given, batches) = mpsc::channel();
@@ -273,7 +273,7 @@ fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: Live) {
     drop(live.writer);
 }
 
-fn stops_while_blocked(case: &SourceCase<'_>, live: Live) {
+fn stops_while_blocked(case: &SourceCase<'_>, live: LiveInput) {
     let stop = StopToken::default();
     let mut source = open(case, &live.request, 1000, &stop);
     let (ended, end) = mpsc::channel();
