@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use fairstream_core::{ANY_OPTION, Adapter, OptionDoc};
 use fairstream_plugin::Library;
 
-use crate::kinds::{OF_EVERY_SINK, OF_EVERY_SOURCE, OfRun, event_writers, sinks, sources};
+use crate::registry::{OF_EVERY_SINK, OF_EVERY_SOURCE, OfRun, event_writers, sinks, sources};
 
 /// The text of `fairstream adapters`.
 pub(crate) fn built_in() -> String {

@@ -4,7 +4,7 @@ use anyhow::bail;
 use fairstream_fairness::FairnessFile;
 
 use crate::args::CompileArguments;
-use crate::kinds::Address;
+use crate::registry::Address;
 use crate::{Outcome, load, print, sample};
 
 pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<Outcome> {

@@ -7,8 +7,8 @@ use fairstream_core::{Closed, EventBatch, EventWriter, EventWriterRequest, SinkE
 use fairstream_fairness::{EvidenceOutlet, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
-use crate::kinds::{self, Address};
 use crate::load::Monitor;
+use crate::registry::{self, Address};
 
 /// A file of evidence that is being written, by the engine's thread.
 pub(crate) struct Evidence {
@@ -54,7 +54,7 @@ impl Evidence {
         };
         let Some(location) = &arguments.evidence else { return Ok(None) };
         let address = Address::parse(location);
-        let writer = kinds::event_writer_for(&address)?.open(&EventWriterRequest {
+        let writer = registry::event_writer_for(&address)?.open(&EventWriterRequest {
             location: address.location,
             options: address.options,
             schema: evidence_schema(),

@@ -7,8 +7,8 @@ use fairstream_core::{EventBatch, SourceContext, SourceRequest, Time, WantedColu
 use fairstream_fairness::{EvidenceReader, Replay};
 
 use crate::args::ExplainArguments;
-use crate::kinds::{self, Address};
 use crate::progress::counted;
+use crate::registry::{self, Address};
 use crate::{Outcome, print};
 
 /// An alarm, as a file of verdicts has it.
@@ -60,7 +60,7 @@ fn read(
     mut take: impl FnMut(&EventBatch) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let address = Address::parse(location);
-    let kind = kinds::source_for(&address)?;
+    let kind = registry::source_for(&address)?;
     let request = SourceRequest {
         location: address.location,
         options: address.options,

@@ -15,9 +15,9 @@ use fairstream_core::{
 use fairstream_scenarios::{Begun, Scenario, scenarios};
 
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, Address};
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, with_rate};
+use crate::registry::{self, Address};
 use crate::{Outcome, note};
 
 /// Which scenario, with which options. Commands and flags are made from what the scenarios say of
@@ -125,7 +125,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let address = Address::parse(&output.to);
-    let writers = kinds::event_writer_for(&address)?;
+    let writers = registry::event_writer_for(&address)?;
     refuse_to_destroy(&scenario, location, &address.location)?;
     let Begun { mut source, remarks } = scenario.begin(&SourceRequest {
         location: location.clone(),

@@ -8,7 +8,7 @@ use fairstream_core::nearest;
 use fairstream_fairness::{ColumnSample, FairnessFile, Proposal};
 
 use crate::args::InitArguments;
-use crate::kinds::Address;
+use crate::registry::Address;
 use crate::{Outcome, load, note, print, sample};
 
 /// How a column with the time may be called.

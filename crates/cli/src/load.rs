@@ -11,7 +11,7 @@ use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
 use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
-use crate::kinds::{self, Address};
+use crate::registry::{self, Address};
 use crate::sample;
 
 /// What is to be monitored, and on what.
@@ -130,7 +130,7 @@ impl Monitor {
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
         let mut address = input.clone();
-        let kind = kinds::source_for(&address)?;
+        let kind = registry::source_for(&address)?;
         // Scenarios and plugins know their own time.
         let takes = |key: &str| kind.adapter().options.iter().any(|option| option.name == key);
         for (key, value) in [("time", &self.time), ("time_format", &self.time_format)] {

@@ -8,8 +8,8 @@ use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
 
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
-use crate::kinds::{self, Address, OfRun};
 use crate::load::Monitor;
+use crate::registry::{self, Address, OfRun};
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
 /// None may be among the files that are `read`.
@@ -21,7 +21,7 @@ pub(crate) fn open(
 ) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
     let mut openings = Vec::new();
     for address in wanted(arguments, monitor) {
-        let kind = kinds::sink_for(&address, of_run)?;
+        let kind = registry::sink_for(&address, of_run)?;
         // People read alarms; what raised them is for machines.
         let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
         let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };

@@ -16,10 +16,10 @@ use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, OfRun};
 use crate::live::{self, Live, Watch};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
+use crate::registry::{self, OfRun};
 use crate::report::{Tallied, Tally};
 use crate::{Outcome, load, note, outputs, report};
 
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =
-        outputs::wanted(arguments, &monitor).iter().any(|sink| kinds::is_one_of(sink, &report::NAMES));
+        outputs::wanted(arguments, &monitor).iter().any(|sink| registry::is_one_of(sink, &report::NAMES));
     let judge = rules.map(Judge::new);
     let judge = judge.map(|judge| if is_reported || arguments.live { judge.with_history() } else { judge });
     let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));

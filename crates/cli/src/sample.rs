@@ -9,7 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
 use fairstream_fairness::{Column, ColumnSample, column_types};
 
-use crate::kinds::{self, Address};
+use crate::registry::{self, Address};
 
 /// Rows that are looked at before a run.
 const ROWS: usize = 10_000;
@@ -29,7 +29,7 @@ pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<
 
 /// So many values of every column but the time.
 pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Vec<ColumnSample>> {
-    let kind = kinds::source_for(input)?;
+    let kind = registry::source_for(input)?;
     let mut options = input.options.clone();
     if let Some(time) = time {
         options.set_default("time", time);

@@ -9,8 +9,8 @@ mod words;
 use fairstream_fairness::{Judge, RateHistory, Standing};
 
 use crate::args::RunArguments;
-use crate::kinds::{self, Address};
 use crate::load::Monitor;
+use crate::registry::{self, Address};
 use crate::run;
 
 pub(crate) use self::page::Told;
@@ -20,7 +20,7 @@ pub(crate) use self::tally::{Tallied, Tally};
 
 /// `fairstream report`: a run whose verdicts go to a page, and to the console.
 pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outcome> {
-    let is_one_of = |to: &String, names: &[&str]| kinds::is_one_of(&Address::parse(to), names);
+    let is_one_of = |to: &String, names: &[&str]| registry::is_one_of(&Address::parse(to), names);
     if !arguments.to.iter().any(|to| is_one_of(to, &[HTML])) {
         arguments.to.splice(0..0, ["report.html".to_owned()]);
     }

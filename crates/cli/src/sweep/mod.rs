@@ -21,11 +21,11 @@ use self::axis::{Axis, Seeds};
 use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, Address};
 use crate::load::{self, Monitor};
 use crate::nobody::Nobody;
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, grouped};
+use crate::registry::{self, Address};
 use crate::{Outcome, note, print};
 
 #[derive(Debug, Args)]
@@ -260,7 +260,7 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
     let mut with_seeds = |inputs: &[Address]| -> anyhow::Result<Vec<Address>> {
         let mut runs = Vec::new();
         for input in inputs {
-            let has_seeds = kinds::source_for(input)?.adapter().options.iter().any(|o| o.name == "seed");
+            let has_seeds = registry::source_for(input)?.adapter().options.iter().any(|o| o.name == "seed");
             match arguments.seeds {
                 Some(seeds) if has_seeds && input.options.text("seed").is_none() => {
                     seeded = true;
