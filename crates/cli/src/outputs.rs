@@ -9,7 +9,7 @@ use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
 use crate::load::Monitor;
-use crate::registry::{self, Address, OfRun};
+use crate::registry::{self, Address, RunContext};
 
 /// Opens every sink, and then the list of bad rows if there is to be one.
 /// None may be among the files that are `read`.
@@ -17,11 +17,11 @@ pub(crate) fn open(
     arguments: &RunArguments,
     monitor: &Monitor,
     read: &[String],
-    of_run: &OfRun,
+    run_context: &RunContext,
 ) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
     let mut openings = Vec::new();
     for address in wanted(arguments, monitor) {
-        let kind = registry::sink_for(&address, of_run)?;
+        let kind = registry::sink_for(&address, run_context)?;
         // People read alarms; what raised them is for machines.
         let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
         let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };

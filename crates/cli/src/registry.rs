@@ -51,18 +51,18 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
 
 /// Sinks that know more of a run than its verdicts.
 #[derive(Clone, Default)]
-pub(crate) struct OfRun {
+pub(crate) struct RunContext {
     pub(crate) console: ConsoleSinks,
     /// What reports are of; nothing if the specification is not a fairness file.
     pub(crate) reported: Option<Arc<report::Run>>,
 }
 
 /// Every kind of sink.
-pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
+pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
     vec![
-        Box::new(of_run.console.clone()),
-        Box::new(ReportSinks::new(Form::Html, of_run.reported.clone())),
-        Box::new(ReportSinks::new(Form::Svg, of_run.reported.clone())),
+        Box::new(run_context.console.clone()),
+        Box::new(ReportSinks::new(Form::Html, run_context.reported.clone())),
+        Box::new(ReportSinks::new(Form::Svg, run_context.reported.clone())),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),
@@ -128,7 +128,7 @@ fn pairs(query: &str) -> Option<Options> {
 
 /// Whether an address means one of these kinds of sinks.
 pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
-    sink_for(address, &OfRun::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
+    sink_for(address, &RunContext::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
 }
 
 /// The kind of source that an address means; its options are checked.
@@ -147,13 +147,13 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
 }
 
 /// The kind of sink that an address means; its options are checked.
-pub(crate) fn sink_for(address: &Address, of_run: &OfRun) -> anyhow::Result<Box<dyn SinkFactory>> {
+pub(crate) fn sink_for(address: &Address, run_context: &RunContext) -> anyhow::Result<Box<dyn SinkFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
         (None, "console") => Some("console"),
         (kind, _) => kind,
     };
-    let mut kinds = sinks(of_run);
+    let mut kinds = sinks(run_context);
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;

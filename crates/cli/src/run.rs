@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::live::{self, Live, Watch};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
-use crate::registry::{self, OfRun};
+use crate::registry::{self, RunContext};
 use crate::report::{Tallied, Tally};
 use crate::{Outcome, load, note, outputs, report};
 
@@ -103,10 +103,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     });
     let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let of_run = OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
+    let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
     let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
-    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
+    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &run_context)?;
     let evidence = Evidence::open(arguments)?;
     let options = RunOptions {
         since: arguments.since,
