@@ -14,7 +14,7 @@ use fairstream_scenarios::{Groups, Hiring};
 use crate::args::{DemoArguments, EngineKind};
 use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
-use crate::nobody::Nobody;
+use crate::null_sink::NullSink;
 use crate::progress::grouped;
 use crate::report::{Subject, Tally, Told};
 use crate::{Outcome, load, print, run, standings};
@@ -160,7 +160,7 @@ fn watch(
     let judged = Some((compiled.clone(), Arc::clone(&judge)));
     let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&tally)));
     let options = RunOptions { stop: stop.clone(), counters: Arc::clone(&counters), ..RunOptions::default() };
-    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(Nobody)], options }.run();
+    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
     match report.error {
         Some(error) => Err(error.into()),
         None => Ok(Watched { compiled, judge, counters, tally }),

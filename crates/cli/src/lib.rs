@@ -16,7 +16,7 @@ mod init;
 mod interrupt;
 mod live;
 mod load;
-mod nobody;
+mod null_sink;
 mod outputs;
 mod progress;
 mod registry;

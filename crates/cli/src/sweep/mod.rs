@@ -22,7 +22,7 @@ use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
 use crate::load::{self, Monitor};
-use crate::nobody::Nobody;
+use crate::null_sink::NullSink;
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, grouped};
 use crate::registry::{self, Address};
@@ -356,7 +356,7 @@ impl Sweeper<'_> {
         };
         // Each run counts for itself.
         let options = RunOptions { counters: Arc::default(), ..self.options.clone() };
-        let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(Nobody)], options }.run();
+        let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
         if let Some(error) = report.error {
             return Err(error.into());
         }

@@ -3,11 +3,11 @@
 use fairstream_core::{Position, RunEnd, Selection, Sink, SinkError, VerdictBatch};
 
 /// Reads nothing.
-pub(crate) struct Nobody;
+pub(crate) struct NullSink;
 
-impl Sink for Nobody {
+impl Sink for NullSink {
     fn name(&self) -> &str {
-        "nobody"
+        "the null sink"
     }
 
     fn wants(&self) -> Selection {
