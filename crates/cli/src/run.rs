@@ -16,7 +16,7 @@ use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
-use crate::live::{self, Live, Watch};
+use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
 use crate::registry::{self, RunContext};
@@ -124,7 +124,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     };
     let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
     let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
-    let watch = arguments.live.then(|| Watch::new(title, Arc::clone(&options.counters), judge.clone()));
+    let sampler =
+        arguments.live.then(|| RunSampler::new(title, Arc::clone(&options.counters), judge.clone()));
     let screen = live::Screen::of(arguments, &monitor);
     // To verify is to evaluate all of it, twice.
     let is_for_alarms = !arguments.verify && sinks.iter().all(|sink| sink.wants() == Selection::Alarms);
@@ -141,7 +142,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let start = Instant::now();
     let is_quiet = arguments.quiet || arguments.live;
     let progress = Progress::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
-    let live = watch.map(|watch| Live::start(watch, interrupt.clone(), screen));
+    let live = sampler.map(|sampler| Live::start(sampler, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     drop(live);

@@ -2,8 +2,8 @@
 //! then.
 
 mod screen;
-mod sight;
 mod view;
+mod view_model;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use self::screen::Canvas;
-use self::view::View;
+use self::view::LiveView;
 use crate::args::{Colour, RunArguments};
 use crate::interrupt::Interrupt;
 use crate::load::Monitor;
@@ -19,7 +19,7 @@ use crate::repeat::Repeat;
 use crate::{note, outputs};
 
 pub(crate) use self::screen::{To, hold, leave, leave_on_panic};
-pub(crate) use self::sight::Watch;
+pub(crate) use self::view_model::RunSampler;
 
 /// Between two looks.
 const FRAME: Duration = Duration::from_millis(100);
@@ -62,11 +62,11 @@ impl Screen {
 pub(crate) struct Live(Option<Repeat>);
 
 impl Live {
-    pub(crate) fn start(mut watch: Watch, interrupt: Interrupt, screen: Screen) -> Live {
+    pub(crate) fn start(mut sampler: RunSampler, interrupt: Interrupt, screen: Screen) -> Live {
         let canvas = match screen {
             Screen::None => None,
             Screen::Free { is_coloured } => match screen::enter() {
-                Ok(canvas) => Some((canvas, View::new(is_coloured))),
+                Ok(canvas) => Some((canvas, LiveView::new(is_coloured))),
                 Err(error) => {
                     note(&format!("the terminal cannot be drawn on ({error}); a line now and then instead"));
                     None
@@ -79,14 +79,14 @@ impl Live {
                 Repeat::after(Duration::ZERO, move |is_last| {
                     let Some(drawn_on) = canvas.as_mut().filter(|_| !is_last) else { return FRAME };
                     // Once the terminal is gone, it is left alone: whoever asks it for keys would ask for ever.
-                    turn(drawn_on, &mut view, &mut watch, &interrupt).unwrap_or_else(|_| {
+                    turn(drawn_on, &mut view, &mut sampler, &interrupt).unwrap_or_else(|_| {
                         canvas = None;
                         FRAME
                     })
                 })
             }
             None => Repeat::after(LINE, move |_| {
-                note(&watch.look(Instant::now()).line());
+                note(&sampler.sample(Instant::now()).line());
                 LINE
             }),
         }))
@@ -107,16 +107,16 @@ impl Drop for Live {
 /// The terminal cannot be drawn on any more.
 fn turn(
     canvas: &mut Canvas,
-    view: &mut View,
-    watch: &mut Watch,
+    view: &mut LiveView,
+    sampler: &mut RunSampler,
     interrupt: &Interrupt,
 ) -> io::Result<Duration> {
     let start = Instant::now();
-    let sight = watch.look(start);
+    let model = sampler.sample(start);
     // A panic elsewhere has given the screen back: it stays so.
     if screen::is_taken() {
         let lines = |to, count| screen::latest(to, count);
-        canvas.draw(|frame| view.draw(frame, &sight, lines))?;
+        canvas.draw(|frame| view.draw(frame, &model, lines))?;
     }
     // Where keys cannot be read, signals still can be sent. Without any time, nobody would look for keys.
     while event::poll(Duration::from_millis(1)).unwrap_or(false) {
@@ -129,7 +129,7 @@ fn turn(
     Ok(FRAME.max(start.elapsed() * SHARE))
 }
 
-fn hear(key: KeyEvent, view: &mut View, interrupt: &Interrupt) {
+fn hear(key: KeyEvent, view: &mut LiveView, interrupt: &Interrupt) {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.happen(),
         KeyCode::Char('q') => interrupt.happen(),

@@ -10,7 +10,7 @@ use fairstream_fairness::{Comparison, Judge, Rule, Standing};
 use crate::progress::{counted, found, grouped};
 
 /// Who looks at a run.
-pub(crate) struct Watch {
+pub(crate) struct RunSampler {
     title: String,
     counters: Arc<Counters>,
     judge: Option<Arc<Mutex<Judge>>>,
@@ -21,7 +21,7 @@ pub(crate) struct Watch {
 
 /// A run at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sight {
+pub(super) struct ViewModel {
     pub(super) title: String,
     pub(super) elapsed: Duration,
     pub(super) counts: RunCounts,
@@ -30,14 +30,14 @@ pub(super) struct Sight {
     /// Trials that wait; `None` where all count at once.
     pub(super) open_trials: Option<u64>,
     /// What is worst first.
-    pub(super) rates: Vec<Moving>,
+    pub(super) rates: Vec<RateModel>,
     /// Rates that are not among them.
     pub(super) left_out: usize,
 }
 
 /// A rate in a stratum, as it moves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Moving {
+pub(super) struct RateModel {
     pub(super) title: String,
     pub(super) alarm: Option<Time>,
     pub(super) raised: u64,
@@ -49,12 +49,12 @@ pub(super) struct Moving {
     pub(super) trend: Vec<f64>,
     /// Where a group is beyond the tolerance, if it is below the highest.
     pub(super) limit: Option<f64>,
-    pub(super) groups: Vec<Bar>,
+    pub(super) groups: Vec<GroupModel>,
 }
 
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Bar {
+pub(super) struct GroupModel {
     pub(super) name: String,
     pub(super) estimate: Option<f64>,
     pub(super) shown: String,
@@ -67,33 +67,37 @@ const RATES: usize = 100;
 /// What the speed is told from.
 const LATE: Duration = Duration::from_secs(2);
 
-impl Watch {
-    pub(crate) fn new(title: String, counters: Arc<Counters>, judge: Option<Arc<Mutex<Judge>>>) -> Watch {
-        Watch { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
+impl RunSampler {
+    pub(crate) fn new(
+        title: String,
+        counters: Arc<Counters>,
+        judge: Option<Arc<Mutex<Judge>>>,
+    ) -> RunSampler {
+        RunSampler { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
     }
 
     /// How things stand.
-    pub(super) fn look(&mut self, now: Instant) -> Sight {
+    pub(super) fn sample(&mut self, now: Instant) -> ViewModel {
         let counts = self.counters.now();
-        let mut sight = Sight {
+        let mut model = ViewModel {
             title: self.title.clone(),
             elapsed: now.duration_since(self.start),
             per_second: self.per_second(now, counts.evaluated),
             is_judged: self.judge.is_some(),
             counts,
-            ..Sight::default()
+            ..ViewModel::default()
         };
-        let Some(judge) = &self.judge else { return sight };
+        let Some(judge) = &self.judge else { return model };
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let standings = judge.standings();
         let waits = judge.rules().iter().any(|rule| rule.has_horizon);
-        sight.open_trials = waits.then(|| open_trials(&standings));
-        sight.left_out = standings.len().saturating_sub(RATES);
+        model.open_trials = waits.then(|| open_trials(&standings));
+        model.left_out = standings.len().saturating_sub(RATES);
         let mut standings: Vec<&Standing> = standings.iter().collect();
         standings.sort_by_key(|standing| (standing.alarm.is_none(), standing.raised == 0));
         standings.truncate(RATES);
-        sight.rates = standings.into_iter().map(|standing| moving(&judge, standing)).collect();
-        sight
+        model.rates = standings.into_iter().map(|standing| rate_model(&judge, standing)).collect();
+        model
     }
 
     fn per_second(&mut self, now: Instant, evaluated: u64) -> u64 {
@@ -107,7 +111,7 @@ impl Watch {
     }
 }
 
-impl Sight {
+impl ViewModel {
     /// The whole in one line, where there is no screen.
     pub(super) fn line(&self) -> String {
         let mut parts = vec![self.progress()];
@@ -123,7 +127,7 @@ impl Sight {
 
     /// How far it has come.
     pub(super) fn progress(&self) -> String {
-        let Sight { counts, per_second, .. } = self;
+        let ViewModel { counts, per_second, .. } = self;
         let mut text = format!("{}  {}/s", counted(counts.evaluated, "event"), grouped(*per_second));
         if let Some(reached) = counts.reached {
             text += &format!("  reached {}", reached.for_people());
@@ -138,7 +142,7 @@ impl Sight {
     }
 }
 
-impl Moving {
+impl RateModel {
     /// Whether there is an alarm, or what there is instead.
     pub(super) fn state(&self) -> String {
         match (self.alarm, self.raised, self.verdict) {
@@ -163,11 +167,11 @@ fn open_trials(standings: &[Standing]) -> u64 {
     of_rates.into_iter().map(|(_, sum)| sum).max().unwrap_or_default()
 }
 
-fn moving(judge: &Judge, standing: &Standing) -> Moving {
+fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
     let (rule, rate) = standing.place;
     let rate_history = judge.history().and_then(|history| history.rate(rule, rate, &standing.stratum_key));
     let rule = &judge.rules()[rule];
-    let groups = standing.groups.iter().map(|group| Bar {
+    let groups = standing.groups.iter().map(|group| GroupModel {
         name: group.group.clone(),
         estimate: group.estimate.filter(|_| group.has_evidence),
         shown: group.shown.clone(),
@@ -179,9 +183,9 @@ fn moving(judge: &Judge, standing: &Standing) -> Moving {
             }
         },
     });
-    let groups: Vec<Bar> = groups.collect();
+    let groups: Vec<GroupModel> = groups.collect();
     let highest = groups.iter().filter_map(|group| group.estimate).fold(f64::NEG_INFINITY, f64::max);
-    Moving {
+    RateModel {
         title: standing.title.clone(),
         alarm: standing.alarm,
         raised: standing.raised,
