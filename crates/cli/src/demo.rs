@@ -16,7 +16,7 @@ use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
 use crate::null_sink::NullSink;
 use crate::progress::grouped;
-use crate::report::{Subject, Tally, Told};
+use crate::report::{Subject, Told, UngroupedRows};
 use crate::{Outcome, load, print, run, standings};
 
 /// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
@@ -96,7 +96,7 @@ struct Watched {
     compiled: Compiled,
     judge: Arc<Mutex<Judge>>,
     counters: Arc<Counters>,
-    tally: Arc<Tally>,
+    ungrouped: Arc<UngroupedRows>,
 }
 
 impl Watched {
@@ -132,9 +132,15 @@ impl Watched {
             inputs: vec![input],
         };
         let (judge, counts) = (self.judge(), self.counters.now());
-        let Watched { compiled, tally, .. } = self;
-        let told =
-            Told { judge: &judge, compiled, counts: &counts, tally, subject: &subject, is_complete: true };
+        let Watched { compiled, ungrouped, .. } = self;
+        let told = Told {
+            judge: &judge,
+            compiled,
+            counts: &counts,
+            ungrouped,
+            subject: &subject,
+            is_complete: true,
+        };
         told.page().html()
     }
 }
@@ -156,14 +162,14 @@ fn watch(
     let sources = vec![employer.source(&request)?];
     let columns = Columns::bind(&request.wanted, &sources)?;
     let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec()).with_history()));
-    let (counters, tally): (Arc<Counters>, Arc<Tally>) = Default::default();
+    let (counters, ungrouped): (Arc<Counters>, Arc<UngroupedRows>) = Default::default();
     let judged = Some((compiled.clone(), Arc::clone(&judge)));
-    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&tally)));
+    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&ungrouped)));
     let options = RunOptions { stop: stop.clone(), counters: Arc::clone(&counters), ..RunOptions::default() };
     let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
     match report.error {
         Some(error) => Err(error.into()),
-        None => Ok(Watched { compiled, judge, counters, tally }),
+        None => Ok(Watched { compiled, judge, counters, ungrouped }),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
 use crate::progress::{Progress, summary};
 use crate::registry::{self, RunContext};
-use crate::report::{Tallied, Tally};
+use crate::report::{UngroupedRows, UngroupedRowsEngine};
 use crate::{Outcome, load, note, outputs, report};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
@@ -30,7 +30,7 @@ pub(crate) fn build(
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
     evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
-    tally: Option<Arc<Tally>>,
+    ungrouped: Option<Arc<UngroupedRows>>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -51,8 +51,8 @@ pub(crate) fn build(
             Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
             None => engine,
         });
-        Ok(match tally {
-            Some(tally) => Box::new(Tallied::new(engine, &fairness, tally)),
+        Ok(match ungrouped {
+            Some(ungrouped) => Box::new(UngroupedRowsEngine::new(engine, &fairness, ungrouped)),
             None => engine,
         })
     })
@@ -97,11 +97,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
             judge,
             compiled,
             counters: Arc::clone(&counters),
-            tally: Arc::default(),
+            ungrouped: Arc::default(),
             subject,
         })
     });
-    let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
+    let ungrouped = reported.as_ref().map(|run| Arc::clone(&run.ungrouped));
     // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
     let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let outlet = evidence.as_ref().map(Evidence::outlet);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, tally);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, ungrouped);
 
     interrupt.start();
     let start = Instant::now();

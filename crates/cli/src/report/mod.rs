@@ -3,7 +3,7 @@
 mod figure;
 mod page;
 mod sinks;
-mod tally;
+mod ungrouped_rows;
 mod words;
 
 use fairstream_fairness::{Judge, RateHistory, Standing};
@@ -16,7 +16,7 @@ use crate::run;
 pub(crate) use self::page::Told;
 use self::sinks::HTML;
 pub(crate) use self::sinks::{Form, NAMES, ReportSinks, Run};
-pub(crate) use self::tally::{Tallied, Tally};
+pub(crate) use self::ungrouped_rows::{UngroupedRows, UngroupedRowsEngine};
 
 /// `fairstream report`: a run whose verdicts go to a page, and to the console.
 pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outcome> {

@@ -8,7 +8,7 @@ use fairstream_fairness::{
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
 use super::figure::figure;
-use super::tally::Tally;
+use super::ungrouped_rows::UngroupedRows;
 use super::words::{certainty, sentence, verdict};
 use super::{SHOWN, Subject, rate_history, worst_first};
 use crate::progress::{counted, grouped};
@@ -18,7 +18,7 @@ pub(crate) struct Told<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
     pub(crate) counts: &'a RunCounts,
-    pub(crate) tally: &'a Tally,
+    pub(crate) ungrouped: &'a UngroupedRows,
     pub(crate) subject: &'a Subject,
     pub(crate) is_complete: bool,
 }
@@ -71,7 +71,7 @@ impl Told<'_> {
 
     /// What was read, and what was not.
     fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
-        let Told { counts, tally, subject, .. } = self;
+        let Told { counts, ungrouped, subject, .. } = self;
         let row = |name: &str, value: String| (name.to_owned(), value);
         let mut groups: Vec<&str> = standings
             .iter()
@@ -88,7 +88,7 @@ impl Told<'_> {
             row("outside of the span", grouped(counts.outside)),
             row("judged", counted(counts.evaluated, "event")),
             row("groups", grouped(groups.len() as u64)),
-            row("without a group", tally.in_words()),
+            row("without a group", ungrouped.in_words()),
         ];
         if counts.dropped > 0 {
             rows.push(row("lost by a live input", counted(counts.dropped, "row")));

@@ -8,7 +8,7 @@ use fairstream_core::{
 use fairstream_fairness::{Compiled, Judge};
 
 use super::figure::sheet;
-use super::{Subject, Tally, Told};
+use super::{Subject, Told, UngroupedRows};
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Run {
     pub(crate) judge: Arc<Mutex<Judge>>,
     pub(crate) compiled: Compiled,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) ungrouped: Arc<UngroupedRows>,
     pub(crate) subject: Subject,
 }
 
@@ -104,14 +104,14 @@ impl Sink for Report {
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
-        let Run { judge, compiled, counters, tally, subject } = &*self.run;
+        let Run { judge, compiled, counters, ungrouped, subject } = &*self.run;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = &counters.now();
         let text = match self.form {
             Form::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
             Form::Html => {
                 let is_complete = *end == RunEnd::Complete;
-                Told { judge: &judge, compiled, counts, tally, subject, is_complete }.page().html()
+                Told { judge: &judge, compiled, counts, ungrouped, subject, is_complete }.page().html()
             }
         };
         std::fs::write(&self.location, text)
