@@ -16,7 +16,7 @@ use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
 use crate::null_sink::NullSink;
 use crate::progress::grouped;
-use crate::report::{Subject, Told, UngroupedRows};
+use crate::report::{PageData, Subject, UngroupedRows};
 use crate::{Outcome, load, print, run, standings};
 
 /// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
@@ -133,7 +133,7 @@ impl Watched {
         };
         let (judge, counts) = (self.judge(), self.counters.now());
         let Watched { compiled, ungrouped, .. } = self;
-        let told = Told {
+        let data = PageData {
             judge: &judge,
             compiled,
             counts: &counts,
@@ -141,7 +141,7 @@ impl Watched {
             subject: &subject,
             is_complete: true,
         };
-        told.page().html()
+        data.page().html()
     }
 }
 

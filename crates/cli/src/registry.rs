@@ -19,7 +19,7 @@ use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
-use crate::report::{self, Form, ReportSinks};
+use crate::report::{self, ReportFormat, ReportSinks};
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
@@ -54,15 +54,15 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
 pub(crate) struct RunContext {
     pub(crate) console: ConsoleSinks,
     /// What reports are of; nothing if the specification is not a fairness file.
-    pub(crate) reported: Option<Arc<report::Run>>,
+    pub(crate) reported: Option<Arc<report::ReportedRun>>,
 }
 
 /// Every kind of sink.
 pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
     vec![
         Box::new(run_context.console.clone()),
-        Box::new(ReportSinks::new(Form::Html, run_context.reported.clone())),
-        Box::new(ReportSinks::new(Form::Svg, run_context.reported.clone())),
+        Box::new(ReportSinks::new(ReportFormat::Html, run_context.reported.clone())),
+        Box::new(ReportSinks::new(ReportFormat::Svg, run_context.reported.clone())),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),

@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
         let subject = report::Subject::of(arguments, &monitor);
-        Arc::new(report::Run {
+        Arc::new(report::ReportedRun {
             judge,
             compiled,
             counters: Arc::clone(&counters),

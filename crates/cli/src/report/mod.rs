@@ -13,9 +13,9 @@ use crate::load::Monitor;
 use crate::registry::{self, Address};
 use crate::run;
 
-pub(crate) use self::page::Told;
+pub(crate) use self::page::PageData;
 use self::sinks::HTML;
-pub(crate) use self::sinks::{Form, NAMES, ReportSinks, Run};
+pub(crate) use self::sinks::{NAMES, ReportFormat, ReportSinks, ReportedRun};
 pub(crate) use self::ungrouped_rows::{UngroupedRows, UngroupedRowsEngine};
 
 /// `fairstream report`: a run whose verdicts go to a page, and to the console.

@@ -14,7 +14,7 @@ use super::{SHOWN, Subject, rate_history, worst_first};
 use crate::progress::{counted, grouped};
 
 /// What a page is made of.
-pub(crate) struct Told<'a> {
+pub(crate) struct PageData<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
     pub(crate) counts: &'a RunCounts,
@@ -23,9 +23,9 @@ pub(crate) struct Told<'a> {
     pub(crate) is_complete: bool,
 }
 
-impl Told<'_> {
+impl PageData<'_> {
     pub(crate) fn page(&self) -> Page {
-        let Told { judge, compiled, counts, subject, is_complete, .. } = self;
+        let PageData { judge, compiled, counts, subject, is_complete, .. } = self;
         let standings = worst_first(judge);
         let explanation = Explanation::of(compiled.file());
         let sections: Vec<Section> = standings
@@ -71,7 +71,7 @@ impl Told<'_> {
 
     /// What was read, and what was not.
     fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
-        let Told { counts, ungrouped, subject, .. } = self;
+        let PageData { counts, ungrouped, subject, .. } = self;
         let row = |name: &str, value: String| (name.to_owned(), value);
         let mut groups: Vec<&str> = standings
             .iter()
