@@ -8,9 +8,9 @@ use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
 use crate::progress::counted;
-use crate::{Outcome, load, print};
+use crate::{ExitStatus, load, print};
 
-pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(EngineKind::Compiled, &arguments.input.spec)?;
     let mut text = format!("{}\n", arguments.input.spec.display());
@@ -31,7 +31,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
         let names: Vec<&str> = inputs.iter().map(|source| source.name()).collect();
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
 /// What a fairness file monitors, as one would tell somebody.

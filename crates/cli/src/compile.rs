@@ -5,9 +5,9 @@ use fairstream_fairness::FairnessFile;
 
 use crate::args::CompileArguments;
 use crate::registry::Address;
-use crate::{Outcome, load, print, sample};
+use crate::{ExitStatus, load, print, sample};
 
-pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus> {
     let path = &arguments.file;
     if !load::is_fairness_file(path) {
         bail!("{}: a fairness file ends in .toml; RTLola needs no compiling", path.display());

@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::null_sink::NullSink;
 use crate::progress::grouped;
 use crate::report::{PageData, Subject, UngroupedRows};
-use crate::{Outcome, load, print, run, standings};
+use crate::{ExitStatus, load, print, run, standings};
 
 /// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
 const FILES: [(&str, &str); 2] = [
@@ -32,7 +32,7 @@ const EMPLOYERS: u64 = 10;
 const UNFAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.2)];
 const FAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.5)];
 
-pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     interrupt.start();
@@ -72,10 +72,10 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
         "employers with an alarm", "rule = \"map\"", "guarantee"
     ))?;
     if interrupt.happened() {
-        return Ok(Outcome::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
     crate::note("The exit code is 1, because something is unfair.");
-    Ok(Outcome::Violated)
+    Ok(ExitStatus::Violated)
 }
 
 /// How many raised an alarm, and after how many applicants, who come one a minute.

@@ -9,7 +9,7 @@ use fairstream_fairness::{EvidenceReader, Replay};
 use crate::args::ExplainArguments;
 use crate::progress::counted;
 use crate::registry::{self, Address};
-use crate::{Outcome, print};
+use crate::{ExitStatus, print};
 
 /// An alarm, as a file of verdicts has it.
 struct Alarm {
@@ -18,7 +18,7 @@ struct Alarm {
     message: String,
 }
 
-pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus> {
     let ExplainArguments { verdicts, evidence, alarm: number, all } = arguments;
     let mut alarms = Vec::new();
     read(verdicts, Alarm::wanted(), |batch| {
@@ -50,7 +50,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
     if !is_same {
         bail!("the evidence does not lead to this alarm: it is of another run, or was changed");
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
 /// Every batch of a file.

@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, with_rate};
 use crate::registry::{self, Address};
-use crate::{Outcome, note};
+use crate::{ExitStatus, note};
 
 /// Which scenario, with which options. Commands and flags are made from what the scenarios say of
 /// themselves.
@@ -117,7 +117,7 @@ impl FromArgMatches for GenerateArguments {
     }
 }
 
-pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStatus> {
     let GenerateArguments { scenario, location, options, output } = arguments;
     let Some(scenario) = scenarios().into_iter().find(|one| one.adapter().name == scenario) else {
         bail!("there is no scenario `{scenario}`");
@@ -155,7 +155,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     match copied.and_then(|()| Ok(finished?)) {
         // A reader that has seen enough is no failure, and wants to hear nothing more.
         Err(error) if matches!(error.downcast_ref(), Some(SinkError::HungUp { .. })) => {
-            return Ok(Outcome::NothingViolated);
+            return Ok(ExitStatus::NothingViolated);
         }
         result => result?,
     }
@@ -166,7 +166,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
         let events = counted(written.load(Ordering::Relaxed), "event");
         note(&format!("{events} in {:.1} s", start.elapsed().as_secs_f64()));
     }
-    Ok(if interrupt.happened() { Outcome::Interrupted } else { Outcome::NothingViolated })
+    Ok(if interrupt.happened() { ExitStatus::Interrupted } else { ExitStatus::NothingViolated })
 }
 
 /// Writes what the source has, until it ends or is stopped.

@@ -9,7 +9,7 @@ use fairstream_fairness::{ColumnSample, FairnessFile, Proposal};
 
 use crate::args::InitArguments;
 use crate::registry::Address;
-use crate::{Outcome, load, note, print, sample};
+use crate::{ExitStatus, load, note, print, sample};
 
 /// How a column with the time may be called.
 const TIMES: [&str; 12] = [
@@ -27,7 +27,7 @@ const TIMES: [&str; 12] = [
     "Date",
 ];
 
-pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     let input = Address::parse(&arguments.input);
     if input.location == "-" {
         bail!("standard input cannot be read twice; write the data to a file first");
@@ -48,7 +48,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<Outcome> {
             let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
             file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
             note(&format!("wrote {0}; try `fairstream check {0} {1}`", path.display(), arguments.input));
-            Ok(Outcome::NothingViolated)
+            Ok(ExitStatus::NothingViolated)
         }
     }
 }

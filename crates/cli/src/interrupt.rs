@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fairstream_core::StopToken;
 
 use crate::progress::CLEAR_LINE;
-use crate::{Outcome, live, note};
+use crate::{ExitStatus, live, note};
 
 /// Whether the user has interrupted, and whether there is anything to interrupt.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Interrupt {
         if again || !started.load(Ordering::Relaxed) {
             live::leave();
             #[allow(clippy::exit, reason = "the user wants out now")]
-            std::process::exit(Outcome::Interrupted as i32);
+            std::process::exit(ExitStatus::Interrupted as i32);
         }
         let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
         note(&format!("{clear}stopping after what has been read; Ctrl-C again ends at once"));

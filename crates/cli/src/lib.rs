@@ -38,7 +38,7 @@ use fairstream_fairness::FileError;
 use args::{Arguments, Command};
 
 /// What a command came to. The numbers are promised in `--help`.
-enum Outcome {
+enum ExitStatus {
     NothingViolated = 0,
     Violated = 1,
     Failed = 2,
@@ -47,7 +47,7 @@ enum Outcome {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let status = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
@@ -65,20 +65,20 @@ pub fn main() -> ExitCode {
             print(&String::from_utf8_lossy(&script))
         }
     };
-    ExitCode::from(match outcome {
-        Ok(outcome) => outcome as u8,
+    ExitCode::from(match status {
+        Ok(status) => status as u8,
         Err(error) => {
             complain(&error);
-            Outcome::Failed as u8
+            ExitStatus::Failed as u8
         }
     })
 }
 
 /// Writes to standard output; a reader that hung up is none of our business.
-fn print(text: &str) -> anyhow::Result<Outcome> {
+fn print(text: &str) -> anyhow::Result<ExitStatus> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Outcome::NothingViolated),
+        _ => Ok(ExitStatus::NothingViolated),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::load::Monitor;
 use crate::progress::{Progress, summary};
 use crate::registry::{self, RunContext};
 use crate::report::{UngroupedRows, UngroupedRowsEngine};
-use crate::{Outcome, load, note, outputs, report};
+use crate::{ExitStatus, load, note, outputs, report};
 
 /// Builds the engine that was asked for once it is known where the clock starts.
 pub(crate) fn build(
@@ -58,7 +58,7 @@ pub(crate) fn build(
     })
 }
 
-pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if arguments.live {
         live::leave_on_panic();
     }
@@ -156,10 +156,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     }
     match report.error {
         Some(error) => Err(error.into()),
-        None if interrupt.happened() => Ok(Outcome::Interrupted),
+        None if interrupt.happened() => Ok(ExitStatus::Interrupted),
         // For a fairness file the judge decides: an alarm that was raised stays raised for the exit code.
-        None if is_judged && report.counts.alarms > 0 => Ok(Outcome::Violated),
-        None if !is_judged && report.counts.triggers > 0 => Ok(Outcome::Violated),
-        None => Ok(Outcome::NothingViolated),
+        None if is_judged && report.counts.alarms > 0 => Ok(ExitStatus::Violated),
+        None if !is_judged && report.counts.triggers > 0 => Ok(ExitStatus::Violated),
+        None => Ok(ExitStatus::NothingViolated),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use self::sinks::{NAMES, ReportFormat, ReportSinks, ReportedRun};
 pub(crate) use self::ungrouped_rows::{UngroupedRows, UngroupedRowsEngine};
 
 /// `fairstream report`: a run whose verdicts go to a page, and to the console.
-pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outcome> {
+pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::ExitStatus> {
     let is_one_of = |to: &String, names: &[&str]| registry::is_one_of(&Address::parse(to), names);
     if !arguments.to.iter().any(|to| is_one_of(to, &[HTML])) {
         arguments.to.splice(0..0, ["report.html".to_owned()]);

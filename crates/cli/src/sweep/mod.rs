@@ -26,7 +26,7 @@ use crate::null_sink::NullSink;
 use crate::outputs::is_same;
 use crate::progress::{Progress, counted, grouped};
 use crate::registry::{self, Address};
-use crate::{Outcome, note, print};
+use crate::{ExitStatus, note, print};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -122,7 +122,7 @@ pub(crate) struct Swept<'a> {
     pub(crate) cells: &'a [SweepCell],
 }
 
-pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     if !load::is_fairness_file(&arguments.spec) {
         bail!(
             "{} is no fairness file (.toml): κ and ε of an RTLola specification stand in its text",
@@ -173,7 +173,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
     let of_against = if against.is_empty() { None } else { Some(sweeper.all(&against)?) };
     drop(progress);
     if interrupt.happened() {
-        return Ok(Outcome::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
     let events = sweeper.events.into_inner();
     let shown = rates.iter().filter_map(|(rule, rate, of)| {
@@ -206,7 +206,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
         let (runs, events) = (counted(all as u64, "run"), counted(events, "event"));
         note(&format!("{runs}, {events} in {:.1} s", start.elapsed().as_secs_f64()));
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
 /// Every rate of the metric that was asked for, with its rule's and its own index.
