@@ -12,7 +12,7 @@ use crate::registry::{self, Address};
 use crate::{ExitStatus, print};
 
 /// An alarm, as a file of verdicts has it.
-struct Alarm {
+struct AlarmRecord {
     time: Time,
     stream: String,
     message: String,
@@ -21,8 +21,8 @@ struct Alarm {
 pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus> {
     let ExplainArguments { verdicts, evidence, alarm: number, all } = arguments;
     let mut alarms = Vec::new();
-    read(verdicts, Alarm::wanted(), |batch| {
-        alarms.extend(Alarm::of(batch));
+    read(verdicts, AlarmRecord::wanted(), |batch| {
+        alarms.extend(AlarmRecord::of(batch));
         Ok(())
     })?;
     if alarms.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
     let replayed =
         replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
-    let Alarm { time, message, .. } = alarm;
+    let AlarmRecord { time, message, .. } = alarm;
     let (is_same, said) = match replayed.message == *message {
         true => (true, format!("{verdicts} says the same, to the last digit.")),
         false => (false, format!("{verdicts} says something else:\n  {message}")),
@@ -78,12 +78,12 @@ fn read(
     Ok(())
 }
 
-impl Alarm {
+impl AlarmRecord {
     fn wanted() -> Vec<WantedColumn> {
         ["kind", "stream", "message"].map(|name| WantedColumn::new(name, DataType::Utf8)).into()
     }
 
-    fn of(batch: &EventBatch) -> Vec<Alarm> {
+    fn of(batch: &EventBatch) -> Vec<AlarmRecord> {
         let column = |name: &str| batch.rows.column_by_name(name)?.as_string_opt::<i32>();
         let (Some(kind), Some(stream), Some(message)) = (column("kind"), column("stream"), column("message"))
         else {
@@ -92,7 +92,7 @@ impl Alarm {
         let alarm = |row: &usize| kind.is_valid(*row) && kind.value(*row) == "alarm";
         (0..batch.len())
             .filter(alarm)
-            .map(|row| Alarm {
+            .map(|row| AlarmRecord {
                 time: batch.time(row),
                 stream: stream.value(row).to_owned(),
                 message: message.value(row).to_owned(),

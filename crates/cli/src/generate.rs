@@ -16,7 +16,7 @@ use fairstream_scenarios::{Begun, Scenario, scenarios};
 
 use crate::interrupt::Interrupt;
 use crate::outputs::is_same;
-use crate::progress::{Progress, counted, with_rate};
+use crate::progress::{ProgressLine, counted, with_rate};
 use crate::registry::{self, Address};
 use crate::{ExitStatus, note};
 
@@ -145,7 +145,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
     interrupt.start();
     let (start, written) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let on_screen = address.location == "-" && io::stdout().is_terminal();
-    let progress = Progress::show(output.quiet || on_screen, {
+    let progress = ProgressLine::show(output.quiet || on_screen, {
         let written = Arc::clone(&written);
         move |elapsed| with_rate(written.load(Ordering::Relaxed), elapsed)
     });

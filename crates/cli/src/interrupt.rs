@@ -12,10 +12,10 @@ use crate::{ExitStatus, live, note};
 
 /// Whether the user has interrupted, and whether there is anything to interrupt.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt(Arc<State>);
+pub(crate) struct Interrupt(Arc<InterruptState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct InterruptState {
     stop: StopToken,
     started: AtomicBool,
     happened: AtomicBool,
@@ -24,7 +24,8 @@ struct State {
 impl Interrupt {
     /// From now on Ctrl-C (or a request to terminate) stops the run.
     pub(crate) fn watch(stop: &StopToken) -> Interrupt {
-        let interrupt = Interrupt(Arc::new(State { stop: stop.clone(), ..State::default() }));
+        let interrupt =
+            Interrupt(Arc::new(InterruptState { stop: stop.clone(), ..InterruptState::default() }));
         let heard = interrupt.clone();
         // Without a handler Ctrl-C still ends the process, only not in good order.
         let _ = ctrlc::set_handler(move || heard.happen());
@@ -33,7 +34,7 @@ impl Interrupt {
 
     /// The user wants to stop; for the second time, now.
     pub(crate) fn happen(&self) {
-        let State { stop, started, happened } = &*self.0;
+        let InterruptState { stop, started, happened } = &*self.0;
         let again = happened.swap(true, Ordering::Relaxed);
         if again || !started.load(Ordering::Relaxed) {
             live::leave();

@@ -12,22 +12,22 @@ use crate::repeat::Repeat;
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// Shows progress until it is dropped.
-pub(crate) struct Progress(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
+pub(crate) struct ProgressLine(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
 
-impl Progress {
+impl ProgressLine {
     /// Shows how far a run has come.
-    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> Progress {
-        Progress::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
+    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> ProgressLine {
+        ProgressLine::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
     }
 
     /// Shows what `line` says of the time that has passed.
-    pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> Progress {
+    pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> ProgressLine {
         if quiet || !io::stderr().is_terminal() {
-            return Progress(None);
+            return ProgressLine(None);
         }
         const EVERY: Duration = Duration::from_millis(200);
         let start = Instant::now();
-        Progress(Some(Repeat::after(EVERY, move |is_last| {
+        ProgressLine(Some(Repeat::after(EVERY, move |is_last| {
             show(&if is_last { String::new() } else { line(start.elapsed()) });
             EVERY
         })))

@@ -18,7 +18,7 @@ use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
 use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
-use crate::progress::{Progress, summary};
+use crate::progress::{ProgressLine, summary};
 use crate::registry::{self, RunContext};
 use crate::report::{UngroupedRows, UngroupedRowsEngine};
 use crate::{ExitStatus, load, note, outputs, report};
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     interrupt.start();
     let start = Instant::now();
     let is_quiet = arguments.quiet || arguments.live;
-    let progress = Progress::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
+    let progress = ProgressLine::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
     let live = sampler.map(|sampler| Live::start(sampler, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);

@@ -20,10 +20,10 @@ pub(crate) enum To {
 }
 
 /// What is held back while the screen is taken; `None` while it is not.
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+static HELD: Mutex<Option<HeldOutput>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldOutput {
     texts: VecDeque<(To, String)>,
     left_out: u64,
 }
@@ -35,7 +35,7 @@ pub(super) type Canvas = Terminal<CrosstermBackend<io::Stderr>>;
 
 /// Takes the screen.
 pub(super) fn enter() -> io::Result<Canvas> {
-    *held() = Some(Held::default());
+    *held() = Some(HeldOutput::default());
     let entered = enable_raw_mode()
         .and_then(|()| execute!(io::stderr(), EnterAlternateScreen))
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
@@ -53,8 +53,8 @@ pub(crate) fn leave() {
     give_back(held);
 }
 
-fn give_back(held: Option<Held>) {
-    let Some(Held { texts, left_out }) = held else { return };
+fn give_back(held: Option<HeldOutput>) {
+    let Some(HeldOutput { texts, left_out }) = held else { return };
     // If the terminal is gone, there is nothing to put in order.
     let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
@@ -104,13 +104,13 @@ pub(crate) fn leave_on_panic() {
             give_back(match HELD.try_lock() {
                 Ok(mut held) => held.take(),
                 Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
-                Err(TryLockError::WouldBlock) => Some(Held::default()),
+                Err(TryLockError::WouldBlock) => Some(HeldOutput::default()),
             });
             previous(info);
         }));
     });
 }
 
-fn held() -> MutexGuard<'static, Option<Held>> {
+fn held() -> MutexGuard<'static, Option<HeldOutput>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! `fairstream sweep`: what a fairness file would have said with another confidence κ and tolerance ε, over
 //! many runs at once.
 
-mod axis;
+mod parameter_values;
 mod show;
 
 use std::fs::{File, OpenOptions};
@@ -17,14 +17,14 @@ use fairstream_core::{Pipeline, RunOptions, SourceContext, StopToken, Time, Time
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep, SweepCell};
 
-use self::axis::{Axis, Seeds};
+use self::parameter_values::{ParameterValues, Seeds};
 use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
 use crate::load::{self, Monitor};
 use crate::null_sink::NullSink;
 use crate::outputs::is_same;
-use crate::progress::{Progress, counted, grouped};
+use crate::progress::{ProgressLine, counted, grouped};
 use crate::registry::{self, Address};
 use crate::{ExitStatus, note, print};
 
@@ -61,11 +61,11 @@ pub(crate) struct SweepArguments {
 
     /// The values of κ
     #[arg(long, value_name = "VALUES", default_value = "10..100")]
-    confidence: Axis,
+    confidence: ParameterValues,
 
     /// The values of ε [default: 0.05..0.2, for ratios 0.6..0.95]
     #[arg(long, value_name = "VALUES")]
-    tolerance: Option<Axis>,
+    tolerance: Option<ParameterValues>,
 
     /// Which metric, if the file has several, such as demographic-parity
     #[arg(long, value_name = "NAME")]
@@ -152,7 +152,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     interrupt.start();
     let (start, all) = (Instant::now(), first.len() + against.len());
     let done = Arc::new(AtomicU64::new(0));
-    let progress = Progress::show(arguments.quiet, {
+    let progress = ProgressLine::show(arguments.quiet, {
         let done = Arc::clone(&done);
         move |_| format!("{} of {}", grouped(done.load(Ordering::Relaxed)), counted(all as u64, "run"))
     });
@@ -236,19 +236,22 @@ fn chosen<'a>(
 }
 
 /// What is tried if nobody says so: it depends on what the tolerance is of.
-fn usual_tolerances(compiled: &Compiled, rates: &[(usize, usize, &RuleRate)]) -> anyhow::Result<Axis> {
+fn usual_tolerances(
+    compiled: &Compiled,
+    rates: &[(usize, usize, &RuleRate)],
+) -> anyhow::Result<ParameterValues> {
     let is_ratio = |rule: usize| compiled.rules()[rule].comparison == Comparison::Ratio;
     if let Some((_, _, mean)) = rates.iter().find(|(_, _, rate)| rate.is_mean) {
         bail!("{} is a mean: say which tolerances to try, as in `--tolerance 1..10`", mean.title);
     }
     let ratios = rates.iter().filter(|(rule, ..)| is_ratio(*rule)).count();
     if ratios == 0 {
-        return Ok(Axis(vec![0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2]));
+        return Ok(ParameterValues(vec![0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2]));
     }
     if ratios < rates.len() {
         bail!("the tolerance of a ratio is not that of a difference: choose one of them with --metric");
     }
-    Ok(Axis(vec![0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]))
+    Ok(ParameterValues(vec![0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]))
 }
 
 /// The runs of both sets: scenarios with each seed.

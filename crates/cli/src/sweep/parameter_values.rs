@@ -4,17 +4,17 @@ use std::str::FromStr;
 
 /// The values of one parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Axis(pub(crate) Vec<f64>);
+pub(crate) struct ParameterValues(pub(crate) Vec<f64>);
 
 /// A table with more rows is of no use to anybody.
 const MOST: f64 = 10_000.0;
 
-impl FromStr for Axis {
+impl FromStr for ParameterValues {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Axis, String> {
+    fn from_str(text: &str) -> Result<ParameterValues, String> {
         let parts: Result<Vec<Vec<f64>>, String> = text.split(',').map(part).collect();
-        Ok(Axis(parts?.concat()))
+        Ok(ParameterValues(parts?.concat()))
     }
 }
 
@@ -99,10 +99,10 @@ mod tests {
             ("0.1..0.1", vec![0.1]),
             ("1,10..20:5", vec![1.0, 10.0, 15.0, 20.0]),
         ] {
-            assert_eq!(text.parse(), Ok(Axis(expected)), "{text}");
+            assert_eq!(text.parse(), Ok(ParameterValues(expected)), "{text}");
         }
         for text in ["", "a", "1..", "2..1", "1..2:0", "-1", "1..inf", "0..1:0.00001", "NaN"] {
-            assert!(text.parse::<Axis>().is_err(), "{text}");
+            assert!(text.parse::<ParameterValues>().is_err(), "{text}");
         }
         assert_eq!("1..2000".parse(), Ok(Seeds { first: 1, last: 2000 }));
         assert_eq!("7".parse(), Ok(Seeds { first: 7, last: 7 }));
