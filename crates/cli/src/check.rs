@@ -36,7 +36,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
 
 /// What a fairness file monitors, as one would tell somebody.
 fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
-    let words = fairstream_fairness::Explanation::of(fairness.file());
+    let words = fairstream_fairness::Description::of(fairness.file());
     paragraph(text, "", &words.trial);
     for (title, sentences) in &words.metrics {
         // Writing to a string cannot fail.

@@ -11,7 +11,7 @@ use crate::{Comparison, Every, Guarantee, Promise};
 
 /// A fairness file in plain words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
+pub struct Description {
     /// What a trial is.
     pub trial: String,
     /// For each metric its title, and what is asked, compared and estimated.
@@ -22,10 +22,10 @@ pub struct Explanation {
     pub warnings: Vec<String>,
 }
 
-impl Explanation {
+impl Description {
     /// Explains a file.
-    pub fn of(file: &FairnessFile) -> Explanation {
-        Explanation {
+    pub fn of(file: &FairnessFile) -> Description {
+        Description {
             trial: trial(file),
             metrics: file
                 .metrics

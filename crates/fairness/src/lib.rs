@@ -50,7 +50,7 @@ pub use evidence::{
     EvidenceOutlet, EvidenceReader, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
     evidence_schema,
 };
-pub use explain::Explanation;
+pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Column, Endpoint, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};

@@ -2,7 +2,7 @@
 
 use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
-    AlarmSpan, Comparison, Compiled, Explanation, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
+    AlarmSpan, Comparison, Compiled, Description, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
     significant,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
@@ -27,12 +27,12 @@ impl PageData<'_> {
     pub(crate) fn page(&self) -> Page {
         let PageData { judge, compiled, counts, subject, is_complete, .. } = self;
         let standings = worst_first(judge);
-        let explanation = Explanation::of(compiled.file());
+        let description = Description::of(compiled.file());
         let sections: Vec<Section> = standings
             .iter()
             .take(SHOWN)
             .map(|standing| {
-                let judged = explanation.metrics.get(standing.place.0);
+                let judged = description.metrics.get(standing.place.0);
                 let judged = judged.map(|(_, sentences)| sentences.join(" ")).unwrap_or_default();
                 section(judge, standing, counts, judged)
             })
@@ -56,7 +56,7 @@ impl PageData<'_> {
             certainty: first
                 .map(|standing| certainty(&judge.rules()[standing.place.0], standing))
                 .unwrap_or_default(),
-            trial: explanation.trial,
+            trial: description.trial,
             left_out: standings.len().saturating_sub(SHOWN),
             sections,
             quality: self.quality(&standings),

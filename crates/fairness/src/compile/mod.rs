@@ -26,7 +26,7 @@ pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
 pub use self::streams::{JudgedStreams, RateStreams};
 use self::text::{SourceMapping, Text};
 use self::trials::TrialLayer;
-use crate::explain::Explanation;
+use crate::explain::Description;
 use crate::file::{Column, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
@@ -215,7 +215,7 @@ impl Compilation<'_> {
     fn header(&mut self) {
         self.text.line(&format!("// {}", one_line(self.file.title())));
         self.text.line("//");
-        for paragraph in Explanation::of(self.file).paragraphs() {
+        for paragraph in Description::of(self.file).paragraphs() {
             for line in wrapped(&paragraph, 96) {
                 self.text.line(&format!("// {line}"));
             }
