@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, share_of};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, alpha_share};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Located, TomlTable};
@@ -56,7 +56,7 @@ impl Rule {
             _ if self.strata.is_empty() => 1.0,
             Some(strata) if stratum >= strata => return None,
             Some(strata) => 1.0 / strata as f64,
-            None => share_of(stratum),
+            None => alpha_share(stratum),
         };
         let share = of_strata / self.rates.len().max(1) as f64;
         let (control, level) = match promise {
@@ -70,20 +70,20 @@ impl Rule {
             Comparison::Ratio => FairSet::Ratio(self.tolerance),
             Comparison::Highest => FairSet::Highest(self.tolerance),
         };
-        let doubt = if control == ErrorControl::Ever { level } else { DOUBT };
+        let miscoverage = if control == ErrorControl::Ever { level } else { MISCOVERAGE };
         Some(Hypothesis {
             fair,
             control,
             level: level * share,
             block,
             min_trials: self.min_trials,
-            doubt: doubt * share,
+            miscoverage: miscoverage * share,
         })
     }
 }
 
 /// Of the intervals beside a detector, which itself names no probability.
-pub(crate) const DOUBT: f64 = 0.05;
+pub(crate) const MISCOVERAGE: f64 = 0.05;
 
 /// Reads `rule` and `guarantee` of a metric.
 pub(crate) fn read(

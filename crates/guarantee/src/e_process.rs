@@ -47,7 +47,7 @@ pub struct Hypothesis {
     /// Groups with fewer trials are not compared.
     pub min_trials: u64,
     /// 1 less the confidence of [intervals](crate::TestResult::groups), all of them together.
-    pub doubt: f64,
+    pub miscoverage: f64,
 }
 
 impl Hypothesis {
@@ -56,8 +56,8 @@ impl Hypothesis {
 
     /// A hypothesis with blocks of [20](Hypothesis::BLOCK) trials, all groups compared.
     pub fn new(fair: FairSet, control: ErrorControl, level: f64) -> Hypothesis {
-        let doubt = if control == ErrorControl::Ever { level } else { 0.05 };
-        Hypothesis { fair, control, level, block: Hypothesis::BLOCK, min_trials: 0, doubt }
+        let miscoverage = if control == ErrorControl::Ever { level } else { 0.05 };
+        Hypothesis { fair, control, level, block: Hypothesis::BLOCK, min_trials: 0, miscoverage }
     }
 
     /// The logarithm of the e-value at which there is an alarm.
@@ -73,13 +73,13 @@ pub struct EProcess {
     /// Since the last cut.
     open: Vec<TrialTotals>,
     /// Up to the last cut.
-    cut: Vec<TrialTotals>,
-    /// What bets are made on: as `cut`, but a detector forgets.
-    known: Vec<DecayedTotals>,
+    closed: Vec<TrialTotals>,
+    /// What bets are made on: as `closed`, but a detector forgets.
+    decayed: Vec<DecayedTotals>,
     blocks: u64,
     log_e_value: f64,
     /// The most that it ever was.
-    log_most: f64,
+    log_maximum: f64,
 }
 
 /// Trials of a group, some of them half forgotten.
@@ -108,7 +108,7 @@ pub struct Block {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bet {
     /// q: what the blocks before say.
-    pub believed: f64,
+    pub estimate: f64,
     /// r: the nearest that would be fair.
     pub fair: f64,
 }
@@ -123,13 +123,13 @@ impl EProcess {
     }
 
     /// Cuts a block off if it has enough trials. To be called at times that do not depend on outcomes.
-    pub fn cut(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
+    pub fn close_block(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
         let trials: u64 = self.open.iter().map(|totals| totals.trials).sum();
         if trials < hypothesis.block.max(1) {
             return None;
         }
-        self.cut.resize(self.open.len(), TrialTotals::default());
-        self.known.resize(self.open.len(), DecayedTotals::default());
+        self.closed.resize(self.open.len(), TrialTotals::default());
+        self.decayed.resize(self.open.len(), DecayedTotals::default());
         let totals = std::mem::take(&mut self.open);
         self.open.resize(totals.len(), TrialTotals::default());
         let bets = self.bets(hypothesis, &totals);
@@ -139,13 +139,13 @@ impl EProcess {
             ErrorControl::Detector { .. } => self.log_e_value.max(0.0),
         };
         self.log_e_value = before + log_factor;
-        self.log_most = self.log_most.max(self.log_e_value);
+        self.log_maximum = self.log_maximum.max(self.log_e_value);
         self.blocks += 1;
         let kept = match hypothesis.control {
             ErrorControl::Ever => 1.0,
             ErrorControl::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
         };
-        for ((all, known), totals) in self.cut.iter_mut().zip(&mut self.known).zip(&totals) {
+        for ((all, known), totals) in self.closed.iter_mut().zip(&mut self.decayed).zip(&totals) {
             all.add(*totals);
             known.trials = known.trials * kept + totals.trials as f64;
             known.sum = known.sum * kept + totals.sum;
@@ -155,37 +155,37 @@ impl EProcess {
 
     /// The bets on a block, from the blocks before it and from how many trials it has of each group.
     fn bets(&self, hypothesis: &Hypothesis, totals: &[TrialTotals]) -> Vec<Bet> {
-        let believed: Vec<f64> = self.known.iter().map(DecayedTotals::rate).collect();
+        let estimate: Vec<f64> = self.decayed.iter().map(DecayedTotals::rate).collect();
         let weight = |(all, totals): (&TrialTotals, &TrialTotals)| match all.trials + totals.trials {
             trials if trials < hypothesis.min_trials => 0.0,
             _ => totals.trials as f64,
         };
-        let weights: Vec<f64> = self.cut.iter().zip(totals).map(weight).collect();
-        let fair = hypothesis.fair.nearest(&believed, &weights);
-        let bet = |((believed, fair), weight): ((f64, f64), &f64)| {
+        let weights: Vec<f64> = self.closed.iter().zip(totals).map(weight).collect();
+        let fair = hypothesis.fair.project(&estimate, &weights);
+        let bet = |((estimate, fair), weight): ((f64, f64), &f64)| {
             // Nothing is bet on a group that is not compared.
-            Bet { believed, fair: if *weight > 0.0 { fair } else { believed } }
+            Bet { estimate, fair: if *weight > 0.0 { fair } else { estimate } }
         };
-        believed.into_iter().zip(fair).zip(&weights).map(bet).collect()
+        estimate.into_iter().zip(fair).zip(&weights).map(bet).collect()
     }
 
     /// Whether what bets are made on is fair as it is: for a detector, the last trials. Groups that have been forgotten
     /// do not matter.
     pub fn looks_fair(&self, hypothesis: &Hypothesis) -> bool {
         let least = hypothesis.min_trials.max(1);
-        let compared = self.known.iter().zip(&self.cut);
+        let compared = self.decayed.iter().zip(&self.closed);
         let compared = compared.filter(|(known, all)| known.trials >= 1.0 && all.trials >= least);
         hypothesis.fair.contains(&compared.map(|(known, _)| known.rate()).collect::<Vec<_>>())
     }
 
     /// Lets evidence begin with 1 again. What is known stays.
-    pub fn begin_anew(&mut self) {
+    pub fn restart(&mut self) {
         self.log_e_value = 0.0;
     }
 
     /// Whether the evidence is enough for an alarm: more than the threshold, by what rounding cannot make up. Where it
     /// is just the threshold, whoever calculates in another order must come to the same verdict.
-    pub fn is_enough(&self, hypothesis: &Hypothesis) -> bool {
+    pub fn exceeds_threshold(&self, hypothesis: &Hypothesis) -> bool {
         const ROUNDING: f64 = 1e-9;
         self.log_e_value > hypothesis.log_threshold() + ROUNDING
     }
@@ -197,8 +197,8 @@ impl EProcess {
     }
 
     /// The logarithm of the most that the evidence ever was.
-    pub fn log_most(&self) -> f64 {
-        self.log_most
+    pub fn log_maximum(&self) -> f64 {
+        self.log_maximum
     }
 
     /// How many blocks have been cut.
@@ -209,13 +209,13 @@ impl EProcess {
     /// Of each group what has been counted, also what is in no block yet.
     pub fn totals(&self) -> Vec<TrialTotals> {
         let mut all = self.open.clone();
-        all.iter_mut().zip(&self.cut).for_each(|(all, cut)| all.add(*cut));
+        all.iter_mut().zip(&self.closed).for_each(|(all, closed)| all.add(*closed));
         all
     }
 
     /// How much weighs in bets: the rate and the trials of each group.
-    pub(crate) fn known(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        self.known.iter().map(|known| (known.rate(), known.trials))
+    pub(crate) fn decayed(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.decayed.iter().map(|known| (known.rate(), known.trials))
     }
 }
 
@@ -228,14 +228,14 @@ impl DecayedTotals {
 
 impl Bet {
     fn log_factor(&self, totals: TrialTotals) -> f64 {
-        let Bet { believed, fair } = *self;
-        if believed == fair {
+        let Bet { estimate, fair } = *self;
+        if estimate == fair {
             return 0.0;
         }
         let rest = totals.trials as f64 - totals.sum;
         // What never happens may be impossible: 0 times the logarithm of infinity is 0 here.
         let term = |times: f64, ratio: f64| if times > 0.0 { times * ratio.ln() } else { 0.0 };
-        term(totals.sum, believed / fair) + term(rest, (1.0 - believed) / (1.0 - fair))
+        term(totals.sum, estimate / fair) + term(rest, (1.0 - estimate) / (1.0 - fair))
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
         let mut e_process = EProcess::default();
         for (more, is_enough) in [(-1e-12, false), (0.0, false), (1e-12, false), (1e-6, true)] {
             e_process.log_e_value = hypothesis.log_threshold() + more;
-            assert_eq!(e_process.is_enough(&hypothesis), is_enough, "{more}");
+            assert_eq!(e_process.exceeds_threshold(&hypothesis), is_enough, "{more}");
         }
     }
 }

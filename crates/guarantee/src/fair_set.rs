@@ -31,7 +31,7 @@ impl FairSet {
     ///
     /// It is the rates cut off at the ends of a window: from c to c + ε, or from c to c/τ, with the best c.
     #[must_use]
-    pub fn nearest(&self, rates: &[f64], weights: &[f64]) -> Vec<f64> {
+    pub fn project(&self, rates: &[f64], weights: &[f64]) -> Vec<f64> {
         let (low, high) = match self.window(rates, weights) {
             Some(window) => window,
             None => return rates.to_vec(),

@@ -11,32 +11,32 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Where the rate of a group is, with a confidence of 1 − `doubt`, at all times at once: a confidence sequence. What it
+/// Where the rate of a group is, with a confidence of 1 − `miscoverage`, at all times at once: a confidence sequence. What it
 /// covers is the average of the rates that the trials so far were drawn with, so rates may drift.
 ///
 /// For any λ, exp(λ · sum) / Π (1 + θ (e^λ − 1)) over the trials is not above 1 on average, and neither is the mean of
-/// it over some λ that were chosen beforehand. A rate θ is left out if that mean is 2 / doubt or more, for positive λ
+/// it over some λ that were chosen beforehand. A rate θ is left out if that mean is 2 / miscoverage or more, for positive λ
 /// or for negative ones.
-pub fn interval(totals: TrialTotals, doubt: f64) -> Interval {
+pub fn interval(totals: TrialTotals, miscoverage: f64) -> Interval {
     let trials = totals.trials as f64;
-    if trials <= 0.0 || !(0.0..1.0).contains(&doubt) || doubt == 0.0 {
+    if trials <= 0.0 || !(0.0..1.0).contains(&miscoverage) || miscoverage == 0.0 {
         return Interval { low: 0.0, high: 1.0 };
     }
     let sum = totals.sum.clamp(0.0, trials);
-    Interval { low: least(trials, sum, doubt), high: 1.0 - least(trials, trials - sum, doubt) }
+    Interval { low: least(trials, sum, miscoverage), high: 1.0 - least(trials, trials - sum, miscoverage) }
 }
 
 /// From 4 down to 2⁻¹³: from what a handful of trials is best weighed with to what a hundred million are.
 const LAMBDAS: usize = 16;
 
 /// The least rate that is not left out.
-fn least(trials: f64, sum: f64, doubt: f64) -> f64 {
+fn least(trials: f64, sum: f64, miscoverage: f64) -> f64 {
     let lambdas: [(f64, f64); LAMBDAS] = std::array::from_fn(|step| {
         let lambda = 4.0 * 0.5_f64.powi(step as i32);
         (lambda, lambda.exp_m1())
     });
     // What the mean has to reach, as a sum.
-    let limit = (2.0 / doubt * LAMBDAS as f64).ln();
+    let limit = (2.0 / miscoverage * LAMBDAS as f64).ln();
     let is_out = |rate: f64| {
         let logs = lambdas.map(|(lambda, power)| lambda * sum - trials * (rate * power).ln_1p());
         let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -20,9 +20,9 @@
 //! for _ in 0..30 {
 //!     e_process.count(0, TrialTotals { trials: 10, sum: 5.0 });
 //!     e_process.count(1, TrialTotals { trials: 10, sum: 2.0 });
-//!     e_process.cut(&hypothesis);
+//!     e_process.close_block(&hypothesis);
 //! }
-//! assert!(e_process.is_enough(&hypothesis));
+//! assert!(e_process.exceeds_threshold(&hypothesis));
 //! assert_eq!(e_process.result(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 
@@ -38,7 +38,7 @@ pub use test_result::{Outcome, TestResult};
 
 /// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … They add up
 /// to 1 however many there will be, so none has to be known beforehand.
-pub fn share_of(index: u64) -> f64 {
+pub fn alpha_share(index: u64) -> f64 {
     let place = index as f64 + 1.0;
     1.0 / (place * (place + 1.0))
 }

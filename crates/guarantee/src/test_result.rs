@@ -1,6 +1,6 @@
 //! What the evidence comes to: a verdict in three values, and all the numbers beside it.
 
-use crate::{EProcess, ErrorControl, FairSet, Hypothesis, Interval, TrialTotals, interval, share_of};
+use crate::{EProcess, ErrorControl, FairSet, Hypothesis, Interval, TrialTotals, alpha_share, interval};
 
 /// What can be said of fairness now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct TestResult {
     /// How improbable evidence like this is in a fair system, at any time; `None` for a detector, which promises nothing
     /// of the kind.
     pub p_value: Option<f64>,
-    /// Where the rate of each group is. All of them hold together, at all times, with a confidence of 1 − doubt.
+    /// Where the rate of each group is. All of them hold together, at all times, with a confidence of 1 − miscoverage.
     pub groups: Vec<Interval>,
     /// Where the gap, ratio or highest rate is, by those; `None` if there is nothing to compare.
     pub gap: Option<Interval>,
@@ -42,7 +42,7 @@ impl EProcess {
             totals.iter().map(|totals| (totals.trials as f64, totals.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
         let outcome = match gap {
-            _ if self.is_enough(hypothesis) => Outcome::Unfair,
+            _ if self.exceeds_threshold(hypothesis) => Outcome::Unfair,
             Some(gap) if is_within(gap, hypothesis.fair) => Outcome::Fair,
             _ => {
                 let fair = || until_fair(&counted, gap?, hypothesis);
@@ -52,7 +52,7 @@ impl EProcess {
         TestResult {
             outcome,
             e_value: self.log_e_value().exp(),
-            p_value: (hypothesis.control == ErrorControl::Ever).then(|| (-self.log_most()).exp().min(1.0)),
+            p_value: (hypothesis.control == ErrorControl::Ever).then(|| (-self.log_maximum()).exp().min(1.0)),
             groups,
             gap,
         }
@@ -61,14 +61,14 @@ impl EProcess {
     /// How many more trials it takes to the threshold, if rates and shares of the groups stay what they seem to be.
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
         let compared: Vec<(f64, f64)> = self
-            .known()
+            .decayed()
             .zip(self.totals())
             .filter(|(_, totals)| totals.trials >= hypothesis.min_trials.max(1))
             .map(|(known, _)| known)
             .collect();
         let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
         let (rates, weights): (Vec<f64>, Vec<f64>) = compared.into_iter().unzip();
-        let fair = hypothesis.fair.nearest(&rates, &weights);
+        let fair = hypothesis.fair.project(&rates, &weights);
         let divergence = |((rate, fair), weight): ((&f64, &f64), &f64)| {
             let part = |rate: f64, fair: f64| rate * (rate / fair).ln();
             weight / total * (part(*rate, *fair) + part(1.0 - rate, 1.0 - fair))
@@ -107,10 +107,11 @@ fn rounded(number: f64) -> Option<u64> {
     Some(((number / step).ceil() * step) as u64)
 }
 
-/// The interval of each group; groups share the doubt in the order in which they came.
+/// The interval of each group; groups share the miscoverage in the order in which they came.
 fn intervals(counted: &[TrialTotals], hypothesis: &Hypothesis) -> Vec<Interval> {
-    let of =
-        |(index, totals): (usize, &TrialTotals)| interval(*totals, hypothesis.doubt * share_of(index as u64));
+    let of = |(index, totals): (usize, &TrialTotals)| {
+        interval(*totals, hypothesis.miscoverage * alpha_share(index as u64))
+    };
     counted.iter().enumerate().map(of).collect()
 }
 

@@ -75,13 +75,13 @@ impl StratumTest {
             }
         }
         let Some(hypothesis) = rule.hypothesis(self.place) else { return AlarmTransition::Stay };
-        if self.e_process.cut(&hypothesis).is_none() {
+        if self.e_process.close_block(&hypothesis).is_none() {
             return AlarmTransition::Stay;
         }
         match (stands, hypothesis.control) {
-            (false, _) if self.e_process.is_enough(&hypothesis) => AlarmTransition::Raise,
+            (false, _) if self.e_process.exceeds_threshold(&hypothesis) => AlarmTransition::Raise,
             (true, ErrorControl::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
-                self.e_process.begin_anew();
+                self.e_process.restart();
                 AlarmTransition::Clear
             }
             _ => AlarmTransition::Stay,

@@ -37,9 +37,9 @@ proptest! {
         let mut e_process = EProcess::default();
         for block in &blocks {
             feed(&mut e_process, block);
-            e_process.cut(&hypothesis);
+            e_process.close_block(&hypothesis);
         }
-        let theta = fair.nearest(&theta, &[1.0; 3]);
+        let theta = fair.project(&theta, &[1.0; 3]);
         let mut mean = 0.0;
         for first in 0..=trials[0] {
             for second in 0..=trials[1] {
@@ -51,7 +51,7 @@ proptest! {
                         .collect();
                     let mut e_process = e_process.clone();
                     feed(&mut e_process, &block);
-                    let factor = e_process.cut(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
+                    let factor = e_process.close_block(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
                     mean += if chance > 0.0 { chance * factor } else { 0.0 };
                 }
             }
@@ -68,9 +68,9 @@ proptest! {
         let mut e_process = EProcess::default();
         for block in &blocks {
             feed(&mut e_process, &block[..2]);
-            e_process.cut(&hypothesis);
+            e_process.close_block(&hypothesis);
         }
-        let theta = fair.nearest(&theta, &[1.0; 2]);
+        let theta = fair.project(&theta, &[1.0; 2]);
         // Each number is one of two around its mean, with equal chances.
         let value = |group: usize, sign: f64| {
             theta[group] + sign * spread * theta[group].min(1.0 - theta[group])
@@ -79,7 +79,7 @@ proptest! {
         for signs in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
             let mut e_process = e_process.clone();
             (0..2).for_each(|group| e_process.count(group, TrialTotals { trials: 1, sum: value(group, signs[group]) }));
-            mean += e_process.cut(&hypothesis).unwrap().log_factor.exp() / 4.0;
+            mean += e_process.close_block(&hypothesis).unwrap().log_factor.exp() / 4.0;
         }
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
     }
@@ -106,7 +106,7 @@ proptest! {
             let mut e_process = EProcess::default();
             let cut = |block: &Vec<TrialTotals>| {
                 feed(&mut e_process, block);
-                e_process.cut(&hypothesis).map(|block| (block.bets, block.log_e_value))
+                e_process.close_block(&hypothesis).map(|block| (block.bets, block.log_e_value))
             };
             blocks.iter().map(cut).collect::<Vec<Option<(Vec<Bet>, f64)>>>()
         };
@@ -134,7 +134,7 @@ proptest! {
                 }
             }
             counters.iter().rev().for_each(|counter| feed(&mut shared, counter));
-            prop_assert_eq!(whole.cut(&hypothesis), shared.cut(&hypothesis));
+            prop_assert_eq!(whole.close_block(&hypothesis), shared.close_block(&hypothesis));
         }
         prop_assert_eq!(whole.log_e_value().to_bits(), shared.log_e_value().to_bits());
     }
@@ -147,10 +147,10 @@ proptest! {
         let mut counted = [0; 3];
         for block in &blocks {
             feed(&mut e_process, block);
-            let Some(cut) = e_process.cut(&hypothesis) else { continue };
+            let Some(cut) = e_process.close_block(&hypothesis) else { continue };
             for group in 0..3 {
                 counted[group] += block[group].trials;
-                prop_assert!(counted[group] >= least || cut.bets[group].believed == cut.bets[group].fair);
+                prop_assert!(counted[group] >= least || cut.bets[group].estimate == cut.bets[group].fair);
             }
         }
         let known: Vec<u64> = e_process.totals().iter().map(|totals| totals.trials).collect();
@@ -170,12 +170,12 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
     let mut e_process = EProcess::default();
     for _ in 0..5 {
         e_process.count(0, TrialTotals { trials: 3, sum: 0.0 });
-        e_process.cut(&hypothesis);
+        e_process.close_block(&hypothesis);
     }
     assert!(e_process.log_e_value() < 0.0 && e_process.log_e_value().is_finite());
     e_process.count(0, TrialTotals { trials: 3, sum: 1.0 });
-    e_process.cut(&hypothesis);
-    assert!(e_process.is_enough(&hypothesis));
+    e_process.close_block(&hypothesis);
+    assert!(e_process.exceeds_threshold(&hypothesis));
     assert_eq!(e_process.result(&hypothesis).p_value, Some(0.0));
 }
 
@@ -184,9 +184,9 @@ fn a_block_waits_until_it_has_enough_trials() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
     let mut e_process = EProcess::default();
     e_process.count(0, TrialTotals { trials: 19, sum: 3.0 });
-    assert!(e_process.cut(&hypothesis).is_none());
+    assert!(e_process.close_block(&hypothesis).is_none());
     e_process.count(1, TrialTotals { trials: 4, sum: 1.0 });
-    let block = e_process.cut(&hypothesis).unwrap();
+    let block = e_process.close_block(&hypothesis).unwrap();
     assert_eq!((block.number, block.totals[0].trials, block.totals[1].trials), (1, 19, 4));
-    assert!(e_process.cut(&hypothesis).is_none());
+    assert!(e_process.close_block(&hypothesis).is_none());
 }

@@ -31,7 +31,7 @@ proptest! {
     #[test]
     fn no_point_of_a_grid_is_nearer(fair in fair_set(), (rates, weights) in groups()) {
         let (rates, weights) = (&rates[..rates.len().min(3)], &weights[..weights.len().min(3)]);
-        let nearest = fair.nearest(rates, weights);
+        let nearest = fair.project(rates, weights);
         let least = distance(rates, weights, &nearest);
         const STEPS: usize = 40;
         let steps = |index: usize| (index as f64 + 0.5) / STEPS as f64;
@@ -46,7 +46,7 @@ proptest! {
 
     #[test]
     fn the_nearest_point_is_fair(fair in fair_set(), (rates, weights) in groups()) {
-        let nearest = weighted(&fair.nearest(&rates, &weights), &weights);
+        let nearest = weighted(&fair.project(&rates, &weights), &weights);
         let looser = match fair {
             FairSet::Difference(most) => FairSet::Difference(most + 1e-12),
             FairSet::Ratio(least) => FairSet::Ratio(least - 1e-12),
@@ -63,8 +63,8 @@ proptest! {
     fn every_fair_point_is_behind_the_nearest(
         fair in fair_set(), (rates, weights) in groups(), other in prop::collection::vec(0.0..1.0_f64, 5),
     ) {
-        let nearest = fair.nearest(&rates, &weights);
-        let other = fair.nearest(&other[..rates.len()].iter().map(|rate| rate.clamp(0.001, 0.999)).collect::<Vec<_>>(), &vec![1.0; rates.len()]);
+        let nearest = fair.project(&rates, &weights);
+        let other = fair.project(&other[..rates.len()].iter().map(|rate| rate.clamp(0.001, 0.999)).collect::<Vec<_>>(), &vec![1.0; rates.len()]);
         let mut sum = 0.0;
         for group in (0..rates.len()).filter(|group| weights[*group] > 0.0 && rates[*group] != nearest[*group]) {
             let (q, r, theta) = (rates[group], nearest[group], other[group]);
@@ -81,7 +81,7 @@ proptest! {
         fair in fair_set(), one in prop::collection::vec(0.001..0.999_f64, 5), other in prop::collection::vec(0.001..0.999_f64, 5), part in 0.0..1.0_f64,
     ) {
         let weights = [1.0; 5];
-        let (one, other) = (fair.nearest(&one, &weights), fair.nearest(&other, &weights));
+        let (one, other) = (fair.project(&one, &weights), fair.project(&other, &weights));
         let between: Vec<f64> = one.iter().zip(&other).map(|(one, other)| one + (other - one) * part).collect();
         let looser = match fair {
             FairSet::Difference(most) => FairSet::Difference(most + 1e-12),

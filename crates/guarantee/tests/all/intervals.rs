@@ -1,7 +1,7 @@
 //! Intervals hold at all times at once, and the verdict says no more than they do.
 
 use fairstream_guarantee::{
-    EProcess, ErrorControl, FairSet, Hypothesis, Outcome, TrialTotals, interval, share_of,
+    EProcess, ErrorControl, FairSet, Hypothesis, Outcome, TrialTotals, alpha_share, interval,
 };
 use proptest::prelude::*;
 
@@ -12,10 +12,10 @@ proptest! {
 
     #[test]
     fn an_interval_holds_what_was_seen_and_less_doubt_makes_it_wider(
-        trials in 0..100_000_u64, part in 0.0..=1.0_f64, doubt in 0.0001..0.5_f64,
+        trials in 0..100_000_u64, part in 0.0..=1.0_f64, miscoverage in 0.0001..0.5_f64,
     ) {
         let totals = TrialTotals { trials, sum: (trials as f64 * part).round() };
-        let (narrow, wide) = (interval(totals, doubt), interval(totals, doubt / 2.0));
+        let (narrow, wide) = (interval(totals, miscoverage), interval(totals, miscoverage / 2.0));
         prop_assert!(0.0 <= wide.low && wide.low <= narrow.low && narrow.high <= wide.high && wide.high <= 1.0);
         if trials > 0 {
             let seen = totals.sum / trials as f64;
@@ -76,7 +76,7 @@ fn the_rate_is_hardly_ever_outside() {
 
 #[test]
 fn shares_add_up_to_one() {
-    let sum: f64 = (0..100_000).map(share_of).sum();
+    let sum: f64 = (0..100_000).map(alpha_share).sum();
     assert!(sum < 1.0 && sum > 0.9999);
 }
 
@@ -90,7 +90,7 @@ fn so_many_more_trials_settle_it() {
             rates.iter().enumerate().for_each(|(group, rate)| {
                 e_process.count(group, TrialTotals { trials: 10, sum: 10.0 * rate });
             });
-            e_process.cut(&hypothesis);
+            e_process.close_block(&hypothesis);
         };
         (0..4).for_each(|_| step(&mut e_process));
         let Outcome::NotYet { further: Some(further) } = e_process.result(&hypothesis).outcome else {

@@ -13,7 +13,7 @@ fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<
         let group = usize::from(random.chance(0.5));
         let sum = if random.chance(rates[group]) { 1.0 } else { 0.0 };
         e_process.count(group, TrialTotals { trials: 1, sum });
-        evidence.extend(e_process.cut(hypothesis).map(|block| block.log_e_value));
+        evidence.extend(e_process.close_block(hypothesis).map(|block| block.log_e_value));
     }
     evidence
 }
@@ -63,7 +63,7 @@ fn a_detector_notices_what_changes() {
             let rate = if *trial >= 30_000 && group == 1 { 0.2 } else { 0.5 };
             let sum = if random.chance(rate) { 1.0 } else { 0.0 };
             e_process.count(group, TrialTotals { trials: 1, sum });
-            e_process.cut(&hypothesis).is_some() && e_process.is_enough(&hypothesis)
+            e_process.close_block(&hypothesis).is_some() && e_process.exceeds_threshold(&hypothesis)
         })
     };
     let forgetful = alarm_after(ErrorControl::Detector { memory: 1000 }).unwrap();

@@ -92,7 +92,7 @@ impl Watch {
         match self {
             Watch::Block { hypothesis, e_process } => {
                 e_process.count(group, TrialTotals { trials: 1, sum: value });
-                e_process.cut(hypothesis).is_some() && e_process.is_enough(hypothesis)
+                e_process.close_block(hypothesis).is_some() && e_process.exceeds_threshold(hypothesis)
             }
             Watch::Counts { counts, radius } => {
                 let (positives, trials) = &mut counts[group];
