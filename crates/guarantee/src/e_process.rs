@@ -1,15 +1,16 @@
-//! The evidence against fairness: trials counted, cut into blocks, each a bet on what the blocks before it say.
+//! The e-process: evidence against fairness that grows block by block. Each block is a bet on the estimate from the
+//! blocks before it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::FairSet;
 
-/// Trials of one group.
+/// Number of trials of one group, and the sum of their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialTotals {
-    /// How many.
+    /// Number of trials.
     pub trials: u64,
-    /// How many of them were positive; or the sum of their numbers, each between 0 and 1.
+    /// Number of positive trials; or the sum of their values, each between 0 and 1.
     pub sum: f64,
 }
 
@@ -20,38 +21,38 @@ impl TrialTotals {
     }
 }
 
-/// What is promised, and so how evidence adds up.
+/// How false alarms are controlled, which determines how evidence accumulates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ErrorControl {
-    /// A fair system ever raises an alarm with a probability of at most the level.
+    /// The probability that a fair system ever raises an alarm is at most the level.
     Ever,
-    /// A fair system raises an alarm after 1 / level blocks or more, on average. Evidence never falls below 1, and
-    /// bets are made on the last so many trials: who was fair for years and then is not is noticed soon.
+    /// The average number of blocks until a fair system raises an alarm is at least 1 / level. The e-value never falls
+    /// below 1, and bets discount old trials, so that a system that becomes unfair after years is detected soon.
     Detector {
-        /// After so many trials, what was counted before weighs less than half.
+        /// Decay length in trials: after so many trials, earlier ones have less than half of the weight.
         memory: u64,
     },
 }
 
-/// What is tested: that a system is fair.
+/// The null hypothesis that a system is fair, and how it is tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hypothesis {
-    /// What is fair.
+    /// The rates that are fair.
     pub fair: FairSet,
-    /// What is promised.
+    /// How false alarms are controlled.
     pub control: ErrorControl,
-    /// α, or the part of it that is this hypothesis's.
+    /// α, or the share of it that this hypothesis has.
     pub level: f64,
-    /// A block has at least so many trials.
+    /// Minimum number of trials in a block.
     pub block: u64,
     /// Groups with fewer trials are not compared.
     pub min_trials: u64,
-    /// 1 less the confidence of [intervals](crate::TestResult::groups), all of them together.
+    /// 1 minus the simultaneous confidence of all [intervals](crate::TestResult::groups).
     pub miscoverage: f64,
 }
 
 impl Hypothesis {
-    /// Trials in a block, where nobody says otherwise.
+    /// Default minimum number of trials in a block.
     pub const BLOCK: u64 = 20;
 
     /// A hypothesis with blocks of [20](Hypothesis::BLOCK) trials, all groups compared.
@@ -60,61 +61,61 @@ impl Hypothesis {
         Hypothesis { fair, control, level, block: Hypothesis::BLOCK, min_trials: 0, miscoverage }
     }
 
-    /// The logarithm of the e-value at which there is an alarm.
+    /// Logarithm of the e-value above which an alarm is raised.
     pub fn log_threshold(&self) -> f64 {
         -self.level.ln()
     }
 }
 
-/// What is known of groups, which have numbers from 0 on, in the order in which they came. All that it needs are counts:
-/// who counted what makes no difference.
+/// E-process against the hypothesis that groups are treated fairly. Groups are numbered from 0 in order of arrival. Its
+/// state depends on counts alone, not on how they were split into calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EProcess {
-    /// Since the last cut.
+    /// Totals of each group in the open block.
     open: Vec<TrialTotals>,
-    /// Up to the last cut.
+    /// Totals of each group in all closed blocks.
     closed: Vec<TrialTotals>,
-    /// What bets are made on: as `closed`, but a detector forgets.
+    /// Totals that bets are based on: equal to `closed`, except that a detector discounts old trials.
     decayed: Vec<DecayedTotals>,
     blocks: u64,
     log_e_value: f64,
-    /// The most that it ever was.
+    /// Running maximum of `log_e_value`.
     log_maximum: f64,
 }
 
-/// Trials of a group, some of them half forgotten.
+/// Totals of a group in which older trials are discounted exponentially.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct DecayedTotals {
     trials: f64,
     sum: f64,
 }
 
-/// A block that was cut, and what came of it.
+/// A closed block and its effect on the e-value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// Counted from 1.
+    /// Number of the block, from 1.
     pub number: u64,
-    /// For each group.
+    /// Totals of each group.
     pub totals: Vec<TrialTotals>,
-    /// The bet on each group; made without a look at the sums of this block.
+    /// The bet on each group. It does not depend on the sums of this block.
     pub bets: Vec<Bet>,
-    /// The logarithm of the factor.
+    /// Logarithm of the factor by which the e-value is multiplied.
     pub log_factor: f64,
-    /// The logarithm of the evidence with it.
+    /// Logarithm of the e-value after this block.
     pub log_e_value: f64,
 }
 
-/// What is bet on a group in a block.
+/// The bet on a group in a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bet {
-    /// q: what the blocks before say.
+    /// q: the estimate of the rate from earlier blocks.
     pub estimate: f64,
-    /// r: the nearest that would be fair.
+    /// r: the projection of q onto the fair set.
     pub fair: f64,
 }
 
 impl EProcess {
-    /// Counts trials of a group. They have to be final: each is counted once and never revised.
+    /// Adds trials of a group. Trials must be final: each is counted once and never revised.
     pub fn count(&mut self, group: usize, totals: TrialTotals) {
         if self.open.len() <= group {
             self.open.resize(group + 1, TrialTotals::default());
@@ -122,7 +123,7 @@ impl EProcess {
         self.open[group].add(totals);
     }
 
-    /// Cuts a block off if it has enough trials. To be called at times that do not depend on outcomes.
+    /// Closes the open block if it has enough trials. The times of calls must not depend on outcomes.
     pub fn close_block(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
         let trials: u64 = self.open.iter().map(|totals| totals.trials).sum();
         if trials < hypothesis.block.max(1) {
@@ -153,7 +154,7 @@ impl EProcess {
         Some(Block { number: self.blocks, totals, bets, log_factor, log_e_value: self.log_e_value })
     }
 
-    /// The bets on a block, from the blocks before it and from how many trials it has of each group.
+    /// The bets on a block. They depend on earlier blocks and on the number of trials of each group in this one.
     fn bets(&self, hypothesis: &Hypothesis, totals: &[TrialTotals]) -> Vec<Bet> {
         let estimate: Vec<f64> = self.decayed.iter().map(DecayedTotals::rate).collect();
         let weight = |(all, totals): (&TrialTotals, &TrialTotals)| match all.trials + totals.trials {
@@ -163,14 +164,14 @@ impl EProcess {
         let weights: Vec<f64> = self.closed.iter().zip(totals).map(weight).collect();
         let fair = hypothesis.fair.project(&estimate, &weights);
         let bet = |((estimate, fair), weight): ((f64, f64), &f64)| {
-            // Nothing is bet on a group that is not compared.
+            // A group that is not compared contributes a factor of 1.
             Bet { estimate, fair: if *weight > 0.0 { fair } else { estimate } }
         };
         estimate.into_iter().zip(fair).zip(&weights).map(bet).collect()
     }
 
-    /// Whether what bets are made on is fair as it is: for a detector, the last trials. Groups that have been forgotten
-    /// do not matter.
+    /// Whether the estimates that bets are based on are fair; for a detector these reflect recent trials. Groups whose
+    /// trials have decayed to less than one are ignored.
     pub fn looks_fair(&self, hypothesis: &Hypothesis) -> bool {
         let least = hypothesis.min_trials.max(1);
         let compared = self.decayed.iter().zip(&self.closed);
@@ -178,49 +179,49 @@ impl EProcess {
         hypothesis.fair.contains(&compared.map(|(known, _)| known.rate()).collect::<Vec<_>>())
     }
 
-    /// Lets evidence begin with 1 again. What is known stays.
+    /// Resets the e-value to 1. The totals stay.
     pub fn restart(&mut self) {
         self.log_e_value = 0.0;
     }
 
-    /// Whether the evidence is enough for an alarm: more than the threshold, by what rounding cannot make up. Where it
-    /// is just the threshold, whoever calculates in another order must come to the same verdict.
+    /// Whether the e-value exceeds the threshold by more than rounding can explain. An e-value of exactly the threshold
+    /// must give the same verdict in every order of calculation.
     pub fn exceeds_threshold(&self, hypothesis: &Hypothesis) -> bool {
         const ROUNDING: f64 = 1e-9;
         self.log_e_value > hypothesis.log_threshold() + ROUNDING
     }
 
-    /// The logarithm of the evidence: how many times as well unfairness has foretold what was seen as any fair system
-    /// could have.
+    /// Logarithm of the e-value: how many times likelier the outcomes are under the estimates than under the closest fair
+    /// system.
     pub fn log_e_value(&self) -> f64 {
         self.log_e_value
     }
 
-    /// The logarithm of the most that the evidence ever was.
+    /// Logarithm of the largest e-value so far.
     pub fn log_maximum(&self) -> f64 {
         self.log_maximum
     }
 
-    /// How many blocks have been cut.
+    /// Number of closed blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Of each group what has been counted, also what is in no block yet.
+    /// Totals of each group, including the open block.
     pub fn totals(&self) -> Vec<TrialTotals> {
         let mut all = self.open.clone();
         all.iter_mut().zip(&self.closed).for_each(|(all, closed)| all.add(*closed));
         all
     }
 
-    /// How much weighs in bets: the rate and the trials of each group.
+    /// What bets are based on: the estimated rate of each group, and its discounted number of trials.
     pub(crate) fn decayed(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.decayed.iter().map(|known| (known.rate(), known.trials))
     }
 }
 
 impl DecayedTotals {
-    /// Never 0 and never 1, so that a bet loses at most what it can.
+    /// Laplace estimate: never 0 and never 1, so that no outcome makes the e-value 0.
     fn rate(&self) -> f64 {
         (self.sum + 1.0) / (self.trials + 2.0)
     }
@@ -233,7 +234,7 @@ impl Bet {
             return 0.0;
         }
         let rest = totals.trials as f64 - totals.sum;
-        // What never happens may be impossible: 0 times the logarithm of infinity is 0 here.
+        // A ratio may be infinite where there are no such outcomes: 0 · ln ∞ counts as 0.
         let term = |times: f64, ratio: f64| if times > 0.0 { times * ratio.ln() } else { 0.0 };
         term(totals.sum, estimate / fair) + term(rest, (1.0 - estimate) / (1.0 - fair))
     }
@@ -243,8 +244,7 @@ impl Bet {
 mod tests {
     use super::*;
 
-    /// Evidence of exactly 1/α is met in practice, where counts are small, and comes out a little more or less with
-    /// every order of calculation.
+    /// With small counts an e-value of exactly 1/α occurs in practice, and rounding puts it slightly above or below.
     #[test]
     fn what_is_just_the_threshold_is_not_enough() {
         let hypothesis = Hypothesis::new(FairSet::Highest(0.2), ErrorControl::Ever, 0.4);

@@ -1,4 +1,4 @@
-//! What is true of the evidence whatever the counts are.
+//! Properties of the e-process for arbitrary counts.
 
 use fairstream_guarantee::{Bet, EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ proptest! {
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
     }
 
-    /// The same for numbers between 0 and 1: the mean is all that counts.
+    /// The same for values between 0 and 1, of which only the mean matters.
     #[test]
     fn numbers_are_no_worse_than_yes_and_no(
         fair in fair_set(), blocks in blocks(), theta in prop::collection::vec(0.001..0.999_f64, 2), spread in 0.0..=1.0_f64,
@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(bets(&one), bets(&other));
     }
 
-    /// Who counted a block, and in which order, changes no bit.
+    /// How a block is split into calls, and in which order, changes no bit of the result.
     #[test]
     fn counters_may_share_the_work(fair in fair_set(), control in control(), blocks in blocks(), seed in any::<u64>()) {
         let hypothesis = hypothesis(fair, control);
@@ -124,7 +124,7 @@ proptest! {
         let (mut whole, mut shared) = (EProcess::default(), EProcess::default());
         for block in &blocks {
             feed(&mut whole, block);
-            // Three counters, of which each has some of the trials.
+            // Three calls, each with some of the trials.
             let mut counters = [[TrialTotals::default(); 3]; 3];
             for (group, totals) in block.iter().enumerate() {
                 for trial in 0..totals.trials {
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!(whole.log_e_value().to_bits(), shared.log_e_value().to_bits());
     }
 
-    /// Groups that are too small are not bet on, but what is counted of them is remembered.
+    /// Groups with too few trials are not bet on, but their trials are counted.
     #[test]
     fn small_groups_are_left_alone(blocks in blocks(), least in 1..40_u64) {
         let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), ErrorControl::Ever) };

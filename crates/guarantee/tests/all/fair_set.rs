@@ -1,4 +1,4 @@
-//! The nearest fair point is fair, and no other is nearer.
+//! The projection onto a fair set is fair, and no other fair point is closer.
 
 use fairstream_guarantee::FairSet;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn weighted<T: Copy>(values: &[T], weights: &[f64]) -> Vec<T> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A grid of every fair point of up to three groups, and nothing on it is nearer.
+    /// No point of a grid over the fair set, for up to three groups, is closer than the projection.
     #[test]
     fn no_point_of_a_grid_is_nearer(fair in fair_set(), (rates, weights) in groups()) {
         let (rates, weights) = (&rates[..rates.len().min(3)], &weights[..weights.len().min(3)]);
@@ -58,7 +58,7 @@ proptest! {
         }
     }
 
-    /// What the proof needs: no fair point lies on the far side of the nearest one.
+    /// What the proof needs: no fair point lies beyond the projection.
     #[test]
     fn every_fair_point_is_behind_the_nearest(
         fair in fair_set(), (rates, weights) in groups(), other in prop::collection::vec(0.0..1.0_f64, 5),
@@ -75,7 +75,7 @@ proptest! {
         prop_assert!(sum <= 1e-7, "{} for {:?}", sum, other);
     }
 
-    /// Convex for any number of groups, ratios included: between two fair points all are fair.
+    /// Fair sets are convex for any number of groups: every point between two fair points is fair.
     #[test]
     fn between_fair_points_all_are_fair(
         fair in fair_set(), one in prop::collection::vec(0.001..0.999_f64, 5), other in prop::collection::vec(0.001..0.999_f64, 5), part in 0.0..1.0_f64,

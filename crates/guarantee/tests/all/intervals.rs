@@ -1,4 +1,4 @@
-//! Intervals hold at all times at once, and the verdict says no more than they do.
+//! Intervals hold at all times simultaneously, and the outcome claims no more than they do.
 
 use fairstream_guarantee::{
     EProcess, ErrorControl, FairSet, Hypothesis, Outcome, TrialTotals, alpha_share, interval,
@@ -23,7 +23,7 @@ proptest! {
         }
     }
 
-    /// The verdict names nothing as fair whose interval reaches beyond the tolerance.
+    /// The outcome is never fair while the interval reaches beyond the tolerance.
     #[test]
     fn fair_means_that_the_interval_is_fair(
         trials in prop::collection::vec(0..20_000_u64, 3), rates in prop::collection::vec(0.2..0.4_f64, 3), most in 0.01..0.3_f64,
@@ -43,7 +43,7 @@ proptest! {
     }
 }
 
-/// Looked at all the time, the rate is ever outside in few runs, also if it drifts.
+/// Under continuous monitoring, the rate leaves its interval in few runs, even if it drifts.
 #[test]
 fn the_rate_is_hardly_ever_outside() {
     const RUNS: u64 = 300;
@@ -62,7 +62,7 @@ fn the_rate_is_hardly_ever_outside() {
                 totals.sum += if random.chance(rate(trial)) { 1.0 } else { 0.0 };
                 expected += rate(trial);
                 let mean = expected / totals.trials as f64;
-                // Often is as good as always, and takes less time.
+                // Checking often approximates checking always, and takes less time.
                 trial % 10 == 0 && {
                     let interval = interval(totals, DOUBT);
                     mean < interval.low || mean > interval.high
@@ -80,7 +80,7 @@ fn shares_add_up_to_one() {
     assert!(sum < 1.0 && sum > 0.9999);
 }
 
-/// The rough number is right within a factor of three where all goes on as it is.
+/// The estimated number of further trials is correct within a factor of 3 if rates stay as they are.
 #[test]
 fn so_many_more_trials_settle_it() {
     for (rates, expected) in [([0.5, 0.2], Outcome::Unfair), ([0.5, 0.49], Outcome::Fair)] {

@@ -1,10 +1,10 @@
-//! Fair systems, run many times: what is promised is kept. `cargo xtask reproduce guarantee` does more of this.
+//! Simulations of fair systems: the guarantees hold. `cargo xtask reproduce guarantee` runs more of them.
 
 use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
 use crate::Random;
 
-/// Two groups with these rates, as often as each other: the evidence after every block.
+/// Simulates two groups of equal size with these rates, and returns the log e-value after every block.
 fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<f64> {
     let mut random = Random(seed);
     let mut e_process = EProcess::default();
@@ -18,7 +18,7 @@ fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<
     evidence
 }
 
-/// The mean of the evidence over runs of a fair system, at the very edge of what is fair.
+/// The mean e-value over runs of a fair system at the boundary of the fair set is at most 1.
 #[test]
 fn evidence_against_a_fair_system_does_not_grow() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
@@ -51,7 +51,7 @@ fn a_detector_waits_as_long_as_it_promised() {
     assert!(waited / f64::from(runs as u32) >= 1.0 / LEVEL, "{waited} blocks in {runs} runs");
 }
 
-/// Who was fair for long and then is not is noticed by a detector, and forgets nothing by it.
+/// A detector notices a system that was fair for long and then is not.
 #[test]
 fn a_detector_notices_what_changes() {
     let alarm_after = |control: ErrorControl| {
