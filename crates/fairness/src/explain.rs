@@ -1,4 +1,4 @@
-//! What a fairness file monitors, in plain words.
+//! Describes in sentences what a fairness file monitors.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use crate::table::list;
 use crate::unit::in_words;
 use crate::{Comparison, Every, Guarantee, Promise};
 
-/// A fairness file in plain words.
+/// A description of a fairness file in sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// What a trial is.
     pub trial: String,
-    /// For each metric its title, and what is asked, compared and estimated.
+    /// Title of each metric, and sentences on its question, comparison, guarantee and estimate.
     pub metrics: Vec<(String, Vec<String>)>,
-    /// What holds of the file as a whole, and what could be better.
+    /// Remarks on the file as a whole, and suggestions.
     pub notes: Vec<String>,
-    /// What the user may not have meant.
+    /// Possible mistakes.
     pub warnings: Vec<String>,
 }
 
 impl Description {
-    /// Explains a file.
+    /// Describes a file.
     pub fn of(file: &FairnessFile) -> Description {
         Description {
             trial: trial(file),
@@ -98,7 +98,7 @@ fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
     sentences
 }
 
-/// What is asked of each group.
+/// The question that a rate answers for each group.
 pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
     let mut among = format!("Of the {}", trials(file));
     for literal in &rate.given {
@@ -116,7 +116,7 @@ pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
                     format!("{not}{}", words(file, literal))
                 })
                 .collect();
-            // The horizon has been named where it can be, beside what was given.
+            // The horizon is already named beside the conditions.
             format!("{among}: how many {}?", wanted.join(" and "))
         }
         Measure::Number(number) => format!("{among}: how much is `{}` on average?", number.text),
@@ -141,13 +141,13 @@ pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
     }
 }
 
-/// An indicator as a person would say it of somebody.
+/// An indicator as a verb phrase, with its time limit.
 fn words(file: &FairnessFile, literal: &Literal) -> String {
     let Some(indicator) = file.indicator(&literal.indicator) else { return literal.indicator.clone() };
     let within = |bound: Option<Duration>| {
         bound.map(|bound| format!(" within {}", in_words(bound))).unwrap_or_default()
     };
-    // What can happen after the opening only is bound by the horizon.
+    // An event that can only happen after the opening is bounded by the horizon.
     let is_later = indicator.key.is_some()
         || file.trial.opens.as_ref().is_some_and(|opens| !indicator.when.text.contains(&opens.text));
     let bound = indicator.within.or(if is_later { file.trial.horizon } else { None });
@@ -195,7 +195,7 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
     format!("Compared between {groups}{within}; alarm when {alarm}, cleared {cleared}.")
 }
 
-/// What a guarantee promises, under which conditions, and who shares it.
+/// The guarantee, how rates and strata share it, and its conditions.
 fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
         Promise::Ever(_) => guarantee.promise.to_string(),
@@ -245,7 +245,7 @@ impl fmt::Display for Promise {
     }
 }
 
-/// A share in percent, without digits that nobody wrote.
+/// A fraction in percent, without trailing zeros.
 fn percent(share: f64) -> String {
     let text = format!("{:.6}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,6 +1,7 @@
-//! The fairness file: what is fair, in a page of TOML. It is parsed and checked here, compiled to RTLola
-//! text, explained in plain words; the judge turns the counts of each check into estimates and alarms; and
-//! a sweep says what other parameters would have made of them. Does no input or output, and evaluates no stream: an engine does that.
+//! The fairness file: a TOML file that defines fairness metrics. This crate parses and checks it, compiles it to RTLola
+//! text and describes it in sentences. The judge turns the counts of each check into estimates and alarms, and a sweep
+//! evaluates other parameters on the same counts. Does no input or output, and evaluates no stream: an engine does
+//! that.
 //!
 //! ```
 //! use fairstream_fairness::FairnessFile;

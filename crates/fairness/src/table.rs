@@ -1,5 +1,5 @@
-//! Reads TOML tables strictly: a key of the wrong type, a missing key and a key that nobody asked
-//! for are problems with a place. Knows nothing of fairness.
+//! Reads TOML tables strictly: a key of the wrong type, a missing key and an unknown key are problems with a position.
+//! Knows nothing of fairness.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,14 +11,14 @@ use toml::de::{DeTable, DeValue};
 
 use crate::Problem;
 
-/// A value, and where it stands in the file.
+/// A value and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) at: TextSpan,
 }
 
-/// Where something stands: the bytes of the file.
+/// A range of bytes of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TextSpan {
     pub(crate) start: usize,
@@ -37,12 +37,12 @@ impl From<Range<usize>> for TextSpan {
     }
 }
 
-/// Where problems are collected.
+/// Collects problems.
 pub(crate) type Problems = RefCell<Vec<Problem>>;
 
 /// A table that is being read.
 pub(crate) struct TomlTable<'a> {
-    /// How errors call it: `[trial]`.
+    /// Its name in errors, such as `[trial]`.
     pub(crate) name: String,
     pub(crate) at: TextSpan,
     entries: &'a DeTable<'a>,
@@ -73,7 +73,7 @@ impl<'a> TomlTable<'a> {
         self.entries.iter().any(|(name, _)| name.get_ref() == key)
     }
 
-    /// Says that a key is missing.
+    /// Reports a missing key.
     pub(crate) fn missing(&self, key: &str, why: &str) {
         let message = format!("{} has no `{key}`", self.name);
         self.problem(Problem::new(self.at.range(), message).help(why));
@@ -137,7 +137,7 @@ impl<'a> TomlTable<'a> {
         Some(duration)
     }
 
-    /// A duration that may be no time at all.
+    /// A duration that may be zero.
     pub(crate) fn duration_from_zero(&self, key: &'static str) -> Option<Located<Duration>> {
         let text = self.text(key)?;
         match parse_duration(&text.value) {
@@ -165,7 +165,7 @@ impl<'a> TomlTable<'a> {
         }
     }
 
-    /// A number, or a string that is something else.
+    /// A number, or any string.
     pub(crate) fn number_or_text(&self, key: &'static str) -> Option<Result<Located<f64>, Located<String>>> {
         let value = self.entries.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value);
         match value.map(Spanned::get_ref) {
@@ -213,7 +213,7 @@ impl<'a> TomlTable<'a> {
         tables
     }
 
-    /// Every entry, in the order of the file; no key is unknown in a table that is read like this.
+    /// Every entry in order of the file. A table that is read like this has no unknown keys.
     pub(crate) fn entries(&self) -> Vec<TomlEntry<'a>> {
         let mut entries: Vec<TomlEntry<'a>> = self
             .entries
@@ -228,7 +228,7 @@ impl<'a> TomlTable<'a> {
         entries
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Reports unknown keys.
     pub(crate) fn finish(self) {
         let asked = self.asked.borrow();
         for (key, _) in self.entries.iter().filter(|(key, _)| !asked.contains(&key.get_ref().as_ref())) {
@@ -244,7 +244,7 @@ impl<'a> TomlTable<'a> {
     }
 }
 
-/// An entry of a table whose keys are the user's own.
+/// An entry of a table with user-defined keys.
 pub(crate) struct TomlEntry<'a> {
     pub(crate) key: Located<String>,
     value: &'a Spanned<DeValue<'a>>,

@@ -191,8 +191,8 @@ impl EProcess {
         self.log_e_value > hypothesis.log_threshold() + ROUNDING
     }
 
-    /// Logarithm of the e-value: how many times likelier the outcomes are under the estimates than under the closest fair
-    /// system.
+    /// Logarithm of the e-value: how many times likelier the outcomes are under the estimates than under the closest
+    /// fair system.
     pub fn log_e_value(&self) -> f64 {
         self.log_e_value
     }

@@ -24,11 +24,11 @@ pub struct TestResult {
     pub outcome: Outcome,
     /// The e-value against fairness; may be infinite.
     pub e_value: f64,
-    /// Anytime-valid p-value: an upper bound on the probability that a fair system ever reaches such an e-value; `None` for
-    /// a detector, which controls no probability.
+    /// Anytime-valid p-value: an upper bound on the probability that a fair system ever reaches such an e-value; `None`
+    /// for a detector, which controls no probability.
     pub p_value: Option<f64>,
-    /// Confidence interval for the rate of each group. All of them hold at all times simultaneously, with a confidence of
-    /// 1 − miscoverage.
+    /// Confidence interval for the rate of each group. All of them hold at all times simultaneously, with a confidence
+    /// of 1 − miscoverage.
     pub groups: Vec<Interval>,
     /// Interval for the gap, ratio or highest rate that follows from those; `None` if there is nothing to compare.
     pub gap: Option<Interval>,
@@ -59,8 +59,8 @@ impl EProcess {
         }
     }
 
-    /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as estimated:
-    /// the log e-value grows by the divergence from the fair set per trial.
+    /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as
+    /// estimated: the log e-value grows by the divergence from the fair set per trial.
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
         let compared: Vec<(f64, f64)> = self
             .decayed()

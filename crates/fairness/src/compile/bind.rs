@@ -1,4 +1,4 @@
-//! Which columns a fairness file reads, and whether they are there.
+//! Binds the names in a fairness file to columns, and reports those that do not exist.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::metric::Measure;
 use crate::table::{Located, TextSpan, list};
 use crate::{FileError, MetricKind, Problem};
 
-/// The columns that are known, those that the file reads, and what is wrong with them.
+/// The known columns, the columns that the file reads, and the problems found.
 pub(super) struct ColumnBinder<'a> {
     file: &'a FairnessFile,
     known: Vec<Column>,
@@ -54,7 +54,7 @@ impl ColumnBinder<'_> {
         if let Some(opens) = &file.trial.opens {
             self.expression(opens);
         }
-        // Those that no metric uses, too: what is written down should be right.
+        // Indicators that no metric uses are checked as well.
         for indicator in &file.indicators {
             self.expression(&indicator.when);
             if let Some(key) = &indicator.key {
@@ -103,7 +103,7 @@ impl ColumnBinder<'_> {
             }
         }
         if let Prior::Expression(expression) = &metric.prior {
-            // It may also read streams that only the compiled text has.
+            // A prior may also read streams that exist only in the compiled text.
             for name in &expression.names {
                 if self.known.iter().any(|column| column.name == name.text) {
                     self.used.insert(name.text.clone());
@@ -128,7 +128,8 @@ impl ColumnBinder<'_> {
         }
     }
 
-    /// A guarantee is about trials that are counted once and for all.
+    /// Checks that trials are final where there is a guarantee, and that no rate needs events after the opening where
+    /// there is no horizon.
     fn can_hold(&mut self, metric: &Metric) {
         let trial = &self.file.trial;
         if let Some(guarantee) = metric.guarantee.as_ref().filter(|_| !trial.is_final()) {

@@ -32,11 +32,11 @@ use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
 use crate::{FileError, Problem};
 
-/// What a fairness file comes to.
+/// A compiled fairness file.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     file: FairnessFile,
-    /// What the source knows of columns.
+    /// Columns whose types the source knows.
     of_source: Vec<Column>,
     rtlola: String,
     mappings: Vec<SourceMapping>,
@@ -53,18 +53,17 @@ impl Compiled {
         &self.rtlola
     }
 
-    /// The same for whoever reads alarms alone: trials and counts, and instead of estimates, gaps and triggers a
-    /// stream that says when to judge. The judge raises the same alarms from it. Only what cannot fail is left out,
-    /// so that errors are the same, too. To an engine it is another specification: a snapshot of the one is none of
-    /// the other.
+    /// Compiles the file for runs that need alarms only: trials and counts, and a stream that triggers checks in place
+    /// of estimates, gaps and triggers. The judge raises the same alarms. Only streams that cannot fail are omitted, so
+    /// that errors are the same. An engine treats it as another specification, so snapshots are not interchangeable.
     ///
     /// # Errors
-    /// None that compiling the file has not had.
+    /// None, since the file has been compiled before.
     pub fn for_alarms(&self) -> Result<Compiled, FileError> {
         self.file.compile_to(Extent::Counts, &self.of_source)
     }
 
-    /// The file that it was compiled from.
+    /// The file it was compiled from.
     pub fn file(&self) -> &FairnessFile {
         &self.file
     }
@@ -75,12 +74,12 @@ impl Compiled {
         self.clock.as_deref()
     }
 
-    /// Whether a trial that has been counted stays as it is: only then is there evidence.
+    /// Whether counted trials are final. Evidence requires that.
     pub fn is_final(&self) -> bool {
         self.file.trial.is_final()
     }
 
-    /// What is judged, and how.
+    /// The rules for the judge.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -98,11 +97,10 @@ impl Compiled {
         &self.trials
     }
 
-    /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
-    /// stands in the fairness file.
+    /// Maps an error of the RTLola frontend back to the fairness file; `None` if no part of it comes from there.
     pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
         let problem = |(there, message): &(Range<usize>, String)| {
-            // The frontend lists everything that it could have read instead.
+            // The frontend lists every token that it would have accepted.
             if !message.starts_with("expected ") {
                 return Some(said(text::locate(&self.mappings, there)?, message));
             }
@@ -113,7 +111,7 @@ impl Compiled {
         };
         let mut problems: Vec<Problem> = errors.iter().filter_map(problem).collect();
         if problems.is_empty() {
-            // A whole stream is at fault: what the user wrote of it must be.
+            // The error spans a whole stream: point to the part of it that the user wrote.
             let around = errors.iter().filter_map(|(there, message)| {
                 Some((there.len(), said(text::within(&self.mappings, there)?, message)))
             });
@@ -123,7 +121,7 @@ impl Compiled {
     }
 }
 
-/// What the frontend says of an expression, without the name of the part of the frontend that says it.
+/// The message of the frontend without the name of its component.
 fn said(at: Range<usize>, message: &str) -> Problem {
     if message.starts_with("In pacing type analysis") {
         let help = "`.hold(or: …)` behind a column is its last value: `score.hold(or: 0)`";
@@ -138,7 +136,7 @@ impl FairnessFile {
     /// source knows them.
     ///
     /// # Errors
-    /// A column that there is not, and whatever else only shows when columns are known.
+    /// A column does not exist, or another problem that shows only when columns are known.
     pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
         self.compile_to(Extent::Whole, of_source)
     }
@@ -187,12 +185,12 @@ fn strata_of(metric: &Metric) -> Vec<String> {
     metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
 }
 
-/// How much is compiled.
+/// Which layers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Up to triggers.
+    /// All layers, up to triggers.
     Whole,
-    /// Up to what the judge is told.
+    /// Only what the judge needs.
     Counts,
 }
 
@@ -202,7 +200,7 @@ struct Compilation<'a> {
     columns: &'a [Column],
     params: Params,
     clock: Option<String>,
-    /// A constant.
+    /// Name of the constant that takes a group out of a comparison.
     far: String,
     names: Names,
     text: Text,
@@ -240,7 +238,7 @@ impl Compilation<'_> {
         self.text.push("\n");
     }
 
-    /// The streams over the trials with these strata, and the metrics that they are for.
+    /// Writes the streams over the trials with these strata, for these metrics.
     fn population(&mut self, strata: &[String]) {
         let file = self.file;
         let metrics: Vec<(usize, &Metric)> =
@@ -365,7 +363,7 @@ impl Compilation<'_> {
     }
 }
 
-/// What the trial layer says of each trial, by rate.
+/// The streams of the trial layer, by rate.
 fn trial_streams(
     scope: &Scope,
     metrics: &[(usize, &Metric)],
@@ -395,7 +393,7 @@ fn common_divisor(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { common_divisor(other, one % other) }
 }
 
-/// Whether a metric asks for time as a number, which RTLola cannot say.
+/// Whether a metric needs time as a number, which RTLola cannot express.
 fn needs_clock(file: &FairnessFile) -> bool {
     let rates = file.metrics.iter().flat_map(|metric| &metric.rates);
     rates.map(amounts).any(|(numerator, denominator)| {
@@ -412,7 +410,7 @@ fn needs_clock(file: &FairnessFile) -> bool {
     })
 }
 
-/// What people call one rate of a metric.
+/// The title of one rate of a metric.
 pub(crate) fn rate_title(metric: &Metric, label: &str) -> String {
     match label {
         "" => metric.title.clone(),
@@ -461,7 +459,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lines of at most so many characters.
+/// Wraps text at this number of characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

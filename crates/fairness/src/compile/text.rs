@@ -1,29 +1,29 @@
-//! RTLola text that remembers which of its parts stand in the fairness file, so that an error of
-//! the RTLola frontend can be shown where the user wrote it.
+//! RTLola text with a source map to the fairness file, so that an error of the RTLola frontend can be shown where the
+//! user wrote it.
 
 use std::ops::Range;
 
 use crate::expression::Expression;
 
-/// Text under construction. Expressions are marked in it, and put in at the end.
+/// Text under construction. Expressions are represented by marks, which are replaced at the end.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     out: String,
     expressions: Vec<Expression>,
 }
 
-/// A part of the RTLola text that stands in the fairness file.
+/// A range of the RTLola text that comes from the fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceMapping {
-    /// In the RTLola text.
+    /// The range in the RTLola text.
     pub(super) there: Range<usize>,
-    /// In the fairness file.
+    /// The range in the fairness file.
     pub(super) here: Range<usize>,
-    /// Whether the letters are the same, so that parts of it can be pointed at.
+    /// Whether both ranges have the same characters, so that positions within them correspond.
     pub(super) letter_by_letter: bool,
 }
 
-/// No text has this in it.
+/// Delimiter of marks. It does not occur in any text.
 const MARK: char = '\u{1}';
 
 impl Text {
@@ -36,13 +36,13 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// What stands for an expression until the end.
+    /// A mark for an expression.
     pub(super) fn mark(&mut self, expression: &Expression) -> String {
         self.expressions.push(expression.clone());
         format!("{MARK}{}{MARK}", self.expressions.len() - 1)
     }
 
-    /// The same, in parentheses where `∧` beside it needs them.
+    /// A mark for an expression that is an operand of `∧`, in parentheses if it needs them.
     pub(super) fn mark_joined(&mut self, expression: &Expression) -> String {
         let mark = self.mark(expression);
         if expression.is_loose() { format!("({mark})") } else { mark }
@@ -71,7 +71,7 @@ impl Text {
     }
 }
 
-/// Where a place in the RTLola text stands in the fairness file.
+/// Maps a range of the RTLola text to the fairness file.
 pub(super) fn locate(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
     let mapping = mappings
         .iter()
@@ -83,13 +83,13 @@ pub(super) fn locate(mappings: &[SourceMapping], there: &Range<usize>) -> Option
     Some(there.start - mapping.there.start + shift..there.end - mapping.there.start + shift)
 }
 
-/// What the user wrote last before a place in the RTLola text: where it is incomplete, the frontend stumbles
-/// over what follows.
+/// The last expression of the user before a position in the RTLola text. If that is incomplete, the frontend reports an
+/// error at the text after it.
 pub(super) fn before(mappings: &[SourceMapping], there: usize) -> Option<Range<usize>> {
     mappings.iter().rev().find(|mapping| mapping.there.end <= there).map(|mapping| mapping.here.clone())
 }
 
-/// The last that the user wrote within a place in the RTLola text.
+/// The last expression of the user within a range of the RTLola text.
 pub(super) fn within(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
     let inside =
         |mapping: &&SourceMapping| there.start <= mapping.there.start && mapping.there.end <= there.end;

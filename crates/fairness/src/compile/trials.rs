@@ -24,7 +24,7 @@ pub(super) struct TrialLayer<'a> {
     values: Vec<(Quantity, String)>,
 }
 
-/// The streams that say, trial by trial, what is added up.
+/// The streams with what each trial adds to the counts.
 type AmountStreams = Vec<(Amount, String)>;
 
 impl<'a> TrialLayer<'a> {
@@ -60,7 +60,7 @@ impl<'a> TrialLayer<'a> {
         (streams, facts.collect())
     }
 
-    /// A stream of one trial: its value, from the opening to the end.
+    /// Writes a stream of one trial, which has a value from opening to end.
     fn stream(&mut self, name: &str, params: &str, data_type: &str, spawn: &str, evals: &[String]) {
         let data_type = if data_type.is_empty() { String::new() } else { format!(" : {data_type}") };
         self.text.line(&format!("output {name}({params}){data_type}"));
@@ -156,7 +156,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// When an event says that an indicator holds: pacing and condition.
+    /// Pacing and condition of the events at which an indicator holds.
     fn event(&mut self, indicator: &Indicator) -> (String, String) {
         let key = indicator.key.as_ref().map_or(&self.scope.key.column, |key| &key.value);
         let mut columns = self.scope.own_columns(key);
@@ -187,7 +187,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// When an indicator's first event was.
+    /// The stream with the time of an indicator's first event.
     fn moment(&mut self, indicator: Option<&str>) -> String {
         let wanted = indicator.map(str::to_owned);
         if let Some((_, name)) = self.moments.iter().find(|(of, _)| *of == wanted) {
@@ -210,7 +210,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// A number's first value, and whether there is one. Gives the stream of the latter.
+    /// Writes the streams with the first value of a number and whether there is one, and returns the latter.
     fn number(&mut self, number: &Expression) -> String {
         let (first, known) = (format!("first_{}", label(number)), format!("is_{}_known", label(number)));
         let (first, known) = (self.names.new_name(&first), self.names.new_name(&known));
@@ -234,7 +234,7 @@ impl<'a> TrialLayer<'a> {
         known
     }
 
-    /// A column is made a Float64; any other expression has to be one.
+    /// Casts a column to Float64; any other expression must have that type.
     fn as_float(&mut self, number: &Expression) -> String {
         let column = number.as_name().and_then(|name| self.columns.iter().find(|column| column.name == name));
         let mark = self.text.mark(number);
@@ -274,7 +274,7 @@ impl<'a> TrialLayer<'a> {
         }
     }
 
-    /// The same case with another group, once it was decided with its own: was it decided otherwise?
+    /// Writes the stream that says whether the same case, asked again with another group, was decided differently.
     fn asked_again(&mut self, decision: &Expression) {
         let names = ["first_decision", "is_decided", "is_asked_again", "is_changed"];
         let names = names.map(|name| self.names.new_name(name));
@@ -377,7 +377,7 @@ impl<'a> TrialLayer<'a> {
         if parts.is_empty() { "true".to_owned() } else { parts.join(" ∧ ") }
     }
 
-    /// The columns whose events can change whether facts hold together; the trial's key last.
+    /// The columns whose events can change a conjunction of facts; the trial's key comes last.
     fn keys(&self, together: &Together) -> Vec<String> {
         let own = &self.scope.key.column;
         let mut keys = Vec::new();

@@ -1,4 +1,5 @@
-//! A recomputed alarm for people: what was asked, what was promised, what was counted, and every step between.
+//! Explains a recomputed alarm in sentences: the question, the guarantee, the counts, and every step of the
+//! calculation.
 
 use std::fmt::Write;
 
@@ -8,12 +9,12 @@ use crate::judge::words::{label, place};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
 
-/// Blocks at either end that are shown if not all are.
+/// Number of blocks shown at either end of a long table.
 const SHOWN: usize = 4;
 
-// Writing to a string cannot fail: the results of `write!` mean nothing here.
+// Writing to a string cannot fail, so the results of `write!` are ignored.
 
-/// The whole account of an alarm.
+/// The explanation of an alarm.
 pub(super) fn narrative(
     rule: &Rule,
     rate: usize,

@@ -1,5 +1,5 @@
-//! The evidence of a guarantee, recomputed block by block: the second calculation of what
-//! `fairstream-guarantee` does, written apart from it.
+//! Recomputes e-values block by block: a second implementation of what `fairstream-guarantee` does, written
+//! independently of it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::replay::{RateRule, RecomputedAlarm, StratumEvidence, gap_of};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
-/// By how much evidence must be more than its threshold, so that the order of a calculation does not decide.
+/// Margin by which the log e-value must exceed its threshold, so that rounding does not decide.
 const ROUNDING: f64 = 1e-9;
 
 /// The factor of one block, recomputed.
@@ -19,7 +19,7 @@ pub(super) struct BlockStep {
     pub(super) time: Time,
     pub(super) groups: Vec<GroupStep>,
     pub(super) factor: f64,
-    /// The logarithm of the evidence with it.
+    /// Logarithm of the e-value after this block.
     pub(super) log_evidence: f64,
 }
 
@@ -27,14 +27,14 @@ pub(super) struct BlockStep {
 pub(super) struct GroupStep {
     pub(super) group: String,
     pub(super) trials: f64,
-    /// Between 0 and the trials.
+    /// Number of positive trials, or the rescaled sum of their values; between 0 and `trials`.
     pub(super) positives: f64,
     pub(super) believed: f64,
     pub(super) fair: f64,
 }
 
 impl StratumEvidence {
-    /// The evidence, block by block.
+    /// Recomputes the e-values block by block, and returns the alarms.
     pub(super) fn by_guarantee(
         &self,
         rate_rule: &RateRule,
@@ -99,7 +99,7 @@ impl StratumEvidence {
         alarms
     }
 
-    /// Blocks that have been cut: those with enough trials.
+    /// Closed blocks: those with enough trials.
     fn blocks(&self, least: u64) -> Vec<BlockCounts<'_>> {
         let mut blocks: Vec<BlockCounts<'_>> = Vec::new();
         for row in &self.rows {
@@ -119,7 +119,7 @@ impl StratumEvidence {
                 *sum += value;
             }
         }
-        // The last is not complete if it has too few trials.
+        // The last block is still open if it has too few trials.
         let trials: f64 =
             blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
         if trials < least as f64 {
@@ -133,11 +133,12 @@ struct BlockCounts<'a> {
     number: u64,
     time: Time,
     check: u64,
-    /// Trials and the sum of their values.
+    /// Number of trials of each group, and the sum of their values.
     groups: BTreeMap<&'a str, (f64, f64)>,
 }
 
-/// Whether groups that are not forgotten are within the tolerance, by what a detector remembers.
+/// Whether the discounted estimates of a detector are within the tolerance. Groups with less than one discounted trial
+/// are ignored.
 fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
     let is_compared =
@@ -154,7 +155,7 @@ fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BT
         }
 }
 
-/// The e-value at which a stratum has an alarm.
+/// The e-value above which a stratum has an alarm.
 fn needed(rule: &Rule, place: usize) -> Option<f64> {
     let guarantee = rule.guarantee?;
     let of_all = match guarantee.promise {
@@ -186,8 +187,8 @@ impl GroupStep {
     }
 }
 
-/// Finds the nearest fair rates of the groups that are compared: a window that slides over the beliefs until what pulls
-/// at its lower end is what pulls at its upper end.
+/// Projects the estimates of the compared groups onto the fair set: finds the window at which the derivatives of the
+/// divergence at its lower and its upper end cancel.
 fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
     let upper = |lower: f64| match rule.comparison {
@@ -218,7 +219,7 @@ fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
             if most <= upper(least) {
                 return;
             }
-            // The lower end of a window that ends at the highest belief.
+            // The lower end of a window that ends at the highest estimate.
             let last = if rule.comparison == Comparison::Ratio {
                 most * rule.tolerance
             } else {

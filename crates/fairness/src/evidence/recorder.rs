@@ -1,4 +1,4 @@
-//! Takes trials down as they are counted. Hears what the trial layer says of each, and the bell of each rate.
+//! Records trials when they are counted, from the values of the trial layer and the checks of each rate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,46 +11,46 @@ use super::{EvidenceOutlet, EvidenceRow, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
 use crate::{Compiled, Judge};
 
-/// Takes down every trial when it is counted.
+/// Records every trial when it is counted.
 pub(crate) struct EvidenceRecorder {
     outlet: EvidenceOutlet,
     hash: Option<KeyHash>,
     layers: Vec<TrialStreams>,
-    /// For each stream what it says, of which layer.
+    /// For each stream its signals, each with the index of its layer.
     signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
-    /// For each rate, by metric and rate: its name, and how it is judged.
+    /// For each metric and rate: the name of its alarms, and its rule as JSON.
     rate_rules: BTreeMap<(usize, usize), (String, String)>,
     state: RecorderState,
     rows: RowWriter,
 }
 
-/// What the value of a stream says of a trial.
+/// What a value of a stream means for a trial.
 #[derive(Clone, Copy, Debug)]
 enum TrialSignal {
     Counted,
-    /// That a fact holds, by its index.
+    /// A fact holds; the index of the fact.
     Fact(usize),
     Numerator(usize),
     Denominator(usize),
 }
 
-/// What is written down between two calls.
+/// The part of the recorder that is saved.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RecorderState {
     layers: Vec<PendingTrials>,
-    /// For each rate.
+    /// State of each rate, by metric and rate.
     rates: BTreeMap<(usize, usize), RateState>,
 }
 
-/// Trials that have not been counted.
+/// Trials of one layer that have not been counted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct PendingTrials {
-    /// By key: the facts that hold.
+    /// Facts that hold, by key.
     facts: HashMap<String, BTreeSet<usize>>,
-    /// Final, in the order in which they became so: by their parameters.
+    /// Parameters of final trials, in the order in which they became final.
     ended: Vec<String>,
     is_ended: HashSet<String>,
-    /// What they add, for each rate of the layer: numerator and denominator.
+    /// Numerator and denominator that each trial adds to each rate of the layer.
     adds: HashMap<String, Vec<(f64, f64)>>,
 }
 
@@ -58,16 +58,16 @@ struct PendingTrials {
 struct RateState {
     is_announced: bool,
     checks: u64,
-    /// Strata and groups that have been met.
+    /// Strata and groups registered so far.
     groups: BTreeSet<(String, String)>,
-    /// Of those, the ones since the last bell.
+    /// Strata and groups registered since the last check.
     new: Vec<(String, String)>,
-    /// Counted, and not written: stratum, group, key, facts, value.
+    /// Trials that are counted but not written: stratum, group, key, facts and value.
     waiting: Vec<(String, String, String, String, f64)>,
 }
 
 impl EvidenceRecorder {
-    /// `find` knows the indices of streams.
+    /// `find` returns the index of a stream.
     pub(crate) fn new(
         compiled: &Compiled,
         find: impl Fn(&str) -> Result<usize, EngineError>,
@@ -106,12 +106,12 @@ impl EvidenceRecorder {
         Ok(EvidenceRecorder { outlet, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
 
-    /// The streams that it listens to.
+    /// The streams whose values it needs.
     pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
         self.signals.keys().copied()
     }
 
-    /// Hears what is said of a trial, if it is.
+    /// Takes note of a value if it concerns a trial.
     pub(crate) fn observe(&mut self, said: &Said<'_>) {
         let (Kind::Value, Some(instance)) = (said.kind, said.instance) else { return };
         let Some(signals) = self.signals.get(&said.stream) else { return };
@@ -133,7 +133,7 @@ impl EvidenceRecorder {
                     }
                 }
                 TrialSignal::Counted => {
-                    // A clock may tick again before the trial is counted.
+                    // The clock of a trial may tick again before the trial is counted.
                     if layer.is_ended.insert(instance.to_owned()) {
                         layer.ended.push(instance.to_owned());
                     }
@@ -150,7 +150,7 @@ impl EvidenceRecorder {
         }
     }
 
-    /// Hears that a group of a rate is compared.
+    /// Registers a group of a rate, so that it is recorded even without trials.
     pub(crate) fn register_group(&mut self, rate: (usize, usize), stratum: &str, group: &str) {
         if let Some(rate) = self.state.rates.get_mut(&rate) {
             let pair = (stratum.to_owned(), group.to_owned());
@@ -160,7 +160,7 @@ impl EvidenceRecorder {
         }
     }
 
-    /// A rate is about to be judged: writes the trials that it has counted.
+    /// Writes the trials that a rate has counted. To be called before the judge checks the rate.
     pub(crate) fn check(
         &mut self,
         judge: &Judge,
@@ -182,7 +182,7 @@ impl EvidenceRecorder {
         for (stratum, group) in state.new.drain(..) {
             self.rows.push(time, &EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }
-        // By stratum, as the judge goes through them; else in the order in which they ended.
+        // By stratum, the order in which the judge checks them; within a stratum, in the order in which trials ended.
         state.waiting.sort_by(|one, other| one.0.cmp(&other.0));
         for (stratum, group, key, indicators, value) in state.waiting.drain(..) {
             let placement = judge.placement(metric, rate, &stratum);
@@ -202,7 +202,7 @@ impl EvidenceRecorder {
         if self.rows.len() >= MAX_ROWS { self.flush() } else { Ok(()) }
     }
 
-    /// Hands on what has been written.
+    /// Passes the rows written so far to the outlet.
     pub(crate) fn flush(&mut self) -> Result<(), Closed> {
         match self.rows.batch() {
             Some(batch) => (self.outlet)(batch),
@@ -210,7 +210,8 @@ impl EvidenceRecorder {
         }
     }
 
-    /// Trials that have ended are counted at the first check of any rate of their layer, by all of them.
+    /// Moves trials that have ended to the rates that count them. All rates of a layer count a trial at the first check
+    /// of any of them.
     fn collect_ended(&mut self, rate: (usize, usize)) {
         let of_rate =
             |streams: &&TrialStreams| streams.rates.iter().any(|other| (other.metric, other.rate) == rate);
@@ -240,12 +241,12 @@ impl EvidenceRecorder {
         }
     }
 
-    /// What it knows, as bytes.
+    /// Encodes the state as bytes.
     pub(crate) fn save(&self) -> Option<Vec<u8>> {
         postcard::to_stdvec(&self.state).ok()
     }
 
-    /// The state that was saved, if it is of such a trail.
+    /// Decodes a saved state, and checks that it belongs to these metrics.
     pub(crate) fn decode(&self, bytes: Option<&[u8]>) -> Result<RecorderState, &'static str> {
         let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
         let state: RecorderState =
@@ -254,7 +255,7 @@ impl EvidenceRecorder {
         if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
     }
 
-    /// Goes on from there.
+    /// Replaces the state by a decoded one.
     pub(crate) fn resume(&mut self, state: RecorderState) {
         self.state = state;
         self.rows = RowWriter::default();

@@ -1,5 +1,5 @@
-//! Alarms recomputed from evidence, by a calculation of its own: it shares no step with the judge or with
-//! `fairstream-guarantee`, so that a mistake there shows here. Only the sentence is put into the same words.
+//! Replays evidence and recomputes alarms. It shares no step of the calculation with the judge or with
+//! `fairstream-guarantee`, so that a mistake there shows here; only the wording of messages is shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,38 +13,38 @@ use super::{EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, words};
 use crate::{Comparison, Counts, Rule};
 
-/// How a rate is judged, as evidence says it.
+/// The rule of a rate, as recorded in evidence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RateRule {
     pub(super) rule: Rule,
     pub(super) rate: usize,
-    /// γ is an expression: what it was is not in the evidence.
+    /// Whether γ is an expression, whose values are not recorded.
     pub(super) prior_varies: bool,
 }
 
-/// MetricEvidence that does not lead to an alarm.
+/// Why an alarm cannot be recomputed from evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongEvidence {
-    /// It cannot be read.
+    /// The evidence cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// There is nothing of the metric.
+    /// There is no evidence on the metric.
     #[error("there is no evidence of `{0}`: it is of another run")]
     NoSuchMetric(String),
     /// The prior is an expression.
     #[error("the prior of `{0}` is an expression, and what it was is not among the evidence")]
     PriorVaries(String),
-    /// No alarm comes of it at that time.
+    /// The evidence gives no alarm at that time.
     #[error("no alarm of `{metric}` at {at} comes of this evidence: it is of another run, or not complete")]
     NoAlarm {
         /// The metric.
         metric: String,
-        /// When there should be one.
+        /// The time of the alarm.
         at: String,
     },
 }
 
-/// MetricEvidence that has been read.
+/// Evidence that has been read, by metric.
 #[derive(Debug, Default)]
 pub struct Replay {
     metrics: BTreeMap<String, MetricEvidence>,
@@ -55,11 +55,11 @@ struct MetricEvidence {
     rate_rule: RateRule,
     strata: Vec<(String, StratumEvidence)>,
     index: BTreeMap<String, usize>,
-    /// Those that had a trial, in the order in which they had the first.
+    /// Indices of strata in order of their first trial.
     places: Vec<usize>,
 }
 
-/// What was counted in a stratum, check by check.
+/// The rows of a stratum in order of time.
 #[derive(Debug, Default)]
 pub(super) struct StratumEvidence {
     pub(super) rows: Vec<EvidenceEntry>,
@@ -70,34 +70,34 @@ pub(super) struct EvidenceEntry {
     pub(super) time: Time,
     pub(super) check: u64,
     pub(super) group: String,
-    /// The value and the block; `None` if the group is only met.
+    /// The value and the block of a trial; `None` if the row only registers a group.
     pub(super) trial: Option<(f64, Option<u64>)>,
 }
 
 /// An alarm, recomputed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedAlarm {
-    /// What the alarm has to say by the evidence.
+    /// The message that follows from the evidence.
     pub message: String,
-    /// The calculation, for people.
+    /// The calculation, explained in sentences.
     pub narrative: String,
 }
 
-/// What an alarm comes of.
+/// A recomputed alarm and the data behind it.
 #[derive(Debug)]
 pub(super) struct RecomputedAlarm {
     pub(super) time: Time,
     pub(super) message: String,
-    /// EvidenceEntry up to then.
+    /// Counts of each group at the alarm.
     pub(super) groups: BTreeMap<String, Counts>,
-    /// The blocks that it comes of, if there is a guarantee.
+    /// All blocks up to the alarm, if there is a guarantee.
     pub(super) blocks: Vec<BlockStep>,
-    /// What was needed.
+    /// The threshold that was exceeded.
     pub(super) threshold: f64,
 }
 
 impl Replay {
-    /// Takes rows, with the columns of [`EvidenceReader::wanted`].
+    /// Adds a batch with the columns of [`EvidenceReader::wanted`].
     ///
     /// # Errors
     /// They are not rows of evidence.
@@ -135,11 +135,11 @@ impl Replay {
         self.metrics.get_mut(metric).ok_or_else(missing)
     }
 
-    /// Recomputes an alarm that was raised at a time. Where several strata raised one, it is the one that says the same;
-    /// `all` of its blocks are told of, or the first and the last.
+    /// Recomputes an alarm that was raised at a time. If several strata raised one then, the one with the same message
+    /// is chosen. With `all`, every block is explained; otherwise only the first and the last ones.
     ///
     /// # Errors
-    /// There is no such alarm by the evidence.
+    /// The evidence gives no such alarm.
     pub fn alarm(
         &self,
         metric: &str,
@@ -194,7 +194,7 @@ impl MetricEvidence {
 }
 
 impl StratumEvidence {
-    /// Every alarm that was raised here.
+    /// Every alarm of this stratum.
     fn alarms(&self, rate_rule: &RateRule, name: &str, place: Option<usize>) -> Vec<RecomputedAlarm> {
         match rate_rule.rule.guarantee {
             None => self.by_map(rate_rule, name),
@@ -202,7 +202,7 @@ impl StratumEvidence {
         }
     }
 
-    /// What was counted of each group up to a check.
+    /// Counts of each group up to a check.
     pub(super) fn counted(&self, check: u64) -> BTreeMap<String, Counts> {
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.check <= check) {
@@ -215,7 +215,7 @@ impl StratumEvidence {
         groups
     }
 
-    /// The paper's rule: the estimates are too far apart.
+    /// Alarms by the rule of the paper, which compares estimates with the tolerance.
     fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
@@ -267,7 +267,7 @@ pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> G
             estimates.push((group, *counts, estimate));
         }
     }
-    // Of equals the first, for either end.
+    // Among equal estimates the first group is chosen, at either end.
     estimates.sort_by(|one, other| one.2.total_cmp(&other.2));
     let lowest = estimates.first().copied();
     let highest =

@@ -11,12 +11,11 @@ use fairstream_core::{EventBatch, Position, Time, WantedColumn};
 
 use super::{EvidenceRow, TrialRow};
 
-/// The columns of evidence, beside `time`: when it was counted.
+/// The columns of evidence, in addition to `time`, the time of the check.
 ///
-/// `kind` is `rule` (how a rate is judged, in `rule`), `group` (a group that is compared from now on) or `trial`. Of a
-/// trial there are the `metric` that counts it, the number of the `check` at which that was, its `key`, `group` and
-/// `stratum`, its `indicators`, the `value` that it adds, its `block`, and which `alarm` of its metric and stratum it
-/// counts towards.
+/// `kind` is `rule` (a rule, in column `rule`), `group` (a group that is compared from now on) or `trial`. A trial has
+/// the `metric` and the number of the `check` that counted it, its `key`, `group`, `stratum` and `indicators`, the
+/// `value` that it adds, its `block`, and the `alarm` of its metric and stratum that it counts towards.
 pub fn evidence_schema() -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
     let number = |name: &str| Field::new(name, DataType::UInt64, true);
@@ -35,7 +34,7 @@ pub fn evidence_schema() -> SchemaRef {
     ]))
 }
 
-/// Rows on their way out.
+/// Collects rows into batches.
 #[derive(Debug, Default)]
 pub(super) struct RowWriter {
     times: Vec<i64>,
@@ -87,7 +86,7 @@ impl RowWriter {
         self.alarm.append_option(trial.and_then(|trial| trial.alarm));
     }
 
-    /// What has been pushed since the last time; `None` if nothing has.
+    /// The rows pushed since the last call; `None` if there are none.
     pub(super) fn batch(&mut self) -> Option<EventBatch> {
         let times = std::mem::take(&mut self.times);
         if times.is_empty() {
@@ -127,7 +126,7 @@ impl EvidenceReader {
         evidence_schema().fields().iter().map(column).collect()
     }
 
-    /// The rows of a batch with those columns, each with its time; an error names the first that is none.
+    /// The rows of a batch, each with its time. An error names the first row that is not evidence.
     pub(super) fn rows(batch: &EventBatch) -> Result<Vec<(Time, EvidenceRow)>, String> {
         if batch.rows.schema().fields().len() != evidence_schema().fields().len() {
             return Err("these are not the columns of evidence".to_owned());

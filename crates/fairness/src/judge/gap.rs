@@ -1,10 +1,10 @@
-//! Which groups are furthest apart.
+//! The gap between groups.
 
 use super::named_vec::NamedVec;
 use super::{Counts, Rule};
 use crate::Comparison;
 
-/// The groups that are furthest apart, and how far.
+/// The groups with the highest and the lowest estimate, and the size of the gap between them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gap<'a> {
     pub(crate) size: f64,

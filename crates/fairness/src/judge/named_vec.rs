@@ -1,18 +1,18 @@
-//! Things by name: in the order of their names for whoever goes through them, by index for whoever knows one.
+//! A vector of named items with stable indices, lookup by name, and iteration in order of names.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Things with names. Each has the index of those that came before it, for good.
+/// Named items. An index is assigned on insertion and never changes.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedVec<T> {
-    /// In the order in which they came.
+    /// Items in order of insertion.
     items: Vec<(String, T)>,
-    /// Their indices, in the order of their names.
+    /// Indices into `items`, sorted by name.
     order: Vec<usize>,
 }
 
 impl<T> NamedVec<T> {
-    /// The index of the thing with a name, if it is there.
+    /// The index of the item with a name, if there is one.
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         self.search(name).ok().map(|at| self.order[at])
     }
@@ -21,7 +21,7 @@ impl<T> NamedVec<T> {
         self.order.binary_search_by(|index| self.items[*index].0.as_str().cmp(name))
     }
 
-    /// The index of the thing with a name; `new` if there is none yet.
+    /// The index of the item with a name; inserts `new()` if there is none.
     pub(crate) fn index_or_insert(&mut self, name: &str, new: impl FnOnce() -> T) -> usize {
         match self.search(name) {
             Ok(at) => self.order[at],
@@ -42,7 +42,7 @@ impl<T> NamedVec<T> {
         self.items.get_mut(index).map(|(name, item)| (name.as_str(), item))
     }
 
-    /// All of them, in the order of their names.
+    /// All items in order of names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> + Clone {
         self.order.iter().map(|index| (self.items[*index].0.as_str(), &self.items[*index].1))
     }
@@ -51,7 +51,7 @@ impl<T> NamedVec<T> {
         self.iter().map(|(_, item)| item)
     }
 
-    /// Puts indices in the order of names.
+    /// Sorts indices by the names of their items.
     pub(crate) fn sort(&self, indices: &mut [usize]) {
         if indices.len() > 1 {
             indices.sort_unstable_by(|one, other| self.items[*one].0.cmp(&self.items[*other].0));
@@ -65,7 +65,7 @@ impl<T> Default for NamedVec<T> {
     }
 }
 
-/// The same things under the same names, whenever they came.
+/// Equal if the same names have equal items, whatever the order of insertion.
 impl<T: PartialEq> PartialEq for NamedVec<T> {
     fn eq(&self, other: &NamedVec<T>) -> bool {
         self.iter().eq(other.iter())

@@ -1,4 +1,4 @@
-//! How things stand: what a summary shows of each rate.
+//! Standings: the state of every rate, for summaries.
 
 use fairstream_core::Time;
 use fairstream_guarantee::Interval;
@@ -7,16 +7,16 @@ use super::words::{label, number, place};
 use super::{Assessment, Gap, Judge};
 use crate::Comparison;
 
-/// How a rate stands in one stratum.
+/// The state of a rate in one stratum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// What people call the rate, and the stratum.
+    /// Title of the rate, with the stratum.
     pub title: String,
-    /// What is asked.
+    /// The question that the rate answers, as a sentence.
     pub question: String,
-    /// The rule and its rate, by number.
+    /// Indices of the rule and of the rate within it.
     pub place: (usize, usize),
-    /// The stratum as the judge has it; empty if there are none.
+    /// The key under which the judge stores the stratum.
     pub stratum_key: String,
     /// The name of its alarms.
     pub stream: String,
@@ -24,47 +24,47 @@ pub struct Standing {
     pub is_mean: bool,
     /// The stratum, as a JSON array; `None` if there are none.
     pub stratum: Option<String>,
-    /// Since when an alarm stands, if one does.
+    /// When the active alarm was raised, if there is one.
     pub alarm: Option<Time>,
-    /// How often one was raised.
+    /// Number of alarms raised so far.
     pub raised: u64,
-    /// What the gap is.
+    /// What `gap` is: a difference, a ratio or the highest rate.
     pub comparison: Comparison,
     /// The gap, ratio or highest rate; `None` if no group has enough evidence.
     pub gap: Option<f64>,
-    /// How the evidence stands, if there is a guarantee.
+    /// The evidence, if there is a guarantee.
     pub assessment: Option<Assessment>,
-    /// Every group, also those that are not compared.
+    /// All groups, including those that are not compared.
     pub groups: Vec<GroupStanding>,
 }
 
-/// How a group stands.
+/// The state of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupStanding {
-    /// Its values, as people read them.
+    /// Its values as a label.
     pub group: String,
     /// Its values, as a JSON array.
     pub values: String,
-    /// What was counted or added up.
+    /// Number of positive trials, or the sum of their numbers.
     pub numerator: f64,
-    /// The trials that count.
+    /// Number of counted trials.
     pub denominator: u64,
-    /// The trials that still wait.
+    /// Trials that wait for their horizon.
     pub pending: u64,
-    /// γ, if it is computed.
+    /// The prior γ, if it is computed.
     pub prior: Option<f64>,
     /// The MAP estimate, if there is one.
     pub estimate: Option<f64>,
-    /// Whether it is compared with others.
+    /// Whether the group has enough trials to be compared.
     pub has_evidence: bool,
-    /// The estimate as people read it.
+    /// The estimate as text.
     pub shown: String,
-    /// Where the rate is, if there is a guarantee.
+    /// Confidence interval for the rate, if there is a guarantee.
     pub interval: Option<Interval>,
 }
 
 impl Judge {
-    /// How every rate stands, in every stratum.
+    /// The state of every rate in every stratum.
     pub fn standings(&self) -> Vec<Standing> {
         let mut standings = Vec::new();
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {

@@ -1,11 +1,11 @@
-//! What the judge says, in sentences.
+//! Messages of alarms.
 
 use fairstream_core::Time;
 
 use super::{Counts, Gap, GroupEstimate, Rule, RuleRate};
 use crate::Comparison;
 
-/// An alarm that is raised, or cleared if it stood `since` a time.
+/// The message of an alarm that is raised; or cleared, if it was active `since` a time.
 pub(crate) fn change(
     rule: &Rule,
     rate: &RuleRate,
@@ -30,7 +30,7 @@ pub(crate) fn change(
                 Comparison::Ratio => format!("{lowest} is {gap} of {highest}"),
                 Comparison::Highest => highest,
             };
-            // Evidence is about all groups together, not about the two that are furthest apart.
+            // The e-value is about all groups together, not only the two that are furthest apart.
             let tolerance = rule.tolerance;
             let (beyond, within) = match rule.comparison {
                 Comparison::Difference => (
@@ -93,18 +93,18 @@ fn group_in_words(rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -
     format!("{} {} ({of})", label(group), number(estimate, rate))
 }
 
-/// The values of a group or stratum, as people read them.
+/// The values of a group or stratum as a label.
 pub(crate) fn label(group: &str) -> String {
     values(group).join(", ")
 }
 
-/// An estimate or a gap, to three digits.
+/// An estimate or a gap, with three decimals.
 pub(super) fn number(number: f64, rate: &RuleRate) -> String {
     let unit = rate.unit.map(|unit| format!(" {}", unit.name())).unwrap_or_default();
     format!("{number:.3}{unit}")
 }
 
-/// A number whose size nobody knows beforehand, to four digits: `23.37`, `0.04279`, `1.2e9`.
+/// A number of unknown magnitude, to four significant digits: `23.37`, `0.04279`, `1.2e9`.
 pub fn significant(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return format!("{number}");
