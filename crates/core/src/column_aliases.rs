@@ -1,5 +1,5 @@
-//! Columns of a source under the names that a specification has for them. Serves every source: the source
-//! is asked for its own columns, and its batches get the other names.
+//! Column aliases: the specification may use other names for the columns of a source. Works for every source, by
+//! wrapping it.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{
     SourceRequest, WantedColumn, nearest,
 };
 
-/// Which column of a source is meant by an input of the specification.
+/// Maps inputs of the specification to columns of a source.
 ///
 /// ```
 /// use fairstream_core::ColumnAliases;
@@ -46,22 +46,22 @@ impl FromStr for ColumnAliases {
 }
 
 impl ColumnAliases {
-    /// The option that says so, which every source takes.
+    /// The option with the aliases, which every source takes.
     pub const OPTION: OptionDoc = OptionDoc {
         name: "columns",
         default: "",
         help: "columns by another name: `gender:applicant.gender,id:applicant.id`",
     };
 
-    /// The column that an input of the specification means.
+    /// The column for an input of the specification.
     pub fn column<'a>(&'a self, input: &'a str) -> &'a str {
         self.0.iter().find(|(own, _)| own == input).map_or(input, |(_, column)| column)
     }
 
-    /// Opens a source as the request says, which may have the [`OPTION`](ColumnAliases::OPTION).
+    /// Opens a source, with aliases if the request has the [`OPTION`](ColumnAliases::OPTION).
     ///
     /// # Errors
-    /// The option cannot be meant, or the source cannot be opened.
+    /// The option is invalid, or the source cannot be opened.
     pub fn open(
         factory: &dyn SourceFactory,
         request: &SourceRequest,
@@ -96,7 +96,7 @@ impl ColumnAliases {
 struct AliasedSource {
     inner: Box<dyn Source>,
     schema: SchemaRef,
-    /// For each column: where it stands in the batches of the source.
+    /// For each column its index in the batches of the source.
     places: Vec<usize>,
     offers: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! A column of events, read value by value: for formats that write rows.
+//! Access to a column of events value by value, for formats that write rows.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 
 use crate::Value;
 
-/// A column whose values can be had one by one.
+/// The values of a column.
 #[derive(Clone, Debug)]
 pub struct ColumnValues(TypedArray);
 
@@ -23,10 +23,10 @@ enum TypedArray {
 }
 
 impl ColumnValues {
-    /// The values of a column, each as the [`Value`] that has room for it.
+    /// The values of a column, converted to the types of [`Value`].
     ///
     /// # Errors
-    /// The column is of a type that has no text.
+    /// The type of the column cannot be converted.
     pub fn of(column: &ArrayRef) -> Result<ColumnValues, ArrowError> {
         let strict = CastOptions { safe: false, ..CastOptions::default() };
         let cast = |data_type| cast_with_options(column, &data_type, &strict);
@@ -50,7 +50,7 @@ impl ColumnValues {
         }))
     }
 
-    /// The value in that row; `None` if the stream is silent there.
+    /// The value in a row; `None` for null.
     pub fn at(&self, row: usize) -> Option<Value<'_>> {
         fn get<'a, A: Array, V>(array: &'a A, row: usize, value: impl Fn(&'a A) -> V) -> Option<V> {
             array.is_valid(row).then(|| value(array))

@@ -1,23 +1,23 @@
-//! Sources that are made of several files.
+//! Sources that consist of several files.
 
 use std::sync::Arc;
 
 use crate::RejectedRow;
 
-/// The files that a source is made of, so that a row can be named as the user would: by its file, and
-/// its number there. The rows of the source are numbered through, file by file.
+/// The files that a source consists of. Rows are numbered consecutively, file by file, so that a row number leads back
+/// to a file and a row in it.
 #[derive(Clone, Debug, Default)]
 pub struct SourceFiles(Arc<[SourceFile]>);
 
 #[derive(Debug)]
 struct SourceFile {
     name: String,
-    /// Rows in the files before.
+    /// Number of rows in the files before.
     before: u64,
 }
 
 impl SourceFiles {
-    /// Files with as many rows each, in the order in which their rows are numbered.
+    /// Files with their numbers of rows, in the order of numbering.
     ///
     /// ```
     /// use fairstream_core::SourceFiles;
@@ -36,7 +36,7 @@ impl SourceFiles {
         SourceFiles(files.into_iter().map(file).collect())
     }
 
-    /// The name of the file that a row stands in, and its number there; `None` if it is in none.
+    /// The name of the file with a row, and the number of the row in it; `None` if there is none.
     pub fn find(&self, row: u64) -> Option<(&str, u64)> {
         let index = self.0.partition_point(|file| file.before < row).checked_sub(1)?;
         let file = self.0.get(index)?;
@@ -49,7 +49,7 @@ impl SourceFiles {
     }
 }
 
-/// What the user calls a source, and what it is made of.
+/// The name of a source, and its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) name: String,
@@ -57,7 +57,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// What the user calls the file that a row stands in, and the row as numbered there.
+    /// The name of the file with a row, and the row with its number in that file.
     pub(crate) fn place(&self, bad: RejectedRow) -> (String, RejectedRow) {
         match self.files.find(bad.row) {
             Some((name, row)) => (name.to_owned(), RejectedRow { row, ..bad }),

@@ -1,8 +1,8 @@
-//! The time that is monitored.
+//! Ranges of event time.
 
 use crate::Time;
 
-/// From when to when events are monitored; without an end where there is `None`. Both ends are inside.
+/// The monitored range of event time. Both ends are inclusive; `None` is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
     /// Nothing before this is evaluated.
@@ -12,7 +12,7 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Whether something may have happened inside that lasted from `first` to `last`.
+    /// Whether the range overlaps the times from `first` to `last`.
     ///
     /// ```
     /// use fairstream_core::{TimeRange, Time};

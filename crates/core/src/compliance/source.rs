@@ -1,4 +1,4 @@
-//! What every source must do.
+//! Tests of the contract of sources.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -13,24 +13,24 @@ use crate::{
     EventBatch, Position, Source, SourceContext, SourceError, SourceFactory, SourceRequest, StopToken,
 };
 
-/// Inputs to try a kind of source on. The requests' contexts are overwritten by the suite.
+/// Inputs to test a kind of source with. The suite overwrites the contexts of the requests.
 pub struct SourceCase<'a> {
     /// The kind of source.
     pub factory: &'a dyn SourceFactory,
     /// An input of at least four rows that all decode.
     pub good: SourceRequest,
-    /// How many rows it has.
+    /// Number of rows of the good input.
     pub rows: usize,
     /// An input with exactly one bad row, and good rows before and after it; `None` if there is no
     /// such input of this kind.
     pub bad: Option<BadInput<'a>>,
     /// An input that does not exist.
     pub missing: SourceRequest,
-    /// An input that has at least four rows and then cannot be read on; `None` if there is no such
-    /// input of this kind.
+    /// An input that has at least four rows and then cannot be read further; `None` if there is no such input of this
+    /// kind.
     pub cut_off: Option<SourceRequest>,
-    /// Makes an input that has some rows ready and then falls silent without ending; `None` if
-    /// there is no such input of this kind.
+    /// Creates an input that has some rows ready and then blocks without ending; `None` if there is no such input of
+    /// this kind.
     pub live: Option<&'a dyn Fn() -> LiveInput>,
 }
 
@@ -44,20 +44,20 @@ pub struct BadInput<'a> {
     pub column: Option<&'a str>,
 }
 
-/// An input that has fallen silent.
+/// An input that blocks.
 pub struct LiveInput {
     /// How to open it.
     pub request: SourceRequest,
-    /// How many rows it has ready.
+    /// Number of rows that are ready.
     pub ready: usize,
-    /// Keeps its other end open.
+    /// The other end of the input, which keeps it open.
     pub writer: Box<dyn Any>,
 }
 
-/// Holds a kind of source to the promises of [`Source`].
+/// Tests the contract of [`Source`] on a kind of source.
 ///
 /// # Panics
-/// If it breaks one.
+/// If the contract is broken.
 pub fn check_source(case: &SourceCase<'_>) {
     same_rows_whatever_the_batch_size(case);
     schema_is_fixed(case);

@@ -1,4 +1,4 @@
-//! Which events are behind us for good: acknowledged to a source once every sink has them.
+//! Tracks which events may be acknowledged to their source: those whose verdicts every sink has made durable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::Position;
 /// For each source, the position up to which all of its events have been evaluated.
 pub(super) type Through = Arc<[Option<Position>]>;
 
-/// For each sink, what it has made durable last.
+/// For each sink the positions that it has made durable.
 pub(super) struct AckTracker(Mutex<Vec<Option<Through>>>);
 
 impl AckTracker {
@@ -20,7 +20,7 @@ impl AckTracker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[sink] = Some(through);
     }
 
-    /// How far source number `source` is durable in every sink.
+    /// Position of source number `source` that is durable in every sink.
     pub(super) fn durable(&self, source: usize) -> Option<Position> {
         let sinks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let each: Option<Vec<Position>> =

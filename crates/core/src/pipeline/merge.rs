@@ -13,46 +13,46 @@ use crate::{EventBatch, Position, SourceError};
 /// Rows of one source in order of time.
 pub(super) struct OrderedRows {
     pub(super) events: EventBatch,
-    /// All rows of the source up to there have left its thread; `None` if that has not changed.
+    /// All rows of the source up to this position have been sent; `None` if that has not changed.
     pub(super) through: Option<Position>,
 }
 
-/// What a source's thread sends. If it falls silent without a last word, it was stopped.
+/// A message from a source's thread. If the channel is disconnected without `End` or `Failed`, the source was stopped.
 pub(super) enum SourceMessage {
     Rows(OrderedRows),
-    /// The last word of a source that has no more rows.
+    /// The last message of a source that has no more rows.
     End,
-    /// The last word of a source that cannot go on.
+    /// The last message of a source that failed.
     Failed(SourceError),
 }
 
-/// Rows that are put together into one batch at most.
+/// Maximum number of rows in a merged batch.
 pub(super) const ROWS_AT_ONCE: usize = 8192;
 
-/// Rows of all sources in order of time.
+/// K-way merge of all sources by time.
 pub(super) struct Merge {
     inputs: Vec<MergeInput>,
-    /// An error that was found while rows before it had yet to be handed out.
+    /// An error that is returned once the rows before it have been returned.
     error: Option<SourceError>,
 }
 
 /// A merged batch.
 pub(super) struct Merged {
     pub(super) events: EventBatch,
-    /// The source of each row; `None` if all are from the only one.
+    /// Index of the source of each row; `None` if there is only one source.
     pub(super) sources: Option<Vec<usize>>,
-    /// What is behind us once this batch has been evaluated.
+    /// Positions of all sources that are complete once this batch has been evaluated.
     pub(super) through: Through,
 }
 
 struct MergeInput {
     messages: Receiver<SourceMessage>,
     ended: bool,
-    /// Whether it was stopped: nobody knows which rows would have come.
+    /// Whether it was stopped, so that its further rows are unknown.
     stopped: bool,
-    /// The part whose rows are next, and the first of them that is not yet merged.
+    /// The rows that are merged next, and the index of the first unmerged one.
     head: Option<(OrderedRows, usize)>,
-    /// How far all rows have been merged.
+    /// Position up to which all rows have been merged.
     through: Option<Position>,
 }
 
@@ -61,7 +61,7 @@ impl MergeInput {
         self.head.as_ref().map(|(part, next)| part.events.times[*next])
     }
 
-    /// Whether there may be rows that have to be known before others can be merged.
+    /// Whether the merge has to wait for its next row.
     fn is_wanting(&self) -> bool {
         self.head.is_none() && !self.ended && !self.stopped
     }
@@ -72,7 +72,7 @@ impl MergeInput {
         }
     }
 
-    /// Takes what is there, if anything.
+    /// Receives the next rows without blocking, if there are any.
     fn take(&mut self) -> Result<(), SourceError> {
         while self.is_wanting() {
             match self.messages.try_recv() {
@@ -110,12 +110,12 @@ impl Merge {
 
     fn next_of_several(&mut self) -> Option<Result<Merged, SourceError>> {
         let mut batches: Vec<EventBatch> = Vec::new();
-        // For each input, where its head stands in `batches`.
+        // For each input the index of its head in `batches`.
         let mut heads: Vec<Option<usize>> = vec![None; self.inputs.len()];
         let mut places = Vec::new();
         let mut sources = Vec::new();
         while places.len() < ROWS_AT_ONCE {
-            // Waiting for a slow source must not hold back rows that are ready.
+            // Rows that are ready must not wait for a slow source.
             if !self.fill(places.is_empty()) {
                 break;
             }
@@ -149,9 +149,8 @@ impl Merge {
         }))
     }
 
-    /// Gives every input that has not ended a head. With `wait`, blocks until that is so; else
-    /// says `false` if one has nothing ready. Says `false` in either case if one has failed or was
-    /// stopped, whichever it is, and however long the others keep one waiting.
+    /// Fills the head of every input that has not ended, and returns whether all have one. With `wait`, blocks until
+    /// that is so. Returns `false` at once if any input has failed or was stopped.
     fn fill(&mut self, wait: bool) -> bool {
         loop {
             for input in &mut self.inputs {
@@ -159,7 +158,7 @@ impl Merge {
                     self.error.get_or_insert(error);
                 }
             }
-            // Past the last row of a source that was stopped, the order of the others' is unknown.
+            // After the last row of a stopped source, the order of other rows is unknown.
             let stopped = |input: &MergeInput| input.stopped && input.head.is_none();
             if self.error.is_some() || self.inputs.iter().any(stopped) {
                 return false;
@@ -180,7 +179,7 @@ impl Merge {
     }
 }
 
-/// Puts rows of several batches together: `places` are batch and row, in the new order.
+/// Gathers rows of several batches. `places` are pairs of batch and row, in the new order.
 pub(super) fn gather(batches: &[EventBatch], places: &[(usize, usize)]) -> Result<EventBatch, ArrowError> {
     let rows: Vec<&RecordBatch> = batches.iter().map(|events| &events.rows).collect();
     let times: Vec<i64> = places.iter().map(|(batch, row)| batches[*batch].times[*row]).collect();

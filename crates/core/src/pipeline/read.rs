@@ -1,4 +1,4 @@
-//! A source's thread: reads, applies the policy for bad rows, keeps the order of time.
+//! A source's thread: reads, applies the policy for bad rows, restores the order of time.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ pub(super) struct SourceReader {
     pub(super) until: Option<Time>,
     pub(super) bad_rows: BadRowPolicy,
     pub(super) out: Sender<SourceMessage>,
-    /// Disconnected once every sink is finished.
+    /// Channel that is disconnected once every sink is finished.
     pub(super) done: Receiver<()>,
     pub(super) shared: Arc<RunState>,
 }
 
 /// Why reading ends before the source does.
 enum ReadEnd {
-    /// The engine takes no more.
+    /// The engine accepts no more rows.
     Unwanted,
-    /// Somebody asked to stop: what would have come is not known.
+    /// A stop was requested; further rows are unknown.
     Stopped,
-    /// Every further row is after the monitored span.
+    /// Every further row is after the monitored time range.
     PastSpan,
     /// The source failed.
     Failed(SourceError),
@@ -52,8 +52,7 @@ impl From<SourceError> for ReadEnd {
 impl SourceReader {
     pub(super) fn run(mut self) {
         let ended = self.guarded(SourceReader::read);
-        // Whatever ended it, rows that were waiting for their turn are let go, and an error takes
-        // its place behind them.
+        // Rows that wait in the reorder buffer are sent in any case, and an error follows them.
         let drained = self.guarded(|reader| reader.send_ready(true));
         let last_word = match ended.and(drained) {
             Ok(()) | Err(ReadEnd::PastSpan) => Some(SourceMessage::End),
@@ -112,7 +111,7 @@ impl SourceReader {
         Err(ReadEnd::Stopped)
     }
 
-    /// A source that breaks its contract is named, instead of crashing something behind it.
+    /// Checks the contract of the source, so that a violation is reported and does not crash a later stage.
     fn check(&self, events: &EventBatch, schema: &SchemaRef) -> Result<(), SourceError> {
         let rows = events.len();
         let reason = if events.times.len() != rows || events.row_numbers.len() != rows {
@@ -120,7 +119,7 @@ impl SourceReader {
         } else if events.rows.schema_ref().fields() != schema.fields() {
             "it gave a batch whose columns are not those of its schema"
         } else if !events.rejected.is_empty() && !events.row_numbers.is_sorted_by(|a, b| a < b) {
-            // Rejected rows have their place among the others by their numbers.
+            // Rejected rows are merged with the others by their numbers.
             "it gave a batch with a rejected row whose row numbers do not increase"
         } else {
             return Ok(());
@@ -132,17 +131,17 @@ impl SourceReader {
         SourceError::Broken { origin: self.origin.name.clone(), reason }
     }
 
-    /// Passes on what is good of a batch: goes through its rows, good and rejected, in the order
-    /// of the source, up to the first that ends the run. So it does not matter where a batch ends.
+    /// Passes on the good rows of a batch. Good and rejected rows are processed in the order of the source, up to the
+    /// first that ends the run, so that the result does not depend on where a batch ends.
     fn take(&mut self, mut events: EventBatch) -> Result<(), ReadEnd> {
         count(&self.shared.counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
         let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
         let nan = NanColumns::of(&events);
         let mut good = vec![false; events.len()];
-        let admitted_all = self.guarded(|reader| reader.admit_rows(&events, &mut rejected, &nan, &mut good));
+        let admitted = self.guarded(|reader| reader.admit_rows(&events, &mut rejected, &nan, &mut good));
         let kept = self.keep(events, &good)?;
-        self.reorder.push(kept, admitted_all.is_ok());
-        admitted_all
+        self.reorder.push(kept, admitted.is_ok());
+        admitted
     }
 
     fn admit_rows(
@@ -206,7 +205,7 @@ impl SourceReader {
         }
     }
 
-    /// The rows that are marked good, with every wanted column in its place.
+    /// The rows marked as good, with the columns in the order that the engine reads.
     fn keep(&self, events: EventBatch, good: &[bool]) -> Result<EventBatch, SourceError> {
         let rows = self
             .columns
@@ -234,8 +233,7 @@ impl SourceReader {
     }
 }
 
-/// Columns with a NaN in them. NaN is no measurement: it compares with nothing, so a verdict on it
-/// would mean nothing.
+/// Columns that contain NaN. NaN compares with nothing, so a verdict on it would be meaningless.
 struct NanColumns<'a>(Vec<(&'a str, &'a arrow::array::Float64Array)>);
 
 impl<'a> NanColumns<'a> {
@@ -247,7 +245,7 @@ impl<'a> NanColumns<'a> {
         NanColumns(floats.filter(|(_, column)| column.values().iter().any(|value| value.is_nan())).collect())
     }
 
-    /// The first column in which that row is NaN.
+    /// The first column in which a row is NaN.
     fn at(&self, row: usize) -> Option<&'a str> {
         let is_nan = |column: &arrow::array::Float64Array| column.is_valid(row) && column.value(row).is_nan();
         self.0.iter().find(|(_, column)| is_nan(column)).map(|(name, _)| *name)

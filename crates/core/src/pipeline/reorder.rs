@@ -1,4 +1,4 @@
-//! Puts the rows of one source in order of time, as far as they may be late.
+//! Reorder buffer: sorts the rows of one source by time, within an allowed lateness.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -9,15 +9,15 @@ use arrow::error::ArrowError;
 use super::merge::{OrderedRows, ROWS_AT_ONCE, gather};
 use crate::{EventBatch, Position, Time};
 
-/// A row may come after rows that are up to `lateness` younger. Rows wait here until no row
-/// before them can follow; equal times keep their order of arrival.
+/// Rows wait until the watermark, the newest time minus the allowed lateness, has reached them. Rows of equal time keep
+/// their order of arrival.
 pub(super) struct ReorderBuffer {
     lateness: Duration,
-    /// The youngest time seen.
+    /// The newest time seen.
     newest: Time,
-    /// Waiting rows, oldest first: time and arrival number.
+    /// Min-heap of waiting rows: time and arrival number.
     waiting: BinaryHeap<Reverse<(i64, u64)>>,
-    /// The batches that the waiting rows stand in, in order of arrival.
+    /// The batches with the waiting rows, in order of arrival.
     batches: VecDeque<HeldBatch>,
     arrived: u64,
 }
@@ -26,7 +26,7 @@ struct HeldBatch {
     events: EventBatch,
     first: u64,
     waiting: usize,
-    /// Whether all rows of the batch were taken, so that its end may be acknowledged.
+    /// Whether all good rows of the batch were admitted, so that its end may be acknowledged.
     whole: bool,
 }
 
@@ -41,8 +41,8 @@ impl ReorderBuffer {
         }
     }
 
-    /// Takes note of a row's time, in order of arrival. If it is too late: the oldest time that
-    /// it might have had.
+    /// Advances the watermark by the time of a row, in order of arrival. If the row is too late, returns the watermark
+    /// as an error.
     pub(super) fn admit(&mut self, time: Time) -> Result<(), Time> {
         let oldest = self.watermark();
         if time < oldest {
@@ -52,12 +52,12 @@ impl ReorderBuffer {
         Ok(())
     }
 
-    /// No admissible row is older than this any more.
+    /// No row that is admitted from now on is older than this.
     pub(super) fn watermark(&self) -> Time {
         self.newest.saturating_sub(self.lateness)
     }
 
-    /// What to say of a row that was not admitted.
+    /// The reason for rejecting a late row.
     pub(super) fn too_late(&self, time: Time, oldest: Time) -> String {
         let (time, oldest) = (time.for_people(), oldest.for_people());
         if self.lateness.is_zero() {
@@ -70,7 +70,7 @@ impl ReorderBuffer {
         }
     }
 
-    /// Takes admitted rows; `whole` if they are all that was good in their batch.
+    /// Adds admitted rows; `whole` if they are all good rows of their batch.
     pub(super) fn push(&mut self, events: EventBatch, whole: bool) {
         let first = self.arrived;
         let mut waiting = 0;
@@ -83,8 +83,8 @@ impl ReorderBuffer {
         self.batches.push_back(HeldBatch { waiting, first, events, whole });
     }
 
-    /// The next rows that no admissible row can precede any more; with `all`, those too that still
-    /// wait for a predecessor. `None` if there is nothing to tell now.
+    /// The next rows at or before the watermark; with `all`, all waiting rows. `None` if there are no rows and no new
+    /// position.
     pub(super) fn ready(&mut self, all: bool) -> Result<Option<OrderedRows>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
@@ -118,8 +118,8 @@ impl ReorderBuffer {
         Ok(events.map(|events| OrderedRows { events, through }))
     }
 
-    /// Lets go of the batches at the front that have left as a whole. The end of the last of them,
-    /// and a batch without rows to tell it with.
+    /// Releases the batches at the front without waiting rows. Returns the end position of the last of them, and an
+    /// empty batch to carry it.
     fn release_finished(&mut self) -> (Option<EventBatch>, Option<Position>) {
         let mut last = None;
         while self.batches.front().is_some_and(|held| held.waiting == 0) {
@@ -149,7 +149,7 @@ mod tests {
         EventBatch::new(rows, times, numbers, Position { rows: end, ..Position::default() })
     }
 
-    /// Pushes a batch; the seconds of the rows that leave, and how far one may acknowledge.
+    /// Pushes a batch, and returns the seconds of the rows that are ready and the position that may be acknowledged.
     fn push(buffer: &mut ReorderBuffer, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
         for second in seconds {
             buffer.admit(Time(second * 1_000_000_000)).unwrap();

@@ -1,4 +1,4 @@
-//! A sink's thread: writes, flushes now and then, finishes whatever happens.
+//! A sink's thread: writes, flushes once a second, and finishes in any case.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use super::acks::Through;
 use super::run_state::RunState;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
-/// What the engine sends a sink.
+/// A message from the engine to a sink.
 pub(super) enum SinkMessage {
     /// Verdicts to write.
     Verdicts(VerdictBatch),
-    /// All verdicts on the events up to there have been sent, and no others.
+    /// All verdicts on the events up to these positions have been sent, and no others.
     Through(Through),
 }
 
-/// How long an event waits for its acknowledgement at most, unless a sink is slow.
+/// Interval of flushes, which bounds the delay of acknowledgements unless a sink is slow.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct SinkWriter {
     pub(super) index: usize,
-    /// What the user calls the sink.
+    /// Name of the sink in errors.
     pub(super) name: String,
     pub(super) wants: Selection,
     pub(super) sink: Box<dyn Sink>,
@@ -37,7 +37,7 @@ impl SinkWriter {
         let written = catch_panic(|| self.write(&mut through))
             .unwrap_or_else(|reason| Err(panicked(&self.name, reason)));
         let SinkWriter { index, name, sink, messages, shared, .. } = self;
-        // Whoever sends to this sink need not wait for it any more.
+        // Disconnects the channel, so that the engine does not block on it.
         drop(messages);
         let end = match &written {
             Ok(()) => shared.end(),
@@ -61,8 +61,8 @@ impl SinkWriter {
 
     fn write(&mut self, through: &mut Option<Through>) -> Result<(), SinkError> {
         let mut flushed = Instant::now();
-        // What the sink has beyond the last flush, once it has all of it: then it can be told apart
-        // from what comes later.
+        // Positions to acknowledge at the next flush. `None` while further verdicts have been written, since a flush
+        // would then cover more than these positions.
         let mut pending = None;
         loop {
             match self.messages.recv_timeout(FLUSH_EVERY) {
