@@ -1,4 +1,4 @@
-//! `fairstream adapters`: what there is to read and to write, with options.
+//! `fairstream adapters`: lists sources, sinks and event writers with their options.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command-line arguments.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -274,7 +274,7 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    /// Whether standard output is to be coloured.
+    /// Whether to colour standard output.
     pub(crate) fn is_on(self) -> bool {
         match self {
             Colour::Always => true,

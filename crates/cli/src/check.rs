@@ -1,4 +1,4 @@
-//! `fairstream check`: what can be said before running.
+//! `fairstream check`: describes a specification and checks its inputs without a run.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     if arguments.plan {
         plan(&mut text, &CompiledEngine::new(&monitor.spec, Time(0))?.explain());
     }
-    // Said before the inputs are looked at, which may fail.
+    // Printed before the inputs are opened, which may fail.
     print(&text)?;
 
     let inputs = monitor.sources(TimeRange::default(), &SourceContext::default())?;
@@ -34,7 +34,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::NothingViolated)
 }
 
-/// What a fairness file monitors, as one would tell somebody.
+/// Describes in sentences what a fairness file monitors.
 fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
     let words = fairstream_fairness::Description::of(fairness.file());
     paragraph(text, "", &words.trial);
@@ -57,7 +57,7 @@ fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
     }
 }
 
-/// A paragraph, in lines that fit a terminal.
+/// Appends a paragraph, wrapped for a terminal.
 fn paragraph(text: &mut String, indent: &str, sentence: &str) {
     const WIDTH: usize = 96;
     let mut line = indent.to_owned();
@@ -89,7 +89,7 @@ fn outline(text: &mut String, spec: &Specification) {
     }
 }
 
-/// How streams are evaluated, warnings last.
+/// Describes how streams are evaluated, with warnings last.
 fn plan(text: &mut String, explanations: &[Explanation]) {
     *text += "\nis evaluated\n";
     for Explanation { stream, steps, warnings } in explanations {

@@ -1,4 +1,4 @@
-//! `fairstream compile`: the RTLola behind a fairness file.
+//! `fairstream compile`: prints the RTLola specification of a fairness file.
 
 use anyhow::bail;
 use fairstream_fairness::FairnessFile;

@@ -1,4 +1,4 @@
-//! `fairstream demo`: employers, fair and unfair, invented and watched, without any argument.
+//! `fairstream demo`: monitors simulated employers, fair and unfair, without any argument.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -19,16 +19,16 @@ use crate::progress::grouped;
 use crate::report::{PageData, Subject, UngroupedRows};
 use crate::{ExitStatus, load, print, run, standings};
 
-/// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
+/// The fairness files that employers are monitored with: by the rule of the paper, and with a guarantee.
 const FILES: [(&str, &str); 2] = [
     ("specs/hiring.toml", include_str!("../../../specs/hiring.toml")),
     ("specs/guarantee/hiring.toml", include_str!("../../../specs/guarantee/hiring.toml")),
 ];
 
 const APPLICANTS: u64 = 1000;
-/// Employers of each kind.
+/// Number of employers of each kind.
 const EMPLOYERS: u64 = 10;
-/// The probability to be accepted.
+/// Probability of acceptance, by group.
 const UNFAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.2)];
 const FAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.5)];
 
@@ -78,7 +78,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Violated)
 }
 
-/// How many raised an alarm, and after how many applicants, who come one a minute.
+/// Number of alarms, and the median number of applicants at the first alarm. Applicants arrive once a minute.
 fn raised(mut alarms: Vec<Option<Time>>) -> String {
     alarms.sort_by_key(|alarm| alarm.unwrap_or(Time(i64::MAX)));
     let count = alarms.iter().flatten().count();
@@ -91,7 +91,7 @@ fn raised(mut alarms: Vec<Option<Time>>) -> String {
     }
 }
 
-/// What was seen of an employer.
+/// A monitored employer.
 struct Watched {
     compiled: Compiled,
     judge: Arc<Mutex<Judge>>,
@@ -100,7 +100,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// What the judge remembers of the only rate there is.
+    /// The history of the only rate.
     fn rate_history(&self) -> RateHistory {
         let judge = self.judge();
         judge.history().and_then(|history| history.rates().next()).cloned().unwrap_or_default()
@@ -122,7 +122,7 @@ impl Watched {
         }
     }
 
-    /// The report on it.
+    /// The report as HTML.
     fn page(&self, (file, text): (&str, &str)) -> String {
         let input = format!("hiring:?applicants={APPLICANTS}&seed=1");
         let subject = Subject {
@@ -173,7 +173,7 @@ fn watch(
     }
 }
 
-/// Writes the report where there is none yet, and says so. A demo has more to show: it goes on without.
+/// Writes the report unless the file exists, and returns a sentence on that. A failure does not end the demo.
 fn write(to: &Path, html: &str) -> String {
     let name = to.display();
     let file = OpenOptions::new().write(true).create_new(true).open(to);

@@ -1,4 +1,4 @@
-//! `fairstream explain`: an alarm, recomputed from its evidence.
+//! `fairstream explain`: recomputes an alarm from its evidence.
 
 use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
@@ -11,7 +11,7 @@ use crate::progress::counted;
 use crate::registry::{self, Address};
 use crate::{ExitStatus, print};
 
-/// An alarm, as a file of verdicts has it.
+/// An alarm in a file of verdicts.
 struct AlarmRecord {
     time: Time,
     stream: String,
@@ -53,7 +53,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     Ok(ExitStatus::NothingViolated)
 }
 
-/// Every batch of a file.
+/// Reads every batch of a file.
 fn read(
     location: &str,
     wanted: Vec<WantedColumn>,

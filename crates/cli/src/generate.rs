@@ -1,4 +1,4 @@
-//! `fairstream generate`: the events of a scenario, written to a file.
+//! `fairstream generate`: writes the events of a scenario to a file.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -20,12 +20,11 @@ use crate::progress::{ProgressLine, counted, with_rate};
 use crate::registry::{self, Address};
 use crate::{ExitStatus, note};
 
-/// Which scenario, with which options. Commands and flags are made from what the scenarios say of
-/// themselves.
+/// The scenario and its options. Commands and flags are derived from the documentation of the scenarios.
 #[derive(Debug)]
 pub(crate) struct GenerateArguments {
     scenario: String,
-    /// What it reads; empty if it is invented.
+    /// The file it reads; empty if its events are simulated.
     location: String,
     options: Options,
     output: OutputArguments,
@@ -87,7 +86,7 @@ fn describe(scenario: &Scenario) -> Command {
     OutputArguments::augment_args(command)
 }
 
-/// Sentences of the command line begin with a capital.
+/// Capitalises a sentence.
 fn capitalised(text: &str) -> String {
     text.char_indices().map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c }).collect()
 }
@@ -134,7 +133,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
         context: SourceContext { stop, ..SourceContext::default() },
         ..SourceRequest::default()
     })?;
-    // Opened last: a mistake above must not cost the user the events of an earlier time.
+    // Opened last, so that a mistake above does not destroy an existing file.
     let mut writer = writers.open(&EventWriterRequest {
         location: address.location.clone(),
         options: address.options,
@@ -153,7 +152,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
     let finished = writer.finish();
     drop(progress);
     match copied.and_then(|()| Ok(finished?)) {
-        // A reader that has seen enough is no failure, and wants to hear nothing more.
+        // A reader that hung up is not a failure, and gets no summary.
         Err(error) if matches!(error.downcast_ref(), Some(SinkError::HungUp { .. })) => {
             return Ok(ExitStatus::NothingViolated);
         }
@@ -169,7 +168,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
     Ok(if interrupt.happened() { ExitStatus::Interrupted } else { ExitStatus::NothingViolated })
 }
 
-/// Writes what the source has, until it ends or is stopped.
+/// Writes the rows of the source until it ends or is stopped.
 fn copy(source: &mut dyn Source, writer: &mut dyn EventWriter, written: &AtomicU64) -> anyhow::Result<()> {
     while let Some(events) = source.next_batch()? {
         writer.write(&events)?;
@@ -178,7 +177,7 @@ fn copy(source: &mut dyn Source, writer: &mut dyn EventWriter, written: &AtomicU
     Ok(())
 }
 
-/// What is read may not be written.
+/// Refuses to overwrite the input.
 fn refuse_to_destroy(scenario: &Scenario, read: &str, written: &str) -> anyhow::Result<()> {
     let place = |location: &str, standard: &'static str| {
         Path::new(if location == "-" { standard } else { location }).to_owned()

@@ -1,4 +1,4 @@
-//! `fairstream init`: a fairness file for data that nobody has described yet.
+//! `fairstream init`: proposes a fairness file for a data file.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -11,7 +11,7 @@ use crate::args::InitArguments;
 use crate::registry::Address;
 use crate::{ExitStatus, load, note, print, sample};
 
-/// How a column with the time may be called.
+/// Typical names of a column with the time.
 const TIMES: [&str; 12] = [
     "time",
     "timestamp",
@@ -38,7 +38,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
         ask(&mut proposal)?;
     }
     let text = proposal.toml();
-    // What is proposed has to work.
+    // The proposal must compile.
     let path = arguments.to.as_ref().map_or_else(|| "proposal".into(), |path| path.to_string_lossy());
     load::compile(&FairnessFile::parse(&path, &text)?, &[])?;
     match &arguments.to {
@@ -53,7 +53,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// The data, read with the time in a column that is called so.
+/// Samples the data, with the time in the column of this name.
 fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Vec<ColumnSample>)> {
     let given = time.or_else(|| input.options.text("time"));
     let candidates = given.map_or_else(|| TIMES.to_vec(), |time| vec![time]);
@@ -76,7 +76,7 @@ fn ask(proposal: &mut Proposal) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One of several; the first if the answer is nothing.
+/// Asks for one of several; an empty answer chooses the first.
 fn choose(question: &str, columns: &[String]) -> anyhow::Result<String> {
     let Some(first) = columns.first() else { bail!("no column of the data can answer: {question}") };
     loop {

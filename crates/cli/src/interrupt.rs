@@ -1,5 +1,5 @@
-//! Ctrl-C: once to stop in good order, twice to end at once. Before anything has started there is
-//! nothing to put in order, and once is enough.
+//! Ctrl-C: the first one requests an orderly stop, the second ends the process at once. Before a run has started, the
+//! first one ends the process.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use fairstream_core::StopToken;
 use crate::progress::CLEAR_LINE;
 use crate::{ExitStatus, live, note};
 
-/// Whether the user has interrupted, and whether there is anything to interrupt.
+/// Whether the user has interrupted, and whether the run has started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<InterruptState>);
 
@@ -27,12 +27,12 @@ impl Interrupt {
         let interrupt =
             Interrupt(Arc::new(InterruptState { stop: stop.clone(), ..InterruptState::default() }));
         let heard = interrupt.clone();
-        // Without a handler Ctrl-C still ends the process, only not in good order.
+        // Without a handler, Ctrl-C still ends the process, but not orderly.
         let _ = ctrlc::set_handler(move || heard.happen());
         interrupt
     }
 
-    /// The user wants to stop; for the second time, now.
+    /// Handles an interrupt: the first stops the run, the second ends the process.
     pub(crate) fn happen(&self) {
         let InterruptState { stop, started, happened } = &*self.0;
         let again = happened.swap(true, Ordering::Relaxed);
@@ -46,7 +46,7 @@ impl Interrupt {
         stop.stop();
     }
 
-    /// Everything is open and the run begins.
+    /// Marks the start of the run.
     pub(crate) fn start(&self) {
         self.0.started.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The command line: arguments in, libraries called, results rendered, exit code out. Holds no
-//! logic that a library could.
+//! The command line: parses arguments, calls the libraries, renders results and returns an exit code. Holds no logic
+//! that a library could.
 
 mod adapters;
 mod args;
@@ -37,7 +37,7 @@ use fairstream_fairness::FileError;
 
 use args::{Arguments, Command};
 
-/// What a command came to. The numbers are promised in `--help`.
+/// The exit status of a command. The numbers are documented in `--help`.
 enum ExitStatus {
     NothingViolated = 0,
     Violated = 1,
@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Writes to standard output; a reader that hung up is none of our business.
+/// Writes to standard output. A reader that hung up is not an error.
 fn print(text: &str) -> anyhow::Result<ExitStatus> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -82,7 +82,7 @@ fn print(text: &str) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// Writes a line to standard error. If nobody can read it, there is nobody to tell that either.
+/// Writes a line to standard error. A failure to do so cannot be reported, and is ignored.
 fn note(text: &str) {
     let text = format!("{text}\n");
     if !live::hold(live::To::Error, &text) {

@@ -1,4 +1,4 @@
-//! How far a run has come: one line on standard error that is overwritten, on a terminal only.
+//! Progress of a run: one line on standard error that is overwritten, on a terminal only.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 pub(crate) struct ProgressLine(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
 
 impl ProgressLine {
-    /// Shows how far a run has come.
+    /// Shows the progress of a run.
     pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> ProgressLine {
         ProgressLine::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
     }
 
-    /// Shows what `line` says of the time that has passed.
+    /// Shows the result of `line`, which is given the elapsed time.
     pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> ProgressLine {
         if quiet || !io::stderr().is_terminal() {
             return ProgressLine(None);
@@ -34,7 +34,7 @@ impl ProgressLine {
     }
 }
 
-/// Puts a text where the last one was.
+/// Overwrites the line with a text.
 fn show(text: &str) {
     let mut out = io::stderr().lock();
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
@@ -51,12 +51,12 @@ pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
     format!("{}  {}/s", counted(events, "event"), grouped(rate as u64))
 }
 
-/// Alarms where there is a judge, violations where there is none.
+/// The number of alarms if there is a judge, else the number of violations.
 pub(crate) fn found(counts: &RunCounts, is_judged: bool) -> String {
     if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
 }
 
-/// What a run came to, in a few lines.
+/// The summary of a run.
 pub(crate) fn summary(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
     let mut text = format!(
         "{}, {} in {:.1} s",

@@ -1,4 +1,4 @@
-//! The kinds of sources and sinks that are built in, and how a user names one.
+//! The registry of built-in sources, sinks and event writers, and the addresses that name them.
 
 use std::fmt;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
         Box::new(LiveSources),
         Box::new(PluginSources),
     ];
-    // One that reads a file is not among them: what it leaves out would go unsaid.
+    // A scenario that reads a file is excluded, since the rows that it leaves out would not be reported.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
     }
@@ -49,11 +49,11 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
     ]
 }
 
-/// Sinks that know more of a run than its verdicts.
+/// What sinks need to know of a run in addition to its verdicts.
 #[derive(Clone, Default)]
 pub(crate) struct RunContext {
     pub(crate) console: ConsoleSinks,
-    /// What reports are of; nothing if the specification is not a fairness file.
+    /// The run to report on; `None` if the specification is not a fairness file.
     pub(crate) reported: Option<Arc<report::ReportedRun>>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
     help: "`alarms` leaves triggers out; `changes` writes every new value, spawned and closed instance as well",
 };
 
-/// `[KIND:]LOCATION[?OPTION=VALUE&...]`, taken apart.
+/// A parsed address, `[KIND:]LOCATION[?OPTION=VALUE&...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) kind: Option<String>,
@@ -98,7 +98,7 @@ impl Address {
             },
             None => (text, Options::default()),
         };
-        // A single letter is a drive, not a kind.
+        // A single letter is a drive of Windows, not a kind.
         let is_kind = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_alphanumeric());
         match rest.split_once(':') {
             Some((kind, location)) if is_kind(kind) => {
@@ -126,16 +126,16 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
-/// Whether an address means one of these kinds of sinks.
+/// Whether an address names one of these kinds of sinks.
 pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
     sink_for(address, &RunContext::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
 }
 
-/// The kind of source that an address means; its options are checked.
+/// The kind of source that an address names. Its options are checked.
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
-        // What a data lake is made of.
+        // A folder is a data lake of Parquet files.
         (None, location) if Path::new(location).is_dir() => Some("parquet"),
         (kind, _) => kind,
     };
@@ -146,7 +146,7 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
     Ok(kinds.swap_remove(index))
 }
 
-/// The kind of sink that an address means; its options are checked.
+/// The kind of sink that an address names. Its options are checked.
 pub(crate) fn sink_for(address: &Address, run_context: &RunContext) -> anyhow::Result<Box<dyn SinkFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
@@ -160,7 +160,7 @@ pub(crate) fn sink_for(address: &Address, run_context: &RunContext) -> anyhow::R
     Ok(kinds.swap_remove(index))
 }
 
-/// The kind of event writer that an address means; its options are checked.
+/// The kind of event writer that an address names. Its options are checked.
 pub(crate) fn event_writer_for(address: &Address) -> anyhow::Result<Box<dyn EventWriterFactory>> {
     let kind = address.kind.as_deref().or((address.location == "-").then_some("jsonl"));
     let mut kinds = event_writers();

@@ -23,7 +23,7 @@ use crate::registry::{self, RunContext};
 use crate::report::{UngroupedRows, UngroupedRowsEngine};
 use crate::{ExitStatus, load, note, outputs, report};
 
-/// Builds the engine that was asked for once it is known where the clock starts.
+/// Builds the selected engine once the start of the clock is known.
 pub(crate) fn build(
     spec: Specification,
     kind: EngineKind,
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
-        // The other engine, too, must be able to evaluate it.
+        // The reference engine must be able to evaluate it as well.
         monitor.check(EngineKind::Reference, &arguments.input.spec)?;
     }
     evidence::check(arguments, &monitor)?;
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
         })
     });
     let ungrouped = reported.as_ref().map(|run| Arc::clone(&run.ungrouped));
-    // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
+    // Opened last, so that a mistake above does not destroy the verdicts of an earlier run.
     let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
     let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let sampler =
         arguments.live.then(|| RunSampler::new(title, Arc::clone(&options.counters), judge.clone()));
     let screen = live::Screen::of(arguments, &monitor);
-    // To verify is to evaluate all of it, twice.
+    // Verification evaluates all streams.
     let is_for_alarms = !arguments.verify && sinks.iter().all(|sink| sink.wants() == Selection::Alarms);
     let Monitor { spec, fairness, .. } = if is_for_alarms { monitor.for_alarms()? } else { monitor };
     let judged = fairness.zip(judge);
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     drop(live);
-    // Without evidence an alarm is worth nothing: this is said before anything else.
+    // An alarm without its evidence is worthless, so a failure to write it is reported first.
     evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {
         note(&summary(&report.counts, start.elapsed(), is_judged));
@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     match report.error {
         Some(error) => Err(error.into()),
         None if interrupt.happened() => Ok(ExitStatus::Interrupted),
-        // For a fairness file the judge decides: an alarm that was raised stays raised for the exit code.
+        // For a fairness file the judge decides. An alarm that was cleared later still counts for the exit status.
         None if is_judged && report.counts.alarms > 0 => Ok(ExitStatus::Violated),
         None if !is_judged && report.counts.triggers > 0 => Ok(ExitStatus::Violated),
         None => Ok(ExitStatus::NothingViolated),

@@ -1,4 +1,4 @@
-//! How every group stands at the end of a run, as a table for people.
+//! The state of every group at the end of a run, as a table.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, S
 
 use crate::progress::{counted, grouped};
 
-/// Strata of one rate that are shown; what a person still reads.
+/// Maximum number of strata of one rate that are shown.
 const SHOWN: usize = 20;
 
 /// A table for each rate, those with alarms first.
@@ -41,7 +41,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
     text
 }
 
-/// What the evidence comes to, where no alarm stands.
+/// The conclusion from the evidence, if no alarm is active.
 fn outcome(standing: &Standing) -> String {
     let Some(assessment) = &standing.assessment else { return String::new() };
     match assessment.outcome {

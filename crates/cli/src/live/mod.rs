@@ -1,5 +1,5 @@
-//! `run --live`: how things stand while they move. On a terminal it takes the screen; elsewhere it is a line now and
-//! then.
+//! `run --live`: shows rates, gaps and alarms during a run. On a terminal it uses the whole screen; elsewhere it prints
+//! a line every 5 s.
 
 mod screen;
 mod view;
@@ -21,25 +21,24 @@ use crate::{note, outputs};
 pub(crate) use self::screen::{To, hold, leave, leave_on_panic};
 pub(crate) use self::view_model::RunSampler;
 
-/// Between two looks.
+/// Minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
-/// Between two lines, where there is no screen.
+/// Time between two lines, without a screen.
 const LINE: Duration = Duration::from_secs(5);
-/// A look may take no more than one part in so many of the time: who looks keeps the judge waiting.
+/// A frame is followed by a pause of this many times its duration, since sampling blocks the judge.
 const SHARE: u32 = 10;
 
-/// Whether there is a screen to draw on.
+/// Whether the live view can use the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// There is, in colour or not.
+    /// The screen is free.
     Free { is_coloured: bool },
-    /// Lines have to do.
+    /// There is no screen, so lines are printed instead.
     None,
 }
 
 impl Screen {
-    /// The view is drawn on standard error. Nobody else may need the terminal meanwhile: no sink that writes verdicts
-    /// there, no events that are typed.
+    /// The view is drawn on standard error. It requires that no sink writes to the terminal and no events are typed.
     pub(crate) fn of(arguments: &RunArguments, monitor: &Monitor) -> Screen {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_written = outputs::wanted(arguments, monitor).iter().any(|sink| sink.location == "-");
@@ -58,7 +57,7 @@ impl Screen {
     }
 }
 
-/// A view of a run that goes on until this is dropped.
+/// A live view of a run, which ends when this is dropped.
 pub(crate) struct Live(Option<Repeat>);
 
 impl Live {
@@ -78,7 +77,7 @@ impl Live {
                 let mut canvas = Some(canvas);
                 Repeat::after(Duration::ZERO, move |is_last| {
                     let Some(drawn_on) = canvas.as_mut().filter(|_| !is_last) else { return FRAME };
-                    // Once the terminal is gone, it is left alone: whoever asks it for keys would ask for ever.
+                    // Once the terminal is gone, it is not used any more, since polling it for keys would never return.
                     turn(drawn_on, &mut view, &mut sampler, &interrupt).unwrap_or_else(|_| {
                         canvas = None;
                         FRAME
@@ -95,16 +94,16 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // First it ends, then the screen is left.
+        // The thread ends before the screen is left.
         drop(self.0.take());
         leave();
     }
 }
 
-/// Draws how things stand, and hears what the user wants; says how long to wait.
+/// Draws a frame and handles keys. Returns the time to wait until the next frame.
 ///
 /// # Errors
-/// The terminal cannot be drawn on any more.
+/// The terminal cannot be drawn on.
 fn turn(
     canvas: &mut Canvas,
     view: &mut LiveView,
@@ -113,12 +112,12 @@ fn turn(
 ) -> io::Result<Duration> {
     let start = Instant::now();
     let model = sampler.sample(start);
-    // A panic elsewhere has given the screen back: it stays so.
+    // A panic in another thread may have left the screen, which is not entered again.
     if screen::is_taken() {
         let lines = |to, count| screen::latest(to, count);
         canvas.draw(|frame| view.draw(frame, &model, lines))?;
     }
-    // Where keys cannot be read, signals still can be sent. Without any time, nobody would look for keys.
+    // If keys cannot be read, signals still work. A timeout of zero would never read keys.
     while event::poll(Duration::from_millis(1)).unwrap_or(false) {
         match event::read() {
             Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => hear(key, view, interrupt),

@@ -1,4 +1,4 @@
-//! A run as a screen: from what is to be shown to lines of text. Knows neither the run nor the terminal.
+//! Draws a view model as lines of text. Knows neither the run nor the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -10,17 +10,17 @@ use super::screen::To;
 use super::view_model::{GroupModel, RateModel, ViewModel};
 use crate::progress::{counted, grouped};
 
-/// How a run is looked at.
+/// State of the live view.
 #[derive(Debug)]
 pub(super) struct LiveView {
     is_coloured: bool,
-    /// The first line of the rates that is shown.
+    /// Index of the first line of the rates that is shown.
     top: usize,
 }
 
-/// Groups of a rate that are shown; of more, those that are furthest apart.
+/// Maximum number of groups of a rate that are shown; of more, those that are furthest apart.
 const GROUPS: usize = 8;
-/// Room for the last alarms, at most.
+/// Maximum height of the list of alarms, in lines.
 const ALARMS: u16 = 6;
 
 impl LiveView {
@@ -28,12 +28,12 @@ impl LiveView {
         LiveView { is_coloured, top: 0 }
     }
 
-    /// Down by so many lines, or up.
+    /// Scrolls down by a number of lines; up if it is negative.
     pub(super) fn scroll(&mut self, lines: isize) {
         self.top = self.top.saturating_add_signed(lines);
     }
 
-    /// Draws a run; `latest` has the last lines that were to be printed or noted.
+    /// Draws a run; `latest` returns the last lines of an output that is held back.
     pub(super) fn draw(
         &mut self,
         frame: &mut Frame<'_>,
@@ -43,7 +43,7 @@ impl LiveView {
         let alarms = latest(To::Output, ALARMS.into());
         let room = match alarms.len() {
             0 => 0,
-            // The rates are what it is about: they get no less than half.
+            // The list gets at most a third of the screen, since rates are more important.
             count => (count as u16 + 1).min(frame.area().height / 3),
         };
         let [head, body, below, foot] = Layout::vertical([
@@ -118,7 +118,7 @@ impl LiveView {
         let basis = groups.iter().map(|group| group.basis.chars().count()).max().unwrap_or(0);
         let number = groups.iter().map(|group| group.shown.chars().count()).max().unwrap_or(0);
         let room = width.saturating_sub(name + basis + number + 8).min(60);
-        // Rates have a scale of their own; other numbers are held against the largest.
+        // Rates are drawn on a scale from 0 to 1; other numbers relative to the largest.
         let largest = groups.iter().filter_map(|group| group.estimate).fold(1.0, f64::max);
         let hidden = rate.groups.len() - groups.len();
         for (place, group) in groups.iter().enumerate() {
@@ -161,7 +161,7 @@ impl LiveView {
     }
 }
 
-/// All groups; of many, the highest and the lowest.
+/// All groups; if there are many, the highest and the lowest.
 fn shown(groups: &[GroupModel]) -> Vec<&GroupModel> {
     let mut shown: Vec<&GroupModel> = groups.iter().collect();
     if groups.len() > GROUPS {
@@ -176,7 +176,7 @@ fn shown(groups: &[GroupModel]) -> Vec<&GroupModel> {
     shown
 }
 
-/// An estimate as a bar, with a mark where the tolerance ends; and whether it is beyond.
+/// An estimate as a bar with a mark at the limit of the tolerance, and whether the estimate is beyond it.
 fn bar(group: &GroupModel, limit: Option<f64>, largest: f64, room: usize) -> (String, bool) {
     let place = |value: f64| (value / largest * room as f64).round().clamp(0.0, room as f64) as usize;
     let filled = group.estimate.map_or(0, place);
@@ -190,7 +190,7 @@ fn bar(group: &GroupModel, limit: Option<f64>, largest: f64, room: usize) -> (St
     ((0..room).map(cell).collect(), is_beyond)
 }
 
-/// How something moved, in one line; of each stretch the greatest.
+/// A sparkline of values. Each character shows the maximum of its values.
 fn trend(values: &[f64], room: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     if values.is_empty() || room == 0 {
@@ -206,12 +206,12 @@ fn trend(values: &[f64], room: usize) -> String {
     (0..columns).map(column).collect()
 }
 
-/// A line of a table without its columns: room is scarce.
+/// Collapses runs of spaces, since room is scarce.
 fn close(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A name in exactly so much room.
+/// Truncates or pads a name to a width.
 fn fitted(name: &str, room: usize) -> String {
     let mut text = String::new();
     let mut width = 0;
@@ -226,7 +226,7 @@ fn fitted(name: &str, room: usize) -> String {
     text + &" ".repeat(room - width)
 }
 
-/// Without what moves the cursor or changes colours: only the view does that.
+/// Removes escape sequences and control characters.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// The screen, a line each, without the spaces at their ends.
+    /// The lines of the screen without trailing spaces.
     fn drawn(
         view: &mut LiveView,
         model: &ViewModel,
@@ -323,7 +323,7 @@ mod tests {
         );
     }
 
-    /// Whatever the size, names and numbers: something is drawn, and scrolling stays within it.
+    /// Any size, names and numbers can be drawn, and scrolling stays within bounds.
     #[test]
     fn a_terminal_may_have_any_size() {
         let names = ["", "名前が長い".repeat(9).as_str(), "a\u{1b}[31mb\tc"].map(str::to_owned);
@@ -347,7 +347,7 @@ mod tests {
         assert!(screen[3].starts_with("demographic parity") && screen[11].starts_with("↓ "), "{screen:?}");
     }
 
-    /// Of each stretch the greatest is shown: no peak is lost.
+    /// Each character shows a maximum, so no peak is lost.
     #[test]
     fn a_peak_is_seen_in_a_narrow_trend() {
         let mut values = vec![0.1; 1000];

@@ -1,4 +1,4 @@
-//! What a live view shows of a run: taken from the judge and the counters at one moment, in numbers.
+//! The view model of the live view: a sample of the judge and the counters.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,17 +9,17 @@ use fairstream_fairness::{Comparison, Judge, Rule, Standing};
 
 use crate::progress::{counted, found, grouped};
 
-/// Who looks at a run.
+/// Samples a run.
 pub(crate) struct RunSampler {
     title: String,
     counters: Arc<Counters>,
     judge: Option<Arc<Mutex<Judge>>>,
     start: Instant,
-    /// Events that had been evaluated, of late: what the speed is told from.
+    /// Recent numbers of evaluated events, from which the throughput is computed.
     late: VecDeque<(Instant, u64)>,
 }
 
-/// A run at one moment.
+/// A sample of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ViewModel {
     pub(super) title: String,
@@ -27,27 +27,27 @@ pub(super) struct ViewModel {
     pub(super) counts: RunCounts,
     pub(super) is_judged: bool,
     pub(super) per_second: u64,
-    /// Trials that wait; `None` where all count at once.
+    /// Number of trials that wait for their horizon; `None` without horizons.
     pub(super) open_trials: Option<u64>,
-    /// What is worst first.
+    /// Rates in every stratum, those with alarms first.
     pub(super) rates: Vec<RateModel>,
-    /// Rates that are not among them.
+    /// Number of rates that are left out.
     pub(super) left_out: usize,
 }
 
-/// A rate in a stratum, as it moves.
+/// A rate in a stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RateModel {
     pub(super) title: String,
     pub(super) alarm: Option<Time>,
     pub(super) raised: u64,
-    /// What the evidence says, if there is a guarantee.
+    /// The verdict of the test, if there is a guarantee.
     pub(super) verdict: Option<&'static str>,
-    /// What the gap is, and what is allowed.
+    /// The gap and the tolerance, as text.
     pub(super) gap: String,
-    /// How the gap moved.
+    /// The gap over time.
     pub(super) trend: Vec<f64>,
-    /// Where a group is beyond the tolerance, if it is below the highest.
+    /// The estimate below which a group is beyond the tolerance.
     pub(super) limit: Option<f64>,
     pub(super) groups: Vec<GroupModel>,
 }
@@ -58,13 +58,13 @@ pub(super) struct GroupModel {
     pub(super) name: String,
     pub(super) estimate: Option<f64>,
     pub(super) shown: String,
-    /// What it is estimated from.
+    /// The counts behind the estimate, as text.
     pub(super) basis: String,
 }
 
-/// Rates that are looked at.
+/// Maximum number of rates in a sample.
 const RATES: usize = 100;
-/// What the speed is told from.
+/// Period over which the throughput is averaged.
 const LATE: Duration = Duration::from_secs(2);
 
 impl RunSampler {
@@ -76,7 +76,7 @@ impl RunSampler {
         RunSampler { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
     }
 
-    /// How things stand.
+    /// Takes a sample.
     pub(super) fn sample(&mut self, now: Instant) -> ViewModel {
         let counts = self.counters.now();
         let mut model = ViewModel {
@@ -112,7 +112,7 @@ impl RunSampler {
 }
 
 impl ViewModel {
-    /// The whole in one line, where there is no screen.
+    /// The sample as one line, for output without a screen.
     pub(super) fn line(&self) -> String {
         let mut parts = vec![self.progress()];
         for rate in self.rates.iter().take(3) {
@@ -125,7 +125,7 @@ impl ViewModel {
         parts.join(" | ")
     }
 
-    /// How far it has come.
+    /// The progress of the run.
     pub(super) fn progress(&self) -> String {
         let ViewModel { counts, per_second, .. } = self;
         let mut text = format!("{}  {}/s", counted(counts.evaluated, "event"), grouped(*per_second));
@@ -143,7 +143,7 @@ impl ViewModel {
 }
 
 impl RateModel {
-    /// Whether there is an alarm, or what there is instead.
+    /// The state of the alarm, or the verdict.
     pub(super) fn state(&self) -> String {
         match (self.alarm, self.raised, self.verdict) {
             (Some(since), ..) => format!("ALARM since {}", since.for_people()),
@@ -154,7 +154,7 @@ impl RateModel {
     }
 }
 
-/// Metrics are of the same trials; one that counts them within strata may not have them all.
+/// Number of open trials. All rates count the same trials, but one with strata may miss some, so the maximum is taken.
 fn open_trials(standings: &[Standing]) -> u64 {
     let mut of_rates: Vec<((usize, usize), u64)> = Vec::new();
     for standing in standings {

@@ -1,4 +1,4 @@
-//! A run as a page: what stands where.
+//! The content of a report page.
 
 use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
@@ -13,7 +13,7 @@ use super::words::{certainty, sentence, verdict};
 use super::{SHOWN, Subject, rate_history, worst_first};
 use crate::progress::{counted, grouped};
 
-/// What a page is made of.
+/// The data of a page.
 pub(crate) struct PageData<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
@@ -69,7 +69,7 @@ impl PageData<'_> {
         }
     }
 
-    /// What was read, and what was not.
+    /// The table of data quality: rows that were read, rejected and left out.
     fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
         let PageData { counts, ungrouped, subject, .. } = self;
         let row = |name: &str, value: String| (name.to_owned(), value);
@@ -120,7 +120,7 @@ fn state(rule: &Rule, standing: &Standing) -> State {
         _ if standing.raised > 0 => State::Unfair,
         Some(Outcome::Fair) => State::Fair,
         Some(_) => State::Unknown,
-        // The rule of the paper says when there is an alarm, and nothing of how sure it is that there is none.
+        // The rule of the paper gives no confidence that a system without an alarm is fair.
         None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::NoAlarm,
         None => State::Unknown,
     }

@@ -1,4 +1,4 @@
-//! Sinks for those who read reports: written once, at the end of a run.
+//! Report sinks: written once, at the end of a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,12 +10,12 @@ use fairstream_fairness::{Compiled, Judge};
 use super::figure::sheet;
 use super::{PageData, Subject, UngroupedRows};
 
-/// What is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportFormat {
-    /// A page.
+    /// A page with text, tables and figures.
     Html,
-    /// The figures of that page, alone.
+    /// The figures only.
     Svg,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum ReportFormat {
 #[derive(Clone)]
 pub(crate) struct ReportSinks {
     format: ReportFormat,
-    /// What the report is of; nothing if the specification is not a fairness file.
+    /// The run to report on; `None` if the specification is not a fairness file.
     run: Option<Arc<ReportedRun>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ReportedRun {
     pub(crate) subject: Subject,
 }
 
-/// The names of all of them.
+/// The names of all report sinks.
 pub(crate) const NAMES: [&str; 2] = [HTML, SVG];
 pub(super) const HTML: &str = "html";
 const SVG: &str = "svg";
@@ -72,7 +72,7 @@ impl SinkFactory for ReportSinks {
                 "a report is about groups, which a fairness file names; this is an RTLola specification";
             return Err(SinkError::Open { sink: location, cause: reason.into() });
         };
-        // Whether it can be written is known before the run, not after it.
+        // Checks before the run that the file can be written.
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&location);
         file.map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
         Ok(Box::new(Report { location, format: self.format, run: Arc::clone(run) }))
@@ -95,7 +95,7 @@ impl Sink for Report {
     }
 
     fn write(&mut self, _batch: &VerdictBatch) -> Result<(), SinkError> {
-        // The judge knows more than its verdicts say.
+        // The report is written from the judge, not from verdicts.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Rows that a report has to own up to: those that nobody can be compared by.
+//! Counts rows without a group, which cannot be compared. A report discloses their number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use fairstream_fairness::Compiled;
 
 use crate::progress::counted;
 
-/// Rows that have the key of a trial and no group.
+/// Number of rows that have the key of a trial and no group.
 #[derive(Debug, Default)]
 pub(crate) struct UngroupedRows {
     count: AtomicU64,
@@ -27,11 +27,11 @@ impl UngroupedRows {
     }
 }
 
-/// An engine whose events are tallied on their way in.
+/// An engine wrapper that counts such rows on their way in.
 pub(crate) struct UngroupedRowsEngine {
     inner: Box<dyn Engine>,
     ungrouped: Arc<UngroupedRows>,
-    /// Names of columns.
+    /// Name of the column with the key.
     key: String,
     groups: Vec<String>,
 }

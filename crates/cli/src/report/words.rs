@@ -1,11 +1,11 @@
-//! How a rate stands, in sentences.
+//! Sentences on the state of rates.
 
 use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
 
 use super::rate_history;
 use crate::progress::{counted, grouped};
 
-/// The whole in a sentence or two.
+/// The verdict on the whole run, in up to three sentences.
 pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
     let named =
         |standing: &Standing| format!("{}: {}", capitalised(&standing.title), sentence(judge, standing));
@@ -26,7 +26,7 @@ pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
     }
 }
 
-/// How sure that is.
+/// A paragraph on the certainty of the verdict.
 pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     let Some(guarantee) = &rule.guarantee else {
         return "How sure is that? The rule `map` does not say: fair systems raise such alarms too, the more often the \
@@ -52,7 +52,7 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     text
 }
 
-/// How a rate stands.
+/// A sentence on the state of a rate.
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rule = &judge.rules()[standing.place.0];
     let mut text = apart(rule, standing);
@@ -77,7 +77,7 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     text
 }
 
-/// Who is how far from whom, and how far one may be.
+/// A sentence on the gap between groups, and the tolerance.
 fn apart(rule: &Rule, standing: &Standing) -> String {
     let compared: Vec<&GroupStanding> = standing.groups.iter().filter(|group| group.has_evidence).collect();
     let by = |group: &&&GroupStanding| group.estimate.unwrap_or_default();

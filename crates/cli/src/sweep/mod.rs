@@ -1,5 +1,5 @@
-//! `fairstream sweep`: what a fairness file would have said with another confidence κ and tolerance ε, over
-//! many runs at once.
+//! `fairstream sweep`: triggers and alarms of a fairness file for other values of the confidence κ and the tolerance ε,
+//! over many runs.
 
 mod parameter_values;
 mod show;
@@ -114,7 +114,7 @@ pub(crate) enum Count {
     Runs,
 }
 
-/// What came of one rate in all runs.
+/// Results for one rate over all runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Swept<'a> {
     pub(crate) runs: u64,
@@ -235,7 +235,7 @@ fn chosen<'a>(
     Ok(found)
 }
 
-/// What is tried if nobody says so: it depends on what the tolerance is of.
+/// Default tolerances, which depend on the comparison.
 fn usual_tolerances(
     compiled: &Compiled,
     rates: &[(usize, usize, &RuleRate)],
@@ -286,7 +286,7 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
     Ok(runs)
 }
 
-/// Opens the file for the result, which must not be one of those that are read; it is emptied later.
+/// Opens the file for the result, which must not be one of the inputs. It is truncated later.
 fn open(to: &str, arguments: &SweepArguments) -> anyhow::Result<(File, String)> {
     let read = arguments.inputs.iter().chain(&arguments.against).map(|input| Address::parse(input).location);
     for input in read.chain([arguments.spec.to_string_lossy().into_owned()]) {
@@ -298,11 +298,11 @@ fn open(to: &str, arguments: &SweepArguments) -> anyhow::Result<(File, String)> 
     Ok((file.with_context(|| format!("cannot write {to}"))?, to.to_owned()))
 }
 
-/// Evaluates runs, several at a time.
+/// Evaluates runs in parallel.
 struct Sweeper<'a> {
     monitor: &'a Monitor,
     subject: Arc<(Specification, Compiled)>,
-    /// What a sweep begins with.
+    /// An empty sweep, which every thread starts from.
     empty: Sweep,
     options: RunOptions,
     done: Arc<AtomicU64>,
@@ -312,7 +312,7 @@ struct Sweeper<'a> {
 impl Sweeper<'_> {
     fn all(&self, runs: &[Address]) -> anyhow::Result<Sweep> {
         let (next, total) = (AtomicUsize::new(0), Mutex::new(self.empty.clone()));
-        // The failure of the earliest run, so that threads do not decide what is reported.
+        // Reports the failure of the first run, so that the result does not depend on scheduling.
         let failure: Mutex<Option<(usize, anyhow::Error)>> = Mutex::new(None);
         let locked = |failure: &Mutex<Option<(usize, anyhow::Error)>>| {
             failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -370,7 +370,7 @@ impl Sweeper<'_> {
     }
 }
 
-/// Every rate at every point of the grid, a row each.
+/// Writes one row for every rate at every point of the grid.
 fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
     let mut out = csv::Writer::from_writer(to.afresh()?);
     let mut header = vec!["metric", "confidence", "tolerance", "runs", "checks", "triggers", "alarms"];
@@ -398,7 +398,7 @@ fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is written to from its beginning.
+/// A file that is truncated before it is written.
 trait WriteAfresh {
     type Writer: io::Write;
 
@@ -409,7 +409,7 @@ impl<'a> WriteAfresh for &'a File {
     type Writer = &'a File;
 
     fn afresh(self) -> io::Result<&'a File> {
-        // A pipe cannot be cut short, and need not be.
+        // A pipe cannot be truncated, and need not be.
         if self.metadata()?.is_file() {
             self.set_len(0)?;
         }

@@ -1,4 +1,4 @@
-//! Which values are tried: `24`, `10..100`, `10..100:5`, or several of those with commas in between.
+//! Parses values of a parameter: `24`, `10..100`, `10..100:5`, or several of those separated by commas.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterValues(pub(crate) Vec<f64>);
 
-/// A table with more rows is of no use to anybody.
+/// Maximum number of values.
 const MOST: f64 = 10_000.0;
 
 impl FromStr for ParameterValues {
@@ -39,18 +39,17 @@ fn part(text: &str) -> Result<Vec<f64>, String> {
     if step == 0.0 {
         return Err("the step behind `:` has to be more than 0".to_owned());
     }
-    // A little more, for ends that are met up to rounding.
+    // The margin includes an end that is met up to rounding.
     let steps = ((to - from) / step + 1e-9).floor();
     if steps >= MOST {
         return Err(format!("that is more than {MOST} values; set a longer step, as in `{from}..{to}:10`"));
     }
-    // The number that a user would write, and not what adding up makes of it.
+    // Rounds to nine decimals, which removes rounding errors of the sum.
     let written = |index: u32| format!("{:.9}", from + f64::from(index) * step).parse().unwrap_or(from);
     Ok((0..=steps as u32).map(written).collect())
 }
 
-/// The step that a user leaves out: a round one, with ten of them at most; if there is one, such that the
-/// end is met.
+/// Default step: a round number with at most ten steps; if possible, one that meets the end.
 fn round_step(span: f64) -> f64 {
     let least = span / 10.0;
     let decade = 10_f64.powf(least.log10().floor());
