@@ -26,14 +26,14 @@ impl Interrupt {
     pub(crate) fn watch(stop: &StopToken) -> Interrupt {
         let interrupt =
             Interrupt(Arc::new(InterruptState { stop: stop.clone(), ..InterruptState::default() }));
-        let heard = interrupt.clone();
+        let handler = interrupt.clone();
         // Without a handler, Ctrl-C still ends the process, but not orderly.
-        let _ = ctrlc::set_handler(move || heard.happen());
+        let _ = ctrlc::set_handler(move || handler.handle());
         interrupt
     }
 
     /// Handles an interrupt: the first stops the run, the second ends the process.
-    pub(crate) fn happen(&self) {
+    pub(crate) fn handle(&self) {
         let InterruptState { stop, started, happened } = &*self.0;
         let again = happened.swap(true, Ordering::Relaxed);
         if again || !started.load(Ordering::Relaxed) {

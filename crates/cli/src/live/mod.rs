@@ -78,7 +78,7 @@ impl Live {
                 Repeat::after(Duration::ZERO, move |is_last| {
                     let Some(drawn_on) = canvas.as_mut().filter(|_| !is_last) else { return FRAME };
                     // Once the terminal is gone, it is not used any more, since polling it for keys would never return.
-                    turn(drawn_on, &mut view, &mut sampler, &interrupt).unwrap_or_else(|_| {
+                    draw_frame(drawn_on, &mut view, &mut sampler, &interrupt).unwrap_or_else(|_| {
                         canvas = None;
                         FRAME
                     })
@@ -104,7 +104,7 @@ impl Drop for Live {
 ///
 /// # Errors
 /// The terminal cannot be drawn on.
-fn turn(
+fn draw_frame(
     canvas: &mut Canvas,
     view: &mut LiveView,
     sampler: &mut RunSampler,
@@ -113,14 +113,14 @@ fn turn(
     let start = Instant::now();
     let model = sampler.sample(start);
     // A panic in another thread may have left the screen, which is not entered again.
-    if screen::is_taken() {
+    if screen::is_in_use() {
         let lines = |to, count| screen::latest(to, count);
         canvas.draw(|frame| view.draw(frame, &model, lines))?;
     }
     // If keys cannot be read, signals still work. A timeout of zero would never read keys.
     while event::poll(Duration::from_millis(1)).unwrap_or(false) {
         match event::read() {
-            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => hear(key, view, interrupt),
+            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => handle_key(key, view, interrupt),
             Ok(_) => {}
             Err(_) => break,
         }
@@ -128,10 +128,10 @@ fn turn(
     Ok(FRAME.max(start.elapsed() * SHARE))
 }
 
-fn hear(key: KeyEvent, view: &mut LiveView, interrupt: &Interrupt) {
+fn handle_key(key: KeyEvent, view: &mut LiveView, interrupt: &Interrupt) {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.happen(),
-        KeyCode::Char('q') => interrupt.happen(),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.handle(),
+        KeyCode::Char('q') => interrupt.handle(),
         KeyCode::Up | KeyCode::Char('k') => view.scroll(-1),
         KeyCode::Down | KeyCode::Char('j') => view.scroll(1),
         KeyCode::PageUp => view.scroll(-10),

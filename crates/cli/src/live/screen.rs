@@ -43,17 +43,17 @@ pub(super) fn enter() -> io::Result<Canvas> {
 }
 
 /// Whether the alternate screen is in use.
-pub(super) fn is_taken() -> bool {
+pub(super) fn is_in_use() -> bool {
     held().is_some()
 }
 
 /// Leaves the alternate screen if it is in use, and writes the output that was held back.
 pub(crate) fn leave() {
     let held = held().take();
-    give_back(held);
+    restore(held);
 }
 
-fn give_back(held: Option<HeldOutput>) {
+fn restore(held: Option<HeldOutput>) {
     let Some(HeldOutput { texts, left_out }) = held else { return };
     // If the terminal is gone, there is nothing to restore.
     let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
@@ -102,7 +102,7 @@ pub(crate) fn leave_on_panic() {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             // The panicking thread may hold the lock.
-            give_back(match HELD.try_lock() {
+            restore(match HELD.try_lock() {
                 Ok(mut held) => held.take(),
                 Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
                 Err(TryLockError::WouldBlock) => Some(HeldOutput::default()),
