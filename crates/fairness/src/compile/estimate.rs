@@ -60,12 +60,12 @@ impl EstimateLayer<'_> {
 
     /// Whether the estimate streams of a rate can be omitted because they cannot fail: they only add and divide counts
     /// and constants. Sums of numbers and computed priors may be infinite.
-    pub(super) fn is_for_judge(&self, counts: &RateCounts<'_>) -> bool {
+    pub(super) fn can_omit_estimates(&self, counts: &RateCounts<'_>) -> bool {
         !counts.is_sum && matches!(self.metric.prior, Prior::Number(_))
     }
 
     /// Writes the stream that triggers checks of a rate whose estimate streams are omitted.
-    pub(super) fn bell(&mut self, base: &str) -> Estimated {
+    pub(super) fn check_stream(&mut self, base: &str) -> Estimated {
         let name = self.names.new_name(&format!("{base}_check"));
         self.text.line(&format!("// When to judge.\noutput {name} : Bool @{} := true\n", self.pace.text()));
         Estimated { prior: None, estimate: None, gap_in: None, gap: name }

@@ -33,35 +33,35 @@ impl fmt::Display for Fact {
 
 /// A conjunction of facts, each of which holds or does not.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Together(pub(super) Vec<(Fact, bool)>);
+pub(super) struct Conjunction(pub(super) Vec<(Fact, bool)>);
 
-impl Together {
-    fn new(facts: impl IntoIterator<Item = (Fact, bool)>) -> Together {
-        let mut together: Vec<(Fact, bool)> = Vec::new();
+impl Conjunction {
+    fn new(facts: impl IntoIterator<Item = (Fact, bool)>) -> Conjunction {
+        let mut conjunction: Vec<(Fact, bool)> = Vec::new();
         for fact in facts {
-            if !together.contains(&fact) {
-                together.push(fact);
+            if !conjunction.contains(&fact) {
+                conjunction.push(fact);
             }
         }
-        Together(together)
+        Conjunction(conjunction)
     }
 
-    fn of(literals: &[Literal]) -> Together {
-        Together::new(literals.iter().map(literal))
+    fn of(literals: &[Literal]) -> Conjunction {
+        Conjunction::new(literals.iter().map(literal))
     }
 
-    fn and(&self, more: impl IntoIterator<Item = (Fact, bool)>) -> Together {
+    fn and(&self, more: impl IntoIterator<Item = (Fact, bool)>) -> Conjunction {
         // The facts asked for come first, as in spoken language: high risk and re-offended.
-        Together::new(more.into_iter().chain(self.0.iter().cloned()))
+        Conjunction::new(more.into_iter().chain(self.0.iter().cloned()))
     }
 
     /// All trials.
-    pub(super) fn is_everybody(&self) -> bool {
+    pub(super) fn is_all_trials(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl fmt::Display for Together {
+impl fmt::Display for Conjunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (fact, holds)) in self.0.iter().enumerate() {
             let and = if index > 0 { "_and_" } else { "" };
@@ -75,15 +75,15 @@ impl fmt::Display for Together {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Amount {
     /// 1 for each trial that fulfils the conjunction.
-    Trials(Together),
+    Trials(Conjunction),
     /// A number of each trial that fulfils the conjunction.
-    Sum(Quantity, Together),
+    Sum(Quantity, Conjunction),
 }
 
 impl Amount {
-    pub(super) fn together(&self) -> &Together {
+    pub(super) fn conjunction(&self) -> &Conjunction {
         match self {
-            Amount::Trials(together) | Amount::Sum(_, together) => together,
+            Amount::Trials(conjunction) | Amount::Sum(_, conjunction) => conjunction,
         }
     }
 
@@ -136,7 +136,7 @@ impl fmt::Display for Quantity {
 
 /// Numerator and denominator of a rate.
 pub(super) fn amounts(rate: &Rate) -> (Amount, Amount) {
-    let given = Together::of(&rate.given);
+    let given = Conjunction::of(&rate.given);
     match &rate.measure {
         Measure::Holds(of) => (Amount::Trials(given.and(of.iter().map(literal))), Amount::Trials(given)),
         Measure::Number(number) => {

@@ -326,8 +326,9 @@ impl Compilation<'_> {
                 pace: own.clone(),
                 far: &self.far,
             };
-            let is_bell = self.extent == Extent::Counts && layer.is_for_judge(&rate_counts);
-            let estimated = if is_bell { layer.bell(&base) } else { layer.rate(&base, &title, &rate_counts) };
+            let is_bell = self.extent == Extent::Counts && layer.can_omit_estimates(&rate_counts);
+            let estimated =
+                if is_bell { layer.check_stream(&base) } else { layer.rate(&base, &title, &rate_counts) };
             let Estimated { prior, estimate, gap, gap_in } = estimated;
             let judged = metric.guarantee.as_ref();
             let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
@@ -397,7 +398,7 @@ fn common_divisor(one: u128, other: u128) -> u128 {
 fn needs_clock(file: &FairnessFile) -> bool {
     let rates = file.metrics.iter().flat_map(|metric| &metric.rates);
     rates.map(amounts).any(|(numerator, denominator)| {
-        let facts = || numerator.together().0.iter().chain(&denominator.together().0);
+        let facts = || numerator.conjunction().0.iter().chain(&denominator.conjunction().0);
         let bounded = |fact: &Fact| match fact {
             Fact::Indicator(name) => file.indicator(name).is_some_and(|indicator| indicator.within.is_some()),
             _ => false,

@@ -6,7 +6,7 @@ use crate::file::{Column, FairnessFile, Indicator};
 use crate::unit::{in_words, rtlola_duration};
 
 use super::estimate::float;
-use super::facts::{Amount, Fact, Quantity, Together, label};
+use super::facts::{Amount, Conjunction, Fact, Quantity, label};
 use super::names::Names;
 use super::scope::{Scope, all_of};
 use super::text::Text;
@@ -45,7 +45,7 @@ impl<'a> TrialLayer<'a> {
         self.openings();
         self.opening_time(amounts);
         for amount in amounts {
-            for (fact, _) in &amount.together().0 {
+            for (fact, _) in &amount.conjunction().0 {
                 self.fact(fact);
             }
         }
@@ -107,7 +107,7 @@ impl<'a> TrialLayer<'a> {
         let asked = |name: &str| {
             amounts.iter().any(|amount| {
                 let indicator = Fact::Indicator(name.to_owned());
-                amount.together().0.iter().any(|(fact, _)| *fact == indicator)
+                amount.conjunction().0.iter().any(|(fact, _)| *fact == indicator)
             })
         };
         let bounded = self
@@ -323,16 +323,17 @@ impl<'a> TrialLayer<'a> {
 
     /// The stream with what a trial adds to an amount.
     fn amount(&mut self, amount: &Amount) -> String {
-        let together = amount.together().clone();
-        if let (Amount::Trials(_), true) = (amount, together.is_everybody()) {
+        let conjunction = amount.conjunction().clone();
+        if let (Amount::Trials(_), true) = (amount, conjunction.is_all_trials()) {
             let Scope { trial, resolved, horizon, .. } = self.scope;
             return if horizon.is_some() { resolved.clone() } else { trial.clone() };
         }
-        let condition = self.condition(&together);
+        let condition = self.condition(&conjunction);
         let (name, value) = match amount {
             Amount::Trials(_) => {
-                self.text.line(&format!("// 1 if the trial is {}.", together.to_string().replace('_', " ")));
-                (format!("trial_{together}"), format!("if {condition} then 1 else 0"))
+                self.text
+                    .line(&format!("// 1 if the trial is {}.", conjunction.to_string().replace('_', " ")));
+                (format!("trial_{conjunction}"), format!("if {condition} then 1 else 0"))
             }
             Amount::Sum(quantity, _) => {
                 let value = self.value(quantity);
@@ -352,7 +353,7 @@ impl<'a> TrialLayer<'a> {
             }
             None => {
                 let param = &self.scope.key.param;
-                self.keys(&together)
+                self.keys(&conjunction)
                     .iter()
                     .map(|key| format!("@{key} when {key} = {param} with {value}"))
                     .collect()
@@ -362,11 +363,11 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    fn condition(&mut self, together: &Together) -> String {
+    fn condition(&mut self, conjunction: &Conjunction) -> String {
         let key = self.scope.key.param.clone();
         let params = self.scope.trial_params();
         let mut parts = Vec::new();
-        for (fact, holds) in &together.0 {
+        for (fact, holds) in &conjunction.0 {
             let stream = self.fact(fact);
             let of = match fact {
                 Fact::Indicator(_) | Fact::Known(_) => &key,
@@ -378,10 +379,10 @@ impl<'a> TrialLayer<'a> {
     }
 
     /// The columns whose events can change a conjunction of facts; the trial's key comes last.
-    fn keys(&self, together: &Together) -> Vec<String> {
+    fn keys(&self, conjunction: &Conjunction) -> Vec<String> {
         let own = &self.scope.key.column;
         let mut keys = Vec::new();
-        for (fact, _) in &together.0 {
+        for (fact, _) in &conjunction.0 {
             if let Fact::Indicator(name) = fact
                 && let Some(key) = self.file.indicator(name).and_then(|indicator| indicator.key.as_ref())
                 && key.value != *own

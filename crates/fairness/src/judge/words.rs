@@ -15,10 +15,10 @@ pub(crate) fn change(
     since: Option<Time>,
 ) -> String {
     let place = place(&rule.strata, stratum);
-    let who = |of: Option<GroupEstimate<'_>>| {
+    let described = |of: Option<GroupEstimate<'_>>| {
         of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
     };
-    let (highest, lowest) = (who(gap.highest), who(gap.lowest));
+    let (highest, lowest) = (described(gap.highest), described(gap.lowest));
     let is_known = gap.highest.is_some();
     let gap = number(gap.size, rate);
     let what = match (rule.comparison, since) {
