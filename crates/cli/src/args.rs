@@ -95,8 +95,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) evidence: Option<String>,
 
-    /// Write hashes instead of keys into the evidence, so that it can leave the house; FILE holds the secret, 16 bytes
-    /// or more, without which nobody can tell whose they are
+    /// Write hashes instead of keys into the evidence, so that it can be shared; FILE holds the secret, 16 bytes or
+    /// more, without which hashes cannot be matched to keys
     #[arg(long, value_name = "FILE", requires = "evidence")]
     pub(crate) hash_keys: Option<PathBuf>,
 

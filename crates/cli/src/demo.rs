@@ -53,18 +53,18 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     let standings = standings::describe(&first.judge(), "", str::to_owned);
     let written = write(&arguments.to, &first.page(map));
     print(&format!(
-        "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2:\n\
-         that is how these events were invented. The monitor sees the events alone.\n\n\
+        "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2.\n\
+         The events are simulated; the monitor sees nothing but the events.\n\n\
          {drawn}\n\
          Estimated acceptance rates (F: women, M: men) over time. An alarm is raised when they differ by\n\
          more than 0.1.\n\
          {standings}\n\
-         That rule is quick, and cries wolf: it is looked at so often that chance alone raises alarms. With a\n\
-         guarantee, no more than 5 % of fair employers ever raise one. Both, on {EMPLOYERS} employers of each kind, with\n\
-         {APPLICANTS} applications each:\n\n  \
+         This rule is fast, but it is checked so often that chance alone raises alarms. With a guarantee, at most\n\
+         5 % of fair employers ever raise one. Results of both on {EMPLOYERS} employers of each kind, with {APPLICANTS}\n\
+         applications each:\n\n  \
          {:<38} {:<27} {}\n{rows}\n\
-         What was watched and how is one page each, specs/hiring.toml and specs/guarantee/hiring.toml. To do the\n\
-         same step by step:\n\n  \
+         Each fairness file is one page: specs/hiring.toml and specs/guarantee/hiring.toml. To do the same step\n\
+         by step:\n\n  \
          fairstream generate hiring --applicants {APPLICANTS} --to events.csv\n  \
          fairstream run specs/hiring.toml events.csv\n  \
          fairstream run specs/guarantee/hiring.toml events.csv\n\n\
@@ -74,7 +74,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     if interrupt.happened() {
         return Ok(ExitStatus::Interrupted);
     }
-    crate::note("The exit code is 1, because something is unfair.");
+    crate::note("The exit code is 1, because an alarm was raised.");
     Ok(ExitStatus::Violated)
 }
 
@@ -178,7 +178,7 @@ fn write(to: &Path, html: &str) -> String {
     let name = to.display();
     let file = OpenOptions::new().write(true).create_new(true).open(to);
     match file.and_then(|mut file| file.write_all(html.as_bytes())) {
-        Ok(()) => format!("The same as a page to look at: {name}"),
+        Ok(()) => format!("The same as an HTML page: {name}"),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             format!("{name} is there already and was left as it is; `--to FILE` writes the page elsewhere")
         }

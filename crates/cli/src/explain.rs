@@ -37,8 +37,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
         replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
     let AlarmRecord { time, message, .. } = alarm;
     let (is_same, said) = match replayed.message == *message {
-        true => (true, format!("{verdicts} says the same, to the last digit.")),
-        false => (false, format!("{verdicts} says something else:\n  {message}")),
+        true => (true, format!("{verdicts} has the same message, to the last digit.")),
+        false => (false, format!("{verdicts} has a different message:\n  {message}")),
     };
     print(&format!(
         "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",

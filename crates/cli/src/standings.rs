@@ -25,8 +25,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
             (None, 0) if standing.assessment.is_some() => outcome(standing),
             (Some(since), _) => alarming(&format!("ALARM since {}", since.for_people())),
             (None, 0) => "no alarm".to_owned(),
-            (None, 1) => "no alarm any more; one was raised".to_owned(),
-            (None, raised) => format!("no alarm any more; {} were raised", grouped(raised)),
+            (None, raised) => format!("cleared; {} earlier", counted(raised, "alarm")),
         };
         let _ = writeln!(text, "{}: {state}", standing.title);
         table(&mut text, standing);

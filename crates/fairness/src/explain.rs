@@ -200,26 +200,26 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
         Promise::Ever(_) => guarantee.promise.to_string(),
         Promise::Every { memory, .. } => format!(
-            "{} What counts is the last {memory} trials or so: when they look fair, an alarm ends and evidence begins \
-             anew.",
+            "{} Estimates are based on about the last {memory} trials: when these look fair, an alarm is cleared and \
+             evidence starts again.",
             guarantee.promise
         ),
     };
     let rates = match metric.rates.len() {
         1 => String::new(),
-        rates => format!(" {rates} rates share that evenly."),
+        rates => format!(" The {rates} rates share this evenly."),
     };
     let strata = match guarantee.strata {
         _ if metric.strata.is_empty() => String::new(),
-        Some(strata) => format!(" {strata} strata share it evenly; any more are not judged."),
-        None => " Strata share it in the order in which they come: 1/2, 1/6, 1/12 and so on.".to_owned(),
+        Some(strata) => format!(" {strata} strata share it evenly; further strata are not tested."),
+        None => " Strata share it in order of arrival: 1/2, 1/6, 1/12 and so on.".to_owned(),
     };
     let range = match metric.range {
         Some((low, high)) => format!(" Numbers below {low} count as {low}, those above {high} as {high}."),
         None => String::new(),
     };
     format!(
-        "{promise}{rates}{strata} Evidence is weighed in blocks of {} trials or more.{range} This holds if trials are \
+        "{promise}{rates}{strata} Evidence is evaluated in blocks of {} trials or more.{range} This holds if trials are \
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
@@ -230,8 +230,8 @@ impl fmt::Display for Promise {
         match self {
             Promise::Ever(level) => write!(
                 f,
-                "Of fair systems, no more than {} % ever raise an alarm, however long they run and however often they \
-                 are checked.",
+                "At most {} % of fair systems ever raise an alarm, however long they run and however often they are \
+                 checked.",
                 percent(*level)
             ),
             Promise::Every { every, .. } => {
@@ -239,7 +239,7 @@ impl fmt::Display for Promise {
                     Every::Trials(trials) => format!("{trials} trials"),
                     Every::Time(time) => in_words(*time),
                 };
-                write!(f, "A fair system raises an alarm once in {every} or more seldom, on average.")
+                write!(f, "On average, a fair system raises an alarm at most once in {every}.")
             }
         }
     }
@@ -263,8 +263,8 @@ fn notes(file: &FairnessFile) -> Vec<String> {
         .collect();
     if levels.len() > 1 {
         notes.push(format!(
-            "{} metrics have a guarantee of their own: of systems that are fair by all of them, no more than {} % ever \
-             raise an alarm.",
+            "{} metrics have a guarantee of their own: at most {} % of systems that are fair by all of them ever raise an \
+             alarm.",
             levels.len(),
             percent(levels.iter().sum::<f64>().min(1.0))
         ));
@@ -275,8 +275,8 @@ fn notes(file: &FairnessFile) -> Vec<String> {
         let is = if by_default.len() == 1 { "is" } else { "are" };
         let first = if file.trial.is_final() { "" } else { ", with a `horizon`," };
         notes.push(format!(
-            "{} {is} judged by the rule of the paper, by which fair systems raise alarms too if they are checked often. \
-             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` says that this is meant.",
+            "{} {is} judged by the rule of the paper, under which fair systems raise alarms too if they are checked often. \
+             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` confirms this choice.",
             list(by_default)
         ));
     }

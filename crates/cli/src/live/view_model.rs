@@ -149,7 +149,7 @@ impl RateModel {
             (Some(since), ..) => format!("ALARM since {}", since.for_people()),
             (None, 0, Some(verdict)) => verdict.to_owned(),
             (None, 0, None) => "no alarm".to_owned(),
-            (None, raised, _) => format!("no alarm any more, {} before", grouped(raised)),
+            (None, raised, _) => format!("cleared; {} earlier", counted(raised, "alarm")),
         }
     }
 }

@@ -45,7 +45,7 @@ impl PageData<'_> {
             () => State::Unknown,
         };
         let reached = counts.reached.map_or_else(|| "nothing".to_owned(), Time::for_people);
-        let so_far = if *is_complete { "" } else { "; the run was ended before its input" };
+        let so_far = if *is_complete { "" } else { "; the run was stopped before the end of its input" };
         let first = standings.first();
         Page {
             title: compiled.file().title().to_owned(),
@@ -62,7 +62,7 @@ impl PageData<'_> {
             quality: self.quality(&standings),
             texts: vec![
                 (format!("The fairness file, {}", subject.file), subject.text.clone()),
-                ("What it comes to in RTLola".to_owned(), compiled.rtlola().to_owned()),
+                ("The RTLola specification it is compiled to".to_owned(), compiled.rtlola().to_owned()),
             ],
             again: subject.command.clone(),
             made_by: format!("Written by fairstream {}.", env!("CARGO_PKG_VERSION")),
@@ -127,8 +127,7 @@ fn state(rule: &Rule, standing: &Standing) -> State {
 }
 
 fn alarm(span: &AlarmSpan) -> Alarm {
-    let many =
-        if span.count > 1 { format!(" ({} in short order)", grouped(span.count)) } else { String::new() };
+    let many = if span.count > 1 { format!(" ({} merged)", grouped(span.count)) } else { String::new() };
     Alarm {
         since: format!("{}{many}", span.since.for_people()),
         trials: counted(span.trials, "trial"),
@@ -171,8 +170,8 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
         let computed = standing.groups.iter().find_map(|group| group.prior);
         let prior =
             computed.map_or(rule.prior.to_string(), |prior| format!("{} at present", significant(prior)));
-        rows.push(row("prior", prior, "γ: what is believed before the first trial"));
-        rows.push(row("confidence", rule.confidence.to_string(), "κ: how many trials that belief is worth"));
+        rows.push(row("prior", prior, "γ: the estimate before the first trial"));
+        rows.push(row("confidence", rule.confidence.to_string(), "κ: the weight of the prior, in trials"));
     }
     if rule.min_trials > 0 {
         rows.push(row(
@@ -183,15 +182,23 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
     }
     if let Some(assessment) = &standing.assessment {
         let e_value = significant(assessment.e_value);
-        rows.push(row("e-value", e_value, "the evidence against fairness; 1 is none"));
+        rows.push(row(
+            "e-value",
+            e_value,
+            "how many times likelier the outcomes are under our estimate than under the closest fair system",
+        ));
         if let Some(threshold) = assessment.threshold {
-            rows.push(row("threshold", significant(threshold), "the e-value at which there is an alarm"));
+            rows.push(row(
+                "threshold",
+                significant(threshold),
+                "an alarm is raised when the e-value exceeds this",
+            ));
         }
         if let Some(p_value) = assessment.p_value {
             rows.push(row(
                 "p-value",
                 significant(p_value),
-                "how often a fair system shows as much, at most, ever",
+                "upper bound on the chance that a fair system ever shows this much evidence",
             ));
         }
     }

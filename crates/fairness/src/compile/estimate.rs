@@ -50,7 +50,7 @@ impl EstimateLayer<'_> {
         match &self.metric.guarantee {
             None => self.trigger(&gap, title),
             Some(_) => {
-                self.text.line("// No trigger: whether that is unfair is for the judge, from the counts.\n")
+                self.text.line("// No trigger: the judge decides from the counts whether this is unfair.\n")
             }
         }
         let overall = self.overall(base, &gap);
@@ -67,7 +67,8 @@ impl EstimateLayer<'_> {
     /// Writes the stream that triggers checks of a rate whose estimate streams are omitted.
     pub(super) fn check_stream(&mut self, base: &str) -> Estimated {
         let name = self.names.new_name(&format!("{base}_check"));
-        self.text.line(&format!("// When to judge.\noutput {name} : Bool @{} := true\n", self.pace.text()));
+        self.text
+            .line(&format!("// Triggers a check.\noutput {name} : Bool @{} := true\n", self.pace.text()));
         Estimated { prior: None, estimate: None, gap_in: None, gap: name }
     }
 
@@ -91,7 +92,7 @@ impl EstimateLayer<'_> {
         let Prior::Expression(expression) = &self.metric.prior else { return None };
         let name = self.names.new_name(&format!("{base}_prior"));
         let mark = self.text.mark(expression);
-        self.text.line("// The prior belief γ, anew at every check.");
+        self.text.line("// The prior γ, recomputed at every check.");
         self.of_groups(&name, &self.pace.text(), &mark);
         Some(name)
     }
@@ -186,7 +187,7 @@ impl EstimateLayer<'_> {
             Comparison::Ratio => {
                 self.over_groups(&low, &least);
                 (
-                    "The lowest through the highest; 1 where nobody has anything.",
+                    "The lowest divided by the highest; 1 if no estimate is above 0.",
                     format!("if {h} <= 0.0 ∨ {h} < {l} then 1.0 else {l} / (if {h} > 0.0 then {h} else 1.0)"),
                 )
             }
@@ -233,7 +234,7 @@ impl EstimateLayer<'_> {
             _ => ("gap", "max", "0.0"),
         };
         let name = self.names.new_name(&format!("{base}_{word}"));
-        self.text.line("// The worst of all strata.");
+        self.text.line("// The worst value of all strata.");
         self.text.line(&format!(
             "output {name} : Float64 @{}\n  := {gap}.aggregate(over_instances: all, using: {using}).defaults(to: {default})\n",
             self.pace.text()

@@ -230,7 +230,7 @@ impl Compilation<'_> {
         }
         if self.file.metrics.iter().any(Metric::is_guarded) {
             self.text.line(&format!(
-                "// Further than any estimate: what takes a group out of a comparison.\n\
+                "// Beyond any estimate: takes a group out of a comparison.\n\
                  constant {} : Float64 := 1000000000000000000000000000.0",
                 self.far
             ));

@@ -87,7 +87,7 @@ impl<'a> TrialLayer<'a> {
     fn openings(&mut self) {
         let Scope { key, opening, openings, over, .. } = self.scope;
         let (key, opens) = (&key.param, self.scope.opens_here());
-        self.text.line("// How often a trial was opened: the first time is the one that counts.");
+        self.text.line("// Number of openings of a trial; only the first counts.");
         self.of_key(
             openings,
             "UInt64",
@@ -297,10 +297,10 @@ impl<'a> TrialLayer<'a> {
         let first_value = format!("{first}({params}).last(or: {})", marks[0]);
         self.of_trial(first, "", &[format!("@{pacing} when {here} ∧ {same} with {first_value}")]);
         self.of_trial(decided, "Bool", &[format!("@{pacing} when {here} ∧ {same} with true")]);
-        self.text.line("// Whether the same case was then asked again with another group ...");
+        self.text.line("// Whether the same case was then asked again with another group.");
         let anew = format!("{here} ∧ {other} ∧ {decided}({params}).hold(or: false)");
         self.of_trial(again, "Bool", &[format!("@{pacing} when {anew} with true")]);
-        self.text.line("// ... and decided otherwise.");
+        self.text.line("// Whether the decision was different then.");
         let differs = format!("({}) != {first}({params}).hold(or: {})", marks[1], marks[2]);
         self.of_trial(changed, "Bool", &[format!("@{pacing} when {anew} ∧ {differs} with true")]);
         self.facts.push((Fact::AskedAgain(decision.clone()), again.clone()));

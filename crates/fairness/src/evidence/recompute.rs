@@ -29,7 +29,7 @@ pub(super) struct GroupStep {
     pub(super) trials: f64,
     /// Number of positive trials, or the rescaled sum of their values; between 0 and `trials`.
     pub(super) positives: f64,
-    pub(super) believed: f64,
+    pub(super) estimate: f64,
     pub(super) fair: f64,
 }
 
@@ -55,13 +55,13 @@ impl StratumEvidence {
             let mut groups: Vec<GroupStep> = Vec::new();
             for (group, (trials, sum)) in &block.groups {
                 let (before, positives) = known.get(group).copied().unwrap_or_default();
-                let believed = (positives + 1.0) / (before + 2.0);
+                let estimate = (positives + 1.0) / (before + 2.0);
                 let positives = match rule.range {
                     Some((low, high)) => ((sum - low * trials) / (high - low)).clamp(0.0, *trials),
                     None => *sum,
                 };
                 let group = (*group).to_owned();
-                groups.push(GroupStep { group, trials: *trials, positives, believed, fair: believed });
+                groups.push(GroupStep { group, trials: *trials, positives, estimate, fair: estimate });
             }
             let compared: Vec<usize> =
                 (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
@@ -174,13 +174,13 @@ fn needed(rule: &Rule, place: usize) -> Option<f64> {
 impl GroupStep {
     pub(super) fn log_factor(&self) -> f64 {
         let mut log = 0.0;
-        if self.believed != self.fair {
+        if self.estimate != self.fair {
             if self.positives > 0.0 {
-                log += self.positives * (self.believed.ln() - self.fair.ln());
+                log += self.positives * (self.estimate.ln() - self.fair.ln());
             }
             let rest = self.trials - self.positives;
             if rest > 0.0 {
-                log += rest * ((1.0 - self.believed).ln() - (1.0 - self.fair).ln());
+                log += rest * ((1.0 - self.estimate).ln() - (1.0 - self.fair).ln());
             }
         }
         log
@@ -200,22 +200,22 @@ fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
         Comparison::Highest => 0.0,
         Comparison::Ratio if rule.tolerance == 0.0 => return,
         _ => {
-            let pull = |end: f64, believed: f64, trials: f64| trials * (believed - end) / (end * (1.0 - end));
+            let pull = |end: f64, estimate: f64, trials: f64| trials * (estimate - end) / (end * (1.0 - end));
             let stretch = if rule.comparison == Comparison::Ratio { 1.0 / rule.tolerance } else { 1.0 };
             let is_too_low = |lower: f64| {
                 let upper = upper(lower);
                 let mut balance = 0.0;
                 for group in compared.iter().map(|index| &groups[*index]) {
-                    if group.believed > upper {
-                        balance += stretch * pull(upper, group.believed, group.trials);
-                    } else if group.believed < lower {
-                        balance += pull(lower, group.believed, group.trials);
+                    if group.estimate > upper {
+                        balance += stretch * pull(upper, group.estimate, group.trials);
+                    } else if group.estimate < lower {
+                        balance += pull(lower, group.estimate, group.trials);
                     }
                 }
                 balance > 0.0
             };
-            let beliefs = || compared.iter().map(|index| groups[*index].believed);
-            let (least, most) = (beliefs().fold(1.0, f64::min), beliefs().fold(0.0, f64::max));
+            let estimates = || compared.iter().map(|index| groups[*index].estimate);
+            let (least, most) = (estimates().fold(1.0, f64::min), estimates().fold(0.0, f64::max));
             if most <= upper(least) {
                 return;
             }
@@ -241,6 +241,6 @@ fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
         }
     };
     for index in compared {
-        groups[*index].fair = groups[*index].believed.clamp(lower, upper(lower).max(lower));
+        groups[*index].fair = groups[*index].estimate.clamp(lower, upper(lower).max(lower));
     }
 }
