@@ -246,7 +246,10 @@ fn a_demo_destroys_nothing() {
         "{said}"
     );
     let html = folder.read("report.html");
-    assert!(html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 percentage points below M"), "{html}");
+    assert!(
+        html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 percentage points below M"),
+        "{html}"
+    );
     let folder = folder.file("report.html", "mine");
     assert!(folder.run("demo").contains("report.html is there already and was left as it is"));
     assert_eq!(folder.read("report.html"), "mine");

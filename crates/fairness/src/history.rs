@@ -182,12 +182,12 @@ impl History {
     /// Records the gap and the estimates at a check. Estimates come in order of groups.
     pub(crate) fn note<'a>(
         &mut self,
-        place: (usize, usize, &str),
+        key: (usize, usize, &str),
         time: Time,
         gap: &Gap<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
-        let rate = self.rate_mut(place);
+        let rate = self.rate_mut(key);
         // Nearly always each group has a curve, so a merge of both ordered sequences avoids lookups.
         let mut curves = rate.groups.iter_mut().peekable();
         let mut new = Vec::new();
@@ -210,8 +210,8 @@ impl History {
     }
 
     /// Records that an alarm was raised or cleared, after this number of trials.
-    pub(crate) fn transition(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
-        let rate = self.rate_mut(place);
+    pub(crate) fn transition(&mut self, key: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+        let rate = self.rate_mut(key);
         if raised {
             if rate.alarms.len() == ALARMS {
                 rate.thin_out();

@@ -159,16 +159,16 @@ fn open_trials(standings: &[Standing]) -> u64 {
     let mut of_rates: Vec<((usize, usize), u64)> = Vec::new();
     for standing in standings {
         let pending: u64 = standing.groups.iter().map(|group| group.pending).sum();
-        match of_rates.iter_mut().find(|(place, _)| *place == standing.place) {
+        match of_rates.iter_mut().find(|(index, _)| *index == standing.rate_index) {
             Some((_, sum)) => *sum += pending,
-            None => of_rates.push((standing.place, pending)),
+            None => of_rates.push((standing.rate_index, pending)),
         }
     }
     of_rates.into_iter().map(|(_, sum)| sum).max().unwrap_or_default()
 }
 
 fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
-    let (rule, rate) = standing.place;
+    let (rule, rate) = standing.rate_index;
     let rate_history = judge.history().and_then(|history| history.rate(rule, rate, &standing.stratum_key));
     let rule = &judge.rules()[rule];
     let groups = standing.groups.iter().map(|group| GroupModel {

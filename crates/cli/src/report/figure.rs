@@ -14,7 +14,7 @@ const LINES: usize = 7;
 pub(super) fn sheet(title: &str, judge: &Judge, counts: &RunCounts) -> Sheet {
     let standings = worst_first(judge);
     let figures = standings.iter().take(SHOWN).filter_map(|standing| {
-        let rule = judge.rules().get(standing.place.0)?;
+        let rule = judge.rules().get(standing.rate_index.0)?;
         figure(rule, standing, rate_history(judge, standing)?, counts.reached)
     });
     Sheet { title: title.to_owned(), figures: figures.collect() }

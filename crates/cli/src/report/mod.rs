@@ -76,6 +76,6 @@ fn worst_first(judge: &Judge) -> Vec<Standing> {
 }
 
 fn rate_history<'a>(judge: &'a Judge, standing: &Standing) -> Option<&'a RateHistory> {
-    let (rule, rate) = standing.place;
+    let (rule, rate) = standing.rate_index;
     judge.history()?.rate(rule, rate, &standing.stratum_key)
 }

@@ -32,7 +32,7 @@ impl PageData<'_> {
             .iter()
             .take(SHOWN)
             .map(|standing| {
-                let judged = description.metrics.get(standing.place.0);
+                let judged = description.metrics.get(standing.rate_index.0);
                 let judged = judged.map(|(_, sentences)| sentences.join(" ")).unwrap_or_default();
                 section(judge, standing, counts, judged)
             })
@@ -54,7 +54,7 @@ impl PageData<'_> {
             question: first.map(|standing| standing.question.clone()).unwrap_or_default(),
             verdict: verdict(judge, &standings),
             certainty: first
-                .map(|standing| certainty(&judge.rules()[standing.place.0], standing))
+                .map(|standing| certainty(&judge.rules()[standing.rate_index.0], standing))
                 .unwrap_or_default(),
             trial: description.trial,
             left_out: standings.len().saturating_sub(SHOWN),
@@ -98,7 +98,7 @@ impl PageData<'_> {
 }
 
 fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: String) -> Section {
-    let rule = &judge.rules()[standing.place.0];
+    let rule = &judge.rules()[standing.rate_index.0];
     let rate_history = rate_history(judge, standing);
     Section {
         title: standing.title.clone(),

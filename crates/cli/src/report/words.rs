@@ -54,7 +54,7 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
 
 /// A sentence on the state of a rate.
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
-    let rule = &judge.rules()[standing.place.0];
+    let rule = &judge.rules()[standing.rate_index.0];
     let mut text = apart(rule, standing);
     let rate_history = rate_history(judge, standing);
     match (standing.alarm, rate_history.and_then(|rate_history| rate_history.alarms.first())) {

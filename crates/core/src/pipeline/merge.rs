@@ -112,11 +112,11 @@ impl Merge {
         let mut batches: Vec<EventBatch> = Vec::new();
         // For each input the index of its head in `batches`.
         let mut heads: Vec<Option<usize>> = vec![None; self.inputs.len()];
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         let mut sources = Vec::new();
-        while places.len() < ROWS_AT_ONCE {
+        while indices.len() < ROWS_AT_ONCE {
             // Rows that are ready must not wait for a slow source.
-            if !self.fill(places.is_empty()) {
+            if !self.fill(indices.is_empty()) {
                 break;
             }
             let times = self.inputs.iter().map(MergeInput::time).enumerate();
@@ -129,7 +129,7 @@ impl Merge {
                 batches.push(part.events.clone());
                 batches.len() - 1
             });
-            places.push((batch, *next));
+            indices.push((batch, *next));
             sources.push(source);
             *next += 1;
             if *next == part.events.len() {
@@ -139,11 +139,11 @@ impl Merge {
                 heads[source] = None;
             }
         }
-        if places.is_empty() {
+        if indices.is_empty() {
             return self.error.take().map(Err);
         }
         let through = self.inputs.iter().map(|input| input.through.clone()).collect();
-        let merged = gather(&batches, &places);
+        let merged = gather(&batches, &indices);
         Some(merged.map(|events| Merged { events, sources: Some(sources), through }).map_err(|error| {
             SourceError::Broken { origin: "the merge of the inputs".to_owned(), reason: error.to_string() }
         }))
@@ -179,12 +179,12 @@ impl Merge {
     }
 }
 
-/// Gathers rows of several batches. `places` are pairs of batch and row, in the new order.
-pub(super) fn gather(batches: &[EventBatch], places: &[(usize, usize)]) -> Result<EventBatch, ArrowError> {
+/// Gathers rows of several batches. `indices` are pairs of batch and row, in the new order.
+pub(super) fn gather(batches: &[EventBatch], indices: &[(usize, usize)]) -> Result<EventBatch, ArrowError> {
     let rows: Vec<&RecordBatch> = batches.iter().map(|events| &events.rows).collect();
-    let times: Vec<i64> = places.iter().map(|(batch, row)| batches[*batch].times[*row]).collect();
-    let numbers: Vec<u64> = places.iter().map(|(batch, row)| batches[*batch].row_numbers[*row]).collect();
-    let rows = interleave_record_batch(&rows, places)?;
-    let relative = places.first().is_some_and(|(batch, _)| batches[*batch].relative);
+    let times: Vec<i64> = indices.iter().map(|(batch, row)| batches[*batch].times[*row]).collect();
+    let numbers: Vec<u64> = indices.iter().map(|(batch, row)| batches[*batch].row_numbers[*row]).collect();
+    let rows = interleave_record_batch(&rows, indices)?;
+    let relative = indices.first().is_some_and(|(batch, _)| batches[*batch].relative);
     Ok(EventBatch { relative, ..EventBatch::new(rows, times, numbers, Position::default()) })
 }

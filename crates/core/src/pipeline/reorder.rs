@@ -97,8 +97,8 @@ impl ReorderBuffer {
         let through = if all { Time(i64::MAX) } else { self.watermark() };
         let mut touched = HashMap::new();
         let mut batches = Vec::new();
-        let mut places = Vec::new();
-        while places.len() < ROWS_AT_ONCE
+        let mut indices = Vec::new();
+        while indices.len() < ROWS_AT_ONCE
             && let Some(Reverse((time, arrival))) = self.waiting.peek().copied()
             && time <= through.0
         {
@@ -107,14 +107,14 @@ impl ReorderBuffer {
             let held = &mut self.batches[index];
             held.waiting -= 1;
             let row = usize::try_from(arrival - held.first).unwrap_or_default();
-            let place = *touched.entry(index).or_insert_with(|| {
+            let batch = *touched.entry(index).or_insert_with(|| {
                 batches.push(held.events.clone());
                 batches.len() - 1
             });
-            places.push((place, row));
+            indices.push((batch, row));
         }
         let (empty, through) = self.release_finished();
-        let events = if places.is_empty() { empty } else { Some(gather(&batches, &places)?) };
+        let events = if indices.is_empty() { empty } else { Some(gather(&batches, &indices)?) };
         Ok(events.map(|events| OrderedRows { events, through }))
     }
 

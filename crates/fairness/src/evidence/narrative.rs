@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::recompute::BlockStep;
 use super::replay::RecomputedAlarm;
-use crate::judge::words::{label, place};
+use crate::judge::words::{label, stratum_suffix};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
 
@@ -25,7 +25,7 @@ pub(super) fn narrative(
     let mut text = String::new();
     let (title, question) =
         rule.rates.get(rate).map(|rate| (rate.title.as_str(), rate.question.as_str())).unwrap_or_default();
-    let _ = writeln!(text, "What was asked\n  {title}{}: {question}", place(&rule.strata, stratum));
+    let _ = writeln!(text, "What was asked\n  {title}{}: {question}", stratum_suffix(&rule.strata, stratum));
     let _ = writeln!(text, "  {}", fair(rule));
     match rule.guarantee {
         None => by_map(&mut text, rule),

@@ -35,14 +35,9 @@ pub(super) struct GroupStep {
 
 impl StratumEvidence {
     /// Recomputes the e-values block by block, and returns the alarms.
-    pub(super) fn by_guarantee(
-        &self,
-        rate_rule: &RateRule,
-        name: &str,
-        place: usize,
-    ) -> Vec<RecomputedAlarm> {
+    pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, rank: usize) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
-        let Some(threshold) = needed(rule, place) else { return alarms };
+        let Some(threshold) = needed(rule, rank) else { return alarms };
         let mut log_evidence: f64 = 0.0;
         let mut steps: Vec<BlockStep> = Vec::new();
         let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -156,7 +151,7 @@ fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BT
 }
 
 /// The e-value above which a stratum has an alarm.
-fn needed(rule: &Rule, place: usize) -> Option<f64> {
+fn needed(rule: &Rule, rank: usize) -> Option<f64> {
     let guarantee = rule.guarantee?;
     let of_all = match guarantee.promise {
         Promise::Ever(level) => 1.0 / level,
@@ -164,9 +159,9 @@ fn needed(rule: &Rule, place: usize) -> Option<f64> {
     };
     let of_strata = match guarantee.strata {
         _ if rule.strata.is_empty() => 1.0,
-        Some(strata) if place as u64 >= strata => return None,
+        Some(strata) if rank as u64 >= strata => return None,
         Some(strata) => strata as f64,
-        None => (place as f64 + 1.0) * (place as f64 + 2.0),
+        None => (rank as f64 + 1.0) * (rank as f64 + 2.0),
     };
     Some(of_all * of_strata * rule.rates.len() as f64)
 }

@@ -56,7 +56,7 @@ struct MetricEvidence {
     strata: Vec<(String, StratumEvidence)>,
     index: BTreeMap<String, usize>,
     /// Indices of strata in order of their first trial.
-    places: Vec<usize>,
+    ranks: Vec<usize>,
 }
 
 /// The rows of a stratum in order of time.
@@ -112,7 +112,7 @@ impl Replay {
                         rate_rule,
                         strata: Vec::new(),
                         index: BTreeMap::new(),
-                        places: Vec::new(),
+                        ranks: Vec::new(),
                     };
                     self.metrics.entry(metric).or_insert(new);
                 }
@@ -148,15 +148,15 @@ impl Replay {
         all: bool,
     ) -> Result<ReplayedAlarm, WrongEvidence> {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
-        let MetricEvidence { rate_rule, strata, places, .. } =
+        let MetricEvidence { rate_rule, strata, ranks, .. } =
             self.metrics.get(metric).ok_or_else(no_metric)?;
         if rate_rule.prior_varies {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
         let mut found: Option<(RecomputedAlarm, &str)> = None;
         for (index, (name, stratum)) in strata.iter().enumerate() {
-            let place = places.iter().position(|place| *place == index);
-            for alarm in stratum.alarms(rate_rule, name, place) {
+            let rank = ranks.iter().position(|rank| *rank == index);
+            for alarm in stratum.alarms(rate_rule, name, rank) {
                 let is_same = alarm.message == message;
                 if alarm.time == time && (is_same || found.is_none()) {
                     found = Some((alarm, name));
@@ -187,7 +187,7 @@ impl MetricEvidence {
         };
         let rows = &mut self.strata[index].1.rows;
         if row.trial.is_some() && rows.iter().all(|other| other.trial.is_none()) {
-            self.places.push(index);
+            self.ranks.push(index);
         }
         rows.push(row);
     }
@@ -195,10 +195,10 @@ impl MetricEvidence {
 
 impl StratumEvidence {
     /// Every alarm of this stratum.
-    fn alarms(&self, rate_rule: &RateRule, name: &str, place: Option<usize>) -> Vec<RecomputedAlarm> {
+    fn alarms(&self, rate_rule: &RateRule, name: &str, rank: Option<usize>) -> Vec<RecomputedAlarm> {
         match rate_rule.rule.guarantee {
             None => self.by_map(rate_rule, name),
-            Some(_) => place.map(|place| self.by_guarantee(rate_rule, name, place)).unwrap_or_default(),
+            Some(_) => rank.map(|rank| self.by_guarantee(rate_rule, name, rank)).unwrap_or_default(),
         }
     }
 

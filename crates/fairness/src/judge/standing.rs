@@ -3,7 +3,7 @@
 use fairstream_core::Time;
 use fairstream_guarantee::Interval;
 
-use super::words::{label, number, place};
+use super::words::{label, number, stratum_suffix};
 use super::{Assessment, Gap, Judge};
 use crate::Comparison;
 
@@ -15,7 +15,7 @@ pub struct Standing {
     /// The question that the rate answers, as a sentence.
     pub question: String,
     /// Indices of the rule and of the rate within it.
-    pub place: (usize, usize),
+    pub rate_index: (usize, usize),
     /// The key under which the judge stores the stratum.
     pub stratum_key: String,
     /// The name of its alarms.
@@ -96,9 +96,9 @@ impl Judge {
                     });
                     let groups = groups.collect();
                     standings.push(Standing {
-                        title: format!("{}{}", rate.title, place(&rule.strata, name)),
+                        title: format!("{}{}", rate.title, stratum_suffix(&rule.strata, name)),
                         question: rate.question.clone(),
-                        place: (rule_number, rate_number),
+                        rate_index: (rule_number, rate_number),
                         stratum_key: name.to_owned(),
                         stream: rate.stream.clone(),
                         is_mean: rate.is_mean,

@@ -10,7 +10,7 @@ use crate::Comparison;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StratumTest {
     /// Rank of the stratum by its first trial, from 0. It determines the stratum's share of the guarantee.
-    place: u64,
+    rank: u64,
     /// Groups in order of their first trial, each with the numerator and denominator that the e-process has consumed.
     groups: Vec<(String, f64, u64)>,
     e_process: EProcess,
@@ -59,8 +59,8 @@ impl Assessment {
 }
 
 impl StratumTest {
-    pub(super) fn new(place: u64) -> StratumTest {
-        StratumTest { place, groups: Vec::new(), e_process: EProcess::default() }
+    pub(super) fn new(rank: u64) -> StratumTest {
+        StratumTest { rank, groups: Vec::new(), e_process: EProcess::default() }
     }
 
     /// Adds what has been counted since the last check, and closes the block if it has enough trials.
@@ -76,7 +76,7 @@ impl StratumTest {
                 (*numerator, *denominator) = (counts.numerator, counts.denominator);
             }
         }
-        let Some(hypothesis) = rule.hypothesis(self.place) else { return AlarmTransition::Stay };
+        let Some(hypothesis) = rule.hypothesis(self.rank) else { return AlarmTransition::Stay };
         if self.e_process.close_block(&hypothesis).is_none() {
             return AlarmTransition::Stay;
         }
@@ -107,12 +107,12 @@ impl StratumTest {
     }
 
     pub(super) fn threshold(&self, rule: &Rule) -> Option<f64> {
-        rule.hypothesis(self.place).map(|hypothesis| 1.0 / hypothesis.level)
+        rule.hypothesis(self.rank).map(|hypothesis| 1.0 / hypothesis.level)
     }
 
     /// The evidence so far.
     pub(super) fn assess(&self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> Assessment {
-        let hypothesis = rule.hypothesis(self.place);
+        let hypothesis = rule.hypothesis(self.rank);
         let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };

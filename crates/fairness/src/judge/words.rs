@@ -14,7 +14,7 @@ pub(crate) fn change(
     evidence: Option<(f64, f64)>,
     since: Option<Time>,
 ) -> String {
-    let place = place(&rule.strata, stratum);
+    let suffix = stratum_suffix(&rule.strata, stratum);
     let described = |of: Option<GroupEstimate<'_>>| {
         of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
     };
@@ -70,11 +70,11 @@ pub(crate) fn change(
         (Comparison::Highest, Some(_)) => format!("{highest}, no more than {}", rule.clear),
     };
     let since = since.map(|since| format!(" (alarm since {})", since.for_people())).unwrap_or_default();
-    format!("{}{place}: {what}{since}", rate.title)
+    format!("{}{suffix}: {what}{since}", rate.title)
 }
 
 /// ` in department = "A"`, or nothing.
-pub(crate) fn place(columns: &[String], stratum: &str) -> String {
+pub(crate) fn stratum_suffix(columns: &[String], stratum: &str) -> String {
     let values = values(stratum);
     if columns.is_empty() || values.is_empty() {
         return String::new();
