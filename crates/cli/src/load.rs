@@ -73,7 +73,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
 /// Compiles a fairness file, and checks the result with the RTLola frontend.
 pub(crate) fn compile(
     file: &FairnessFile,
-    known: &[fairstream_fairness::Column],
+    known: &[fairstream_fairness::EventColumn],
 ) -> anyhow::Result<(Compiled, Specification)> {
     specified(file.compile(known)?)
 }

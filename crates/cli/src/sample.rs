@@ -7,7 +7,7 @@ use arrow::array::Array;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
-use fairstream_fairness::{Column, ColumnSample, column_types};
+use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
 use crate::registry::{self, Address};
 
@@ -15,8 +15,8 @@ use crate::registry::{self, Address};
 const ROWS: usize = 10_000;
 
 /// The columns of inputs that can be read twice, with types inferred from their first rows.
-pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<Column>> {
-    let mut columns: Vec<Column> = Vec::new();
+pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<EventColumn>> {
+    let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
         for column in column_types(&samples(input, time, ROWS)?) {
             if !columns.iter().any(|known| known.name == column.name) {

@@ -30,12 +30,12 @@ pub struct FairnessFile {
 pub(crate) struct Events {
     pub(crate) time: Option<String>,
     pub(crate) time_format: Option<String>,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<EventColumn>,
 }
 
 /// A column of the events, and its type as RTLola calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct EventColumn {
     /// Name of the column.
     pub name: String,
     /// Type of the column, such as `String` or `UInt64`.
@@ -165,7 +165,7 @@ impl FairnessFile {
     }
 
     /// The columns whose types the file states.
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[EventColumn] {
         &self.events.columns
     }
 
@@ -271,7 +271,7 @@ fn events(table: TomlTable<'_>) -> Events {
         if let Some(problem) = bad_name(&entry.key, "a column") {
             table.problem(problem);
         }
-        columns.push(Column { name: entry.key.value, data_type: data_type.value });
+        columns.push(EventColumn { name: entry.key.value, data_type: data_type.value });
     }
     table.finish();
     Events { time, time_format, columns }

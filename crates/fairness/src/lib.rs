@@ -53,7 +53,7 @@ pub use evidence::{
 };
 pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
-pub use file::{Column, Endpoint, FairnessFile};
+pub use file::{Endpoint, EventColumn, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{

@@ -1,6 +1,6 @@
 //! Infers the type of a column from its first values.
 
-use crate::Column;
+use crate::EventColumn;
 
 /// A sample of a column's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +69,9 @@ impl ColumnSample {
     }
 
     /// The column with the type of the source, or else the inferred one.
-    pub(crate) fn column(&self) -> Column {
+    pub(crate) fn column(&self) -> EventColumn {
         let data_type = self.data_type.clone().unwrap_or_else(|| self.guessed_type().to_owned());
-        Column { name: self.name.clone(), data_type }
+        EventColumn { name: self.name.clone(), data_type }
     }
 }
 
@@ -82,7 +82,7 @@ fn is_plain(number: &str) -> bool {
 }
 
 /// The columns with their types.
-pub fn column_types(samples: &[ColumnSample]) -> Vec<Column> {
+pub fn column_types(samples: &[ColumnSample]) -> Vec<EventColumn> {
     samples.iter().map(ColumnSample::column).collect()
 }
 

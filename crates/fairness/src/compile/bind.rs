@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fairstream_core::nearest;
 
 use crate::expression::Expression;
-use crate::file::{Column, FairnessFile, Metric, Prior, bad_name};
+use crate::file::{EventColumn, FairnessFile, Metric, Prior, bad_name};
 use crate::metric::Measure;
 use crate::table::{Located, TextSpan, list};
 use crate::{FileError, MetricKind, Problem};
@@ -13,13 +13,13 @@ use crate::{FileError, MetricKind, Problem};
 /// The known columns, the columns that the file reads, and the problems found.
 pub(super) struct ColumnBinder<'a> {
     file: &'a FairnessFile,
-    known: Vec<Column>,
+    known: Vec<EventColumn>,
     used: BTreeSet<String>,
     problems: Vec<Problem>,
 }
 
 /// The columns that a fairness file reads, in the order in which they are known.
-pub(super) fn bind(file: &FairnessFile, of_source: &[Column]) -> Result<Vec<Column>, FileError> {
+pub(super) fn bind(file: &FairnessFile, of_source: &[EventColumn]) -> Result<Vec<EventColumn>, FileError> {
     let mut known = file.events.columns.clone();
     for column in of_source {
         if !known.iter().any(|other| other.name == column.name) {

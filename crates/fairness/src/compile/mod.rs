@@ -27,7 +27,7 @@ pub use self::streams::{JudgedStreams, RateStreams};
 use self::text::{SourceMapping, Text};
 use self::trials::TrialLayer;
 use crate::explain::Description;
-use crate::file::{Column, FairnessFile, Metric, Prior};
+use crate::file::{EventColumn, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
 use crate::{FileError, Problem};
@@ -37,7 +37,7 @@ use crate::{FileError, Problem};
 pub struct Compiled {
     file: FairnessFile,
     /// Columns whose types the source knows.
-    of_source: Vec<Column>,
+    of_source: Vec<EventColumn>,
     rtlola: String,
     mappings: Vec<SourceMapping>,
     clock: Option<String>,
@@ -137,11 +137,11 @@ impl FairnessFile {
     ///
     /// # Errors
     /// A column does not exist, or another problem that shows only when columns are known.
-    pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
+    pub fn compile(&self, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
         self.compile_to(Extent::Whole, of_source)
     }
 
-    fn compile_to(&self, extent: Extent, of_source: &[Column]) -> Result<Compiled, FileError> {
+    fn compile_to(&self, extent: Extent, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
         let columns = bind::bind(self, of_source)?;
         let mut names = Names::default();
         columns.iter().for_each(|column| names.take(&column.name));
@@ -197,7 +197,7 @@ enum Extent {
 struct Compilation<'a> {
     file: &'a FairnessFile,
     extent: Extent,
-    columns: &'a [Column],
+    columns: &'a [EventColumn],
     params: Params,
     clock: Option<String>,
     /// Name of the constant that takes a group out of a comparison.
@@ -219,7 +219,7 @@ impl Compilation<'_> {
             }
         }
         self.text.push("\n");
-        for Column { name, data_type } in self.columns {
+        for EventColumn { name, data_type } in self.columns {
             self.text.line(&format!("input {name} : {data_type}"));
         }
         if let Some(clock) = &self.clock {

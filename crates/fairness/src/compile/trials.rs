@@ -2,7 +2,7 @@
 //! nothing outside its own trial, so that trials can be split by key without changing a verdict.
 
 use crate::expression::Expression;
-use crate::file::{Column, FairnessFile, Indicator};
+use crate::file::{EventColumn, FairnessFile, Indicator};
 use crate::unit::{in_words, rtlola_duration};
 
 use super::estimate::float;
@@ -13,7 +13,7 @@ use super::text::Text;
 
 pub(super) struct TrialLayer<'a> {
     pub(super) file: &'a FairnessFile,
-    pub(super) columns: &'a [Column],
+    pub(super) columns: &'a [EventColumn],
     pub(super) scope: &'a Scope,
     pub(super) names: &'a mut Names,
     pub(super) text: &'a mut Text,
@@ -30,7 +30,7 @@ type AmountStreams = Vec<(Amount, String)>;
 impl<'a> TrialLayer<'a> {
     pub(super) fn new(
         file: &'a FairnessFile,
-        columns: &'a [Column],
+        columns: &'a [EventColumn],
         scope: &'a Scope,
         names: &'a mut Names,
         text: &'a mut Text,
