@@ -205,11 +205,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// does not hide the failure.
 fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &RunState, on_wait: Option<&OnWait>) {
     let mut over_since = None;
-    let mut told = false;
+    let mut notified = false;
     for thread in threads {
         while !thread.is_finished() {
-            if shared.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE && !told {
-                told = true;
+            if shared.is_over()
+                && over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+                && !notified
+            {
+                notified = true;
                 if let (Some(on_wait), RunEnd::Failed(reason)) = (on_wait, shared.end()) {
                     on_wait(&reason);
                 }

@@ -85,7 +85,7 @@ impl RateStreams {
     /// The streams with counts of this rate.
     pub(super) fn count_streams(&self, groups: usize) -> impl Iterator<Item = CountStream> {
         let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
-        let told = [
+        let streams = [
             (Some(numerator), CountRole::Numerator),
             (Some(denominator), CountRole::Denominator),
             (pending.as_ref(), CountRole::Pending),
@@ -95,7 +95,7 @@ impl RateStreams {
         let count_stream = |(stream, role): (Option<&String>, CountRole)| {
             Some(CountStream { stream: stream?.clone(), metric: *metric, rate: *rate, role, groups })
         };
-        told.into_iter().filter_map(count_stream).collect::<Vec<_>>().into_iter()
+        streams.into_iter().filter_map(count_stream).collect::<Vec<_>>().into_iter()
     }
 }
 

@@ -67,7 +67,7 @@ fn a_group_that_is_too_small_stays_in_sight() {
 #[test]
 fn ratios_and_highest_rates() {
     let mut judge = Judge::new(vec![rule(Comparison::Ratio, 0.8, 0.9, 0, 0.0)]);
-    assert!(step(&mut judge, 1, &[("F", 0.0, 5), ("M", 0.0, 5)]).is_empty(), "nobody has anything");
+    assert!(step(&mut judge, 1, &[("F", 0.0, 5), ("M", 0.0, 5)]).is_empty(), "no group has a positive trial");
     assert!(step(&mut judge, 2, &[("F", 4.0, 5), ("M", 5.0, 5)]).is_empty(), "four fifths are fair");
     assert_eq!(
         step(&mut judge, 3, &[("F", 3.0, 5)]),
