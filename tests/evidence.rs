@@ -39,7 +39,7 @@ fn all_alarms(name: &str, input: &str, more: &[&str], ending: &str) -> usize {
             );
             return number - 1;
         }
-        assert!(text.ends_with("says the same, to the last digit.\n"), "{text}");
+        assert!(text.ends_with("has the same message, to the last digit.\n"), "{text}");
     }
     0
 }

@@ -7,7 +7,7 @@ use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use fairstream_core::{
-    Cells, EventBatch, EventWriterFactory, EventWriterRequest, Position, SourceContext, SourceFactory,
+    ColumnValues, EventBatch, EventWriterFactory, EventWriterRequest, Position, SourceContext, SourceFactory,
     SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_csv::{CsvEventWriters, CsvSources};
@@ -182,7 +182,8 @@ fn json_lines_say_what_the_events_say() {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(json["time"], events.time(row).to_string());
         for (index, field) in events.rows.schema().fields().iter().enumerate() {
-            let value = Cells::of(events.rows.column(index)).unwrap().at(row).map(|value| value.to_string());
+            let value =
+                ColumnValues::of(events.rows.column(index)).unwrap().at(row).map(|value| value.to_string());
             let found = json.get(field.name()).map(|found| match found {
                 serde_json::Value::String(text) => text.clone(),
                 serde_json::Value::Number(number) if field.name() == "float" => {

@@ -68,7 +68,7 @@ fn numbers_on_the_page_are_those_of_the_events() {
         (accepted as f64 + 12.0) / (applied as f64 + 24.0)
     };
     let apart = (rate("M") - rate("F & co")) * 100.0;
-    assert!(html.contains(&format!("F &amp; co is {apart:.1} points below M")), "{html}");
+    assert!(html.contains(&format!("F &amp; co is {apart:.1} percentage points below M")), "{html}");
     // What was asked, and how to ask again.
     assert!(html.contains("confidence = 24") && html.contains("fairstream report fairness.toml events.csv"));
 }
@@ -242,11 +242,14 @@ fn a_demo_destroys_nothing() {
     let folder = Folder::new();
     let said = folder.run("demo");
     assert!(
-        said.contains("The same as a page to look at: report.html") && said.ends_with("exit code 1\n"),
+        said.contains("The same as an HTML page: report.html") && said.ends_with("exit code 1\n"),
         "{said}"
     );
     let html = folder.read("report.html");
-    assert!(html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 points below M"), "{html}");
+    assert!(
+        html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 percentage points below M"),
+        "{html}"
+    );
     let folder = folder.file("report.html", "mine");
     assert!(folder.run("demo").contains("report.html is there already and was left as it is"));
     assert_eq!(folder.read("report.html"), "mine");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fairstream_core::{Selection, Time};
-use fairstream_fairness::{EvidenceReader, Recount};
+use fairstream_fairness::{EvidenceReader, Replay};
 use proptest::prelude::*;
 
 use super::draw::{DrawnGuarantee, DrawnPrior, Plan, guaranteed, rows, unfair_rows};
@@ -255,7 +255,7 @@ pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) 
     if plan.horizon.is_none() {
         return Ok(());
     }
-    let mut recount = Recount::default();
+    let mut recount = Replay::default();
     let mut sums: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
     for batch in &heard.evidence {
         recount.add(batch).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! Snapshots: the RTLola of the fairness files, and everything that can be wrong with one.
 
 use fairstream_core::{Engine, Selection, Subscription, Time, VerdictBatch, VerdictBatcher};
-use fairstream_fairness::{Column, FairnessFile, Judge, JudgedEngine};
+use fairstream_fairness::{EventColumn, FairnessFile, Judge, JudgedEngine};
 use insta::assert_snapshot;
 
 use super::run::compile;
@@ -217,7 +217,7 @@ fn columns_may_be_the_sources_to_know() {
     );
     let file = FairnessFile::parse("no-types.toml", &text).unwrap();
     assert_snapshot!("no_types", file.compile(&[]).unwrap_err());
-    let column = |(name, data_type): &(&str, &str)| Column {
+    let column = |(name, data_type): &(&str, &str)| EventColumn {
         name: (*name).to_owned(),
         data_type: (*data_type).to_owned(),
     };
@@ -228,7 +228,7 @@ fn columns_may_be_the_sources_to_know() {
         ("accepted", "UInt64"),
         ("more", "Bool"),
     ];
-    let known: Vec<Column> = known.iter().map(column).collect();
+    let known: Vec<EventColumn> = known.iter().map(column).collect();
     assert!(file.compile(&known).unwrap().rtlola().contains("input gender : String"));
 }
 

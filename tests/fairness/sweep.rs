@@ -1,7 +1,7 @@
 //! What a sweep says of a confidence and a tolerance is what a file with these says when it is really run.
 
 use fairstream_core::{Selection, SourceContext, Time};
-use fairstream_fairness::{Cell, Grid, Judge, Sweep};
+use fairstream_fairness::{Grid, Judge, Sweep, SweepCell};
 use proptest::prelude::*;
 
 use super::draw::{DrawnPrior, Plan, plan, rows};
@@ -35,7 +35,7 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
                 let triggers = heard.triggers[rate].len() as u64;
                 let alarms =
                     heard.alarms[rate].iter().filter(|alarm| alarm.contains("raised")).count() as u64;
-                let expected = Cell { triggers, alarms, runs_with_alarm: u64::from(alarms > 0) };
+                let expected = SweepCell { triggers, alarms, runs_with_alarm: u64::from(alarms > 0) };
                 let found = sweep.cells(0, rate).unwrap()[place];
                 prop_assert_eq!(found, expected, "rate {}\n{}\n{}", rate, one.toml(), csv);
             }

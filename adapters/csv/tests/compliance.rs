@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use arrow::datatypes::DataType;
-use fairstream_core::compliance::{BadInput, Live, SinkCase, SourceCase, check_sink, check_source};
+use fairstream_core::compliance::{BadInput, LiveInput, SinkCase, SourceCase, check_sink, check_source};
 use fairstream_core::{Options, SinkRequest, SourceRequest, WantedColumn};
 use fairstream_csv::{CsvSinks, CsvSources};
 
@@ -41,7 +41,7 @@ fn request(location: &Path) -> SourceRequest {
 }
 
 /// A named pipe with rows in it whose writer says nothing more and does not hang up.
-fn silent_pipe(dir: &Path) -> Live {
+fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.csv", thread::current().id()));
     let _ = std::fs::remove_file(&path);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -52,7 +52,7 @@ fn silent_pipe(dir: &Path) -> Live {
         write!(pipe, "{HEADER}1,1,F,1,true\n2,2,M,2,false\n3,3,half a row").unwrap();
         let _ = until.recv();
     });
-    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+    LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
 /// A compressed file that ends in the middle.

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use arrow::datatypes::DataType;
-use fairstream_core::compliance::{BadInput, Live, SourceCase, check_source};
+use fairstream_core::compliance::{BadInput, LiveInput, SourceCase, check_source};
 use fairstream_core::{SourceRequest, WantedColumn};
 use fairstream_json::JsonSources;
 
@@ -44,7 +44,7 @@ fn request(location: &Path) -> SourceRequest {
 }
 
 /// A named pipe with lines in it whose writer says nothing more and does not hang up.
-fn silent_pipe(dir: &Path) -> Live {
+fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.jsonl", thread::current().id()));
     let _ = std::fs::remove_file(&path);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -55,7 +55,7 @@ fn silent_pipe(dir: &Path) -> Live {
         pipe.write_all(b"{\"time\":1,\"id\":1}\n{\"time\":2,\"id\":2}\n{\"time\":3,\"id\"").unwrap();
         let _ = until.recv();
     });
-    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+    LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
 /// A compressed file that ends in the middle.

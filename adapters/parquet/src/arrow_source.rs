@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, Ending, EventBatch, Position, Source, SourceContext, SourceError, SourceFactory,
+    Adapter, Cause, EndOfInput, EventBatch, Position, Source, SourceContext, SourceError, SourceFactory,
     SourceRequest, TimeFormat,
 };
 use fairstream_files::{Gathering, Heads};
@@ -54,7 +54,7 @@ impl SourceFactory for ArrowSources {
             place: Place { batch: 0, row: 0 },
             batch_rows: 0,
             rows: 0,
-            ending: Ending::default(),
+            end: EndOfInput::default(),
         };
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(failed)?;
@@ -77,7 +77,7 @@ struct ArrowTable {
     /// Rows of the record batch that is being given.
     batch_rows: u64,
     rows: u64,
-    ending: Ending,
+    end: EndOfInput,
 }
 
 /// The record batch that the next row is in, and its number there.
@@ -147,7 +147,7 @@ impl ArrowTable {
                 Next::Rows(rows) => self.offer(&rows, 0)?,
                 Next::NotYet => break,
                 Next::End => {
-                    self.ending.end();
+                    self.end.end();
                     break;
                 }
             }
@@ -186,15 +186,15 @@ impl Source for ArrowTable {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.ending.reached(&self.context.stop) {
-            return self.ending.say();
+        if self.end.end_if_stopped(&self.context.stop) {
+            return self.end.take_result();
         }
         let mut batch = Gathering::default();
         if let Err(cause) = self.gather(&mut batch) {
-            self.ending.fail(SourceError::Read { origin: self.name.clone(), row: self.rows, cause });
+            self.end.fail(SourceError::Read { origin: self.name.clone(), row: self.rows, cause });
         }
-        if batch.rows() == 0 && self.ending.is_there() {
-            return self.ending.say();
+        if batch.rows() == 0 && self.end.has_ended() {
+            return self.end.take_result();
         }
         let events = batch.finish(&self.schema, self.position());
         let mut events = events.map_err(|error| SourceError::Read {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
-use fairstream_core::{Cause, Span, Time, WantedColumn, catch_panic};
+use fairstream_core::{Cause, Time, TimeRange, WantedColumn, catch_panic};
 use fairstream_files::Chunk;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -47,15 +47,15 @@ impl Group {
         self.start + self.rows
     }
 
-    fn is_wanted(&self, span: &Span) -> bool {
-        self.rows > 0 && self.range.is_none_or(|(first, last)| span.touches(Time(first), Time(last)))
+    fn is_wanted(&self, time_range: &TimeRange) -> bool {
+        self.rows > 0 && self.range.is_none_or(|(first, last)| time_range.touches(Time(first), Time(last)))
     }
 }
 
 impl FileOutline {
     /// Leaves out the row groups in which nothing happened that is monitored.
-    pub(crate) fn prune(&mut self, span: &Span) {
-        self.groups.retain(|group| group.is_wanted(span));
+    pub(crate) fn prune(&mut self, time_range: &TimeRange) {
+        self.groups.retain(|group| group.is_wanted(time_range));
     }
 
     /// The first time in it, if statistics say so.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, Ending, EventBatch, OptionDoc, Parts, Position, Source, SourceContext, SourceError,
-    SourceFactory, SourceRequest, TimeFormat, WantedColumn,
+    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, Source, SourceContext, SourceError,
+    SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_files::{Gathering, Heads, SORT, Segment};
 
@@ -58,7 +58,7 @@ impl SourceFactory for ParquetSources {
             schema: Arc::new(Schema::empty()),
             offers: Vec::new(),
             files: Vec::new(),
-            parts: Parts::default(),
+            source_files: SourceFiles::default(),
             waiting: VecDeque::new(),
             schedule: Vec::new(),
             open: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl SourceFactory for ParquetSources {
             behind: BTreeMap::new(),
             fingerprint: Fingerprint::default(),
             rows: 0,
-            ending: Ending::default(),
+            end: EndOfInput::default(),
         };
         if location == "-" {
             return Err(failed(
@@ -96,7 +96,7 @@ struct Lake {
     offers: Vec<String>,
     /// In order of their paths.
     files: Vec<FileOutline>,
-    parts: Parts,
+    source_files: SourceFiles,
     /// First time and number of the files that have rows to be read, in that order ...
     schedule: Vec<(i64, usize)>,
     /// ... and those among them that have not been opened yet.
@@ -112,7 +112,7 @@ struct Lake {
     /// Of the files that have been opened.
     fingerprint: Fingerprint,
     rows: u64,
-    ending: Ending,
+    end: EndOfInput,
 }
 
 /// Where the rows of an open file come from.
@@ -166,7 +166,8 @@ impl Lake {
         }
         self.schema = Arc::new(Schema::new(fields.into_iter().flatten().collect::<Vec<_>>()));
         if parts {
-            self.parts = Parts::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
+            self.source_files =
+                SourceFiles::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Lake {
             .parse(SORT.name, false)
             .map_err(|bad| SourceError::Option { origin: self.name.clone(), bad })?;
         for index in 0..self.files.len() {
-            self.files[index].prune(&request.span);
+            self.files[index].prune(&request.time_range);
             let outline = &self.files[index];
             if outline.groups.is_empty() {
                 continue;
@@ -384,22 +385,22 @@ impl Source for Lake {
         self.offers.clone()
     }
 
-    fn parts(&self) -> Parts {
-        self.parts.clone()
+    fn source_files(&self) -> SourceFiles {
+        self.source_files.clone()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.ending.reached(&self.context.stop) {
-            return self.ending.say();
+        if self.end.end_if_stopped(&self.context.stop) {
+            return self.end.take_result();
         }
         let mut batch = Gathering::default();
         match self.gather(&mut batch) {
             Ok(true) => {}
-            Ok(false) => self.ending.end(),
-            Err(error) => self.ending.fail(error),
+            Ok(false) => self.end.end(),
+            Err(error) => self.end.fail(error),
         }
-        if batch.rows() == 0 && self.ending.is_there() {
-            return self.ending.say();
+        if batch.rows() == 0 && self.end.has_ended() {
+            return self.end.take_result();
         }
         self.rows += batch.rows() as u64;
         let row = self.rows;

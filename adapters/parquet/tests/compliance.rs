@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, Field};
 use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::util::display::array_value_to_string;
-use fairstream_core::compliance::{BadInput, Live, SinkCase, SourceCase, check_sink, check_source};
+use fairstream_core::compliance::{BadInput, LiveInput, SinkCase, SourceCase, check_sink, check_source};
 use fairstream_core::{SinkRequest, SourceRequest, WantedColumn};
 use fairstream_parquet::{ArrowSinks, ArrowSources, ParquetSinks, ParquetSources};
 use parquet::arrow::ArrowWriter;
@@ -161,7 +161,7 @@ fn damaged_arrow(path: &Path, stream: bool) -> SourceRequest {
 }
 
 /// A named pipe with rows in it whose writer says nothing more and does not hang up.
-fn silent_pipe(dir: &Path) -> Live {
+fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.arrows", thread::current().id()));
     let _ = std::fs::remove_file(&path);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -175,7 +175,7 @@ fn silent_pipe(dir: &Path) -> Live {
         writer.get_mut().write_all(&[0xff, 0xff, 0xff, 0xff, 0x20, 0x01]).unwrap();
         let _ = until.recv();
     });
-    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+    LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
 #[test]

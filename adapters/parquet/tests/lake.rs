@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampSecondArray};
 use arrow::datatypes::DataType;
-use fairstream_core::{Options, Source, SourceFactory, SourceRequest, Span, Time, WantedColumn};
+use fairstream_core::{Options, Source, SourceFactory, SourceRequest, Time, TimeRange, WantedColumn};
 use fairstream_parquet::ParquetSources;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -72,9 +72,9 @@ fn read(request: &SourceRequest) -> Result<Vec<i64>, String> {
     ids(&mut *ParquetSources.open(request).map_err(|error| error.to_string())?)
 }
 
-fn seconds(since: Option<i64>, until: Option<i64>) -> Span {
+fn seconds(since: Option<i64>, until: Option<i64>) -> TimeRange {
     let time = |seconds: i64| Time(seconds * 1_000_000_000);
-    Span { since: since.map(time), until: until.map(time) }
+    TimeRange { since: since.map(time), until: until.map(time) }
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_is_outside_of_the_span_is_not_read() {
     damage(&at("a.parquet"), 0, 0);
     damage(&at("a.parquet"), 2, 1);
     damage(&at("b.parquet"), 0, 1);
-    let read = |span| read(&SourceRequest { span, ..request(dir.path()) });
+    let read = |time_range| read(&SourceRequest { time_range, ..request(dir.path()) });
     assert_eq!(read(seconds(Some(3), Some(4))), Ok(vec![3, 4]));
     assert_eq!(read(seconds(Some(9), None)), Ok(vec![]));
     let error = read(seconds(Some(3), Some(5))).unwrap_err();
@@ -113,8 +113,8 @@ fn a_time_in_the_name_of_a_folder_is_that_of_all_rows() {
     damage(&at("day=2026-01-03/b.parquet"), 0, 1);
     let options: Options = [("time", "day")].into_iter().collect();
     let until = Some("2026-01-02".parse().unwrap());
-    let span = Span { since: None, until };
-    assert_eq!(read(&SourceRequest { options, span, ..request(dir.path()) }), Ok(vec![1, 2, 3, 4]));
+    let time_range = TimeRange { since: None, until };
+    assert_eq!(read(&SourceRequest { options, time_range, ..request(dir.path()) }), Ok(vec![1, 2, 3, 4]));
 }
 
 /// With statistics and without, for times of which they help and of which they do not.

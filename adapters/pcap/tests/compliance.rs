@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use arrow::datatypes::DataType;
-use fairstream_core::compliance::{BadInput, Live, SourceCase, check_source};
+use fairstream_core::compliance::{BadInput, LiveInput, SourceCase, check_source};
 use fairstream_core::{SourceRequest, WantedColumn};
 use fairstream_pcap::PcapSources;
 use support::{address, classic, data};
@@ -41,7 +41,7 @@ fn packet(identification: u16) -> Vec<u8> {
 }
 
 /// A named pipe with packets in it whose writer says nothing more and does not hang up.
-fn silent_pipe(dir: &Path) -> Live {
+fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.pcap", thread::current().id()));
     let _ = std::fs::remove_file(&path);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -53,7 +53,7 @@ fn silent_pipe(dir: &Path) -> Live {
         pipe.write_all(&bytes[..bytes.len() - 5]).unwrap();
         let _ = until.recv();
     });
-    Live { request: request(&path), ready: 2, writer: Box::new(keep_open) }
+    LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
 fn check(name: &str, good: &[u8], rows: usize, pack: &dyn Fn(&[u8]) -> Vec<u8>) {

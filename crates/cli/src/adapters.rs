@@ -1,4 +1,4 @@
-//! `fairstream adapters`: what there is to read and to write, with options.
+//! `fairstream adapters`: lists sources, sinks and event writers with their options.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use fairstream_core::{ANY_OPTION, Adapter, OptionDoc};
 use fairstream_plugin::Library;
 
-use crate::kinds::{OF_EVERY_SINK, OF_EVERY_SOURCE, OfRun, event_writers, sinks, sources};
+use crate::registry::{OF_EVERY_SINK, OF_EVERY_SOURCE, RunContext, event_writers, sinks, sources};
 
 /// The text of `fairstream adapters`.
 pub(crate) fn built_in() -> String {
@@ -23,7 +23,7 @@ pub(crate) fn built_in() -> String {
         describe_adapter(&mut text, &kind.adapter(), &[]);
     }
     text += "\nSinks, for --to of `run`\n";
-    for kind in sinks(&OfRun::default()) {
+    for kind in sinks(&RunContext::default()) {
         describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
     }
     text

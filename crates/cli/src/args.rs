@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command-line arguments.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -95,8 +95,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) evidence: Option<String>,
 
-    /// Write hashes instead of keys into the evidence, so that it can leave the house; FILE holds the secret, 16 bytes
-    /// or more, without which nobody can tell whose they are
+    /// Write hashes instead of keys into the evidence, so that it can be shared; FILE holds the secret, 16 bytes or
+    /// more, without which hashes cannot be matched to keys
     #[arg(long, value_name = "FILE", requires = "evidence")]
     pub(crate) hash_keys: Option<PathBuf>,
 
@@ -274,7 +274,7 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    /// Whether standard output is to be coloured.
+    /// Whether to colour standard output.
     pub(crate) fn is_on(self) -> bool {
         match self {
             Colour::Always => true,

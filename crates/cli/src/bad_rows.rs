@@ -1,4 +1,4 @@
-//! What becomes of bad rows: named on standard error, or listed in a file.
+//! Reports bad rows on standard error, or lists them in a file.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use fairstream_core::{BadRowPolicy, RejectedRow};
 use crate::args::OnBadRow;
 use crate::note;
 
-/// Bad rows that are named on standard error before the rest is only counted.
+/// Maximum number of bad rows named on standard error; further ones are only counted.
 const NAMED: usize = 10;
 
 pub(crate) fn policy(on_bad_row: &OnBadRow) -> anyhow::Result<BadRowPolicy> {

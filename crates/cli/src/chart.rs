@@ -1,10 +1,10 @@
-//! Rates over time, drawn with characters.
+//! Charts of rates over time, drawn with characters.
 
 use std::fmt::Write;
 
 use fairstream_core::Time;
 
-/// A line of a chart: a name, and values from a time on.
+/// A line of a chart: a name and a step function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -12,7 +12,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// For each column the latest value that there is by then.
+    /// The latest value at each column.
     fn values(&self, column_of: impl Fn(Time) -> usize) -> impl Iterator<Item = Option<f64>> {
         let mut points = self.points.iter().peekable();
         let mut value = None;
@@ -25,12 +25,12 @@ impl Line {
     }
 }
 
-/// What is drawn.
+/// A chart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chart {
-    /// Each is drawn with the first letter of its name.
+    /// Lines, each drawn with the first letter of its name.
     pub(crate) lines: Vec<Line>,
-    /// When an alarm was raised, and when it was cleared if it was.
+    /// Alarms: when each was raised, and when it was cleared, if it was.
     pub(crate) alarms: Vec<(Time, Option<Time>)>,
 }
 
@@ -43,16 +43,16 @@ impl Chart {
 
 const WIDTH: usize = 64;
 
-/// What a row stands for.
+/// Height of a row.
 const STEP: f64 = 0.05;
 
 impl Chart {
-    /// The chart, with its axes and a bar for the time of alarms below.
+    /// Draws the chart with its axes, and a bar for the periods of alarms below.
     pub(crate) fn draw(&self) -> String {
         let times = || self.lines.iter().flat_map(|line| line.points.iter().map(|(time, _)| *time));
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return String::new() };
         let highest = self.lines.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value));
-        // Full tenths, so that the axis reads well.
+        // Rounded up to full tenths, so that the labels of the axis are round.
         let top = ((highest.fold(0.0, f64::max) * 10.0).ceil() / 10.0).max(0.1);
         let height = (top / STEP).round() as usize + 1;
         let span = (last.0.saturating_sub(first.0)).max(1) as f64;
@@ -66,7 +66,7 @@ impl Chart {
                 let Some(value) = value else { continue };
                 let row = ((top - value) / STEP).round().max(0.0) as usize;
                 let cell = &mut cells[row.min(height - 1)][column];
-                // Where lines meet, neither is on top.
+                // Where lines meet, `*` is drawn.
                 *cell = if *cell == ' ' { letter } else { '*' };
             }
         }

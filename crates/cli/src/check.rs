@@ -1,16 +1,16 @@
-//! `fairstream check`: what can be said before running.
+//! `fairstream check`: describes a specification and checks its inputs without a run.
 
 use std::fmt::Write;
 
-use fairstream_core::{SourceContext, Span, Time, WantedColumn};
+use fairstream_core::{SourceContext, Time, TimeRange, WantedColumn};
 use fairstream_engine::{CompiledEngine, Explanation, Outline, Role, Specification};
 use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
 use crate::progress::counted;
-use crate::{Outcome, load, print};
+use crate::{ExitStatus, load, print};
 
-pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(EngineKind::Compiled, &arguments.input.spec)?;
     let mut text = format!("{}\n", arguments.input.spec.display());
@@ -21,22 +21,22 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     if arguments.plan {
         plan(&mut text, &CompiledEngine::new(&monitor.spec, Time(0))?.explain());
     }
-    // Said before the inputs are looked at, which may fail.
+    // Printed before the inputs are opened, which may fail.
     print(&text)?;
 
-    let inputs = monitor.sources(Span::default(), &SourceContext::default())?;
+    let inputs = monitor.sources(TimeRange::default(), &SourceContext::default())?;
     if !inputs.is_empty() {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");
         let names: Vec<&str> = inputs.iter().map(|source| source.name()).collect();
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
-/// What a fairness file monitors, as one would tell somebody.
+/// Describes in sentences what a fairness file monitors.
 fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
-    let words = fairstream_fairness::Explanation::of(fairness.file());
+    let words = fairstream_fairness::Description::of(fairness.file());
     paragraph(text, "", &words.trial);
     for (title, sentences) in &words.metrics {
         // Writing to a string cannot fail.
@@ -57,7 +57,7 @@ fn in_words(text: &mut String, fairness: &Compiled, wanted: &[WantedColumn]) {
     }
 }
 
-/// A paragraph, in lines that fit a terminal.
+/// Appends a paragraph, wrapped for a terminal.
 fn paragraph(text: &mut String, indent: &str, sentence: &str) {
     const WIDTH: usize = 96;
     let mut line = indent.to_owned();
@@ -89,7 +89,7 @@ fn outline(text: &mut String, spec: &Specification) {
     }
 }
 
-/// How streams are evaluated, warnings last.
+/// Describes how streams are evaluated, with warnings last.
 fn plan(text: &mut String, explanations: &[Explanation]) {
     *text += "\nis evaluated\n";
     for Explanation { stream, steps, warnings } in explanations {

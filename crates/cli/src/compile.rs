@@ -1,13 +1,13 @@
-//! `fairstream compile`: the RTLola behind a fairness file.
+//! `fairstream compile`: prints the RTLola specification of a fairness file.
 
 use anyhow::bail;
 use fairstream_fairness::FairnessFile;
 
 use crate::args::CompileArguments;
-use crate::kinds::Address;
-use crate::{Outcome, load, print, sample};
+use crate::registry::Address;
+use crate::{ExitStatus, load, print, sample};
 
-pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus> {
     let path = &arguments.file;
     if !load::is_fairness_file(path) {
         bail!("{}: a fairness file ends in .toml; RTLola needs no compiling", path.display());

@@ -1,4 +1,4 @@
-//! The sink for people: says when a trigger fires first, and at the end how often it did.
+//! The console sink: prints alarms and the first violations of each trigger, and a summary at the end.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -20,15 +20,15 @@ use crate::{live, standings};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConsoleSinks {
     style: Style,
-    /// Who decides, if the specification is a fairness file.
+    /// The judge, if the specification is a fairness file.
     judge: Option<Arc<Mutex<Judge>>>,
 }
 
-/// How lines look.
+/// Formatting of lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Style {
     colour: bool,
-    /// Progress may stand on the line that is written next.
+    /// Whether the progress line has to be cleared before a line is written.
     clear: bool,
 }
 
@@ -81,12 +81,12 @@ struct Console {
     style: Style,
     show_all: bool,
     select: Selection,
-    /// In the order in which they fired first.
+    /// Triggers in order of their first violation.
     triggers: Vec<Trigger>,
     judge: Option<Arc<Mutex<Judge>>>,
 }
 
-/// What is known of a trigger that has fired.
+/// A trigger that has fired.
 struct Trigger {
     stream: String,
     message: String,
@@ -118,7 +118,7 @@ impl Trigger {
     }
 }
 
-/// Instances of one trigger that are shown; what a person still reads.
+/// Maximum number of instances of one trigger that are shown.
 const INSTANCES: usize = 20;
 
 impl Sink for Console {
@@ -165,7 +165,7 @@ impl Sink for Console {
             let _ = writeln!(text, "{name}  {}", trigger.summary(so_far));
         }
         match print(&self.style.cleared(&text)) {
-            // There is nobody left to tell, and nothing left to do.
+            // The reader hung up, and there is nothing left to do.
             Err(SinkError::HungUp { .. }) => Ok(()),
             printed => printed,
         }
@@ -222,7 +222,7 @@ impl Style {
         text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", verdict.time.for_people())));
     }
 
-    /// An alarm that is raised or cleared.
+    /// Prints an alarm that is raised or cleared.
     fn alarm(self, text: &mut String, verdict: &Verdict<'_>) {
         let word = match verdict.kind {
             Kind::Alarm => self.alarming("ALARM"),

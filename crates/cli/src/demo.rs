@@ -1,4 +1,4 @@
-//! `fairstream demo`: employers, fair and unfair, invented and watched, without any argument.
+//! `fairstream demo`: monitors simulated employers, fair and unfair, without any argument.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -8,31 +8,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fairstream_core::{
     Columns, Counters, Pipeline, RunOptions, SourceContext, SourceRequest, StopToken, Time,
 };
-use fairstream_fairness::{Compiled, Course, FairnessFile, Judge};
+use fairstream_fairness::{Compiled, FairnessFile, Judge, RateHistory};
 use fairstream_scenarios::{Groups, Hiring};
 
 use crate::args::{DemoArguments, EngineKind};
 use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
-use crate::nobody::Nobody;
+use crate::null_sink::NullSink;
 use crate::progress::grouped;
-use crate::report::{Subject, Tally, Told};
-use crate::{Outcome, load, print, run, standings};
+use crate::report::{PageData, Subject, UngroupedRows};
+use crate::{ExitStatus, load, print, run, standings};
 
-/// The fairness files that they are watched with: by the rule of the paper, and with a guarantee.
+/// The fairness files that employers are monitored with: by the rule of the paper, and with a guarantee.
 const FILES: [(&str, &str); 2] = [
     ("specs/hiring.toml", include_str!("../../../specs/hiring.toml")),
     ("specs/guarantee/hiring.toml", include_str!("../../../specs/guarantee/hiring.toml")),
 ];
 
 const APPLICANTS: u64 = 1000;
-/// Employers of each kind.
+/// Number of employers of each kind.
 const EMPLOYERS: u64 = 10;
-/// The probability to be accepted.
+/// Probability of acceptance, by group.
 const UNFAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.2)];
 const FAIR: [(&str, f64); 2] = [("M", 0.5), ("F", 0.5)];
 
-pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     interrupt.start();
@@ -53,18 +53,18 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
     let standings = standings::describe(&first.judge(), "", str::to_owned);
     let written = write(&arguments.to, &first.page(map));
     print(&format!(
-        "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2:\n\
-         that is how these events were invented. The monitor sees the events alone.\n\n\
+        "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2.\n\
+         The events are simulated; the monitor sees nothing but the events.\n\n\
          {drawn}\n\
          Estimated acceptance rates (F: women, M: men) over time. An alarm is raised when they differ by\n\
          more than 0.1.\n\
          {standings}\n\
-         That rule is quick, and cries wolf: it is looked at so often that chance alone raises alarms. With a\n\
-         guarantee, no more than 5 % of fair employers ever raise one. Both, on {EMPLOYERS} employers of each kind, with\n\
-         {APPLICANTS} applications each:\n\n  \
+         This rule is fast, but it is checked so often that chance alone raises alarms. With a guarantee, at most\n\
+         5 % of fair employers ever raise one. Results of both on {EMPLOYERS} employers of each kind, with {APPLICANTS}\n\
+         applications each:\n\n  \
          {:<38} {:<27} {}\n{rows}\n\
-         What was watched and how is one page each, specs/hiring.toml and specs/guarantee/hiring.toml. To do the\n\
-         same step by step:\n\n  \
+         Each fairness file is one page: specs/hiring.toml and specs/guarantee/hiring.toml. To do the same step\n\
+         by step:\n\n  \
          fairstream generate hiring --applicants {APPLICANTS} --to events.csv\n  \
          fairstream run specs/hiring.toml events.csv\n  \
          fairstream run specs/guarantee/hiring.toml events.csv\n\n\
@@ -72,13 +72,13 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<Outcome> {
         "employers with an alarm", "rule = \"map\"", "guarantee"
     ))?;
     if interrupt.happened() {
-        return Ok(Outcome::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
-    crate::note("The exit code is 1, because something is unfair.");
-    Ok(Outcome::Violated)
+    crate::note("The exit code is 1, because an alarm was raised.");
+    Ok(ExitStatus::Violated)
 }
 
-/// How many raised an alarm, and after how many applicants, who come one a minute.
+/// Number of alarms, and the median number of applicants at the first alarm. Applicants arrive once a minute.
 fn raised(mut alarms: Vec<Option<Time>>) -> String {
     alarms.sort_by_key(|alarm| alarm.unwrap_or(Time(i64::MAX)));
     let count = alarms.iter().flatten().count();
@@ -91,19 +91,19 @@ fn raised(mut alarms: Vec<Option<Time>>) -> String {
     }
 }
 
-/// What was seen of an employer.
+/// A monitored employer.
 struct Watched {
     compiled: Compiled,
     judge: Arc<Mutex<Judge>>,
     counters: Arc<Counters>,
-    tally: Arc<Tally>,
+    ungrouped: Arc<UngroupedRows>,
 }
 
 impl Watched {
-    /// What the judge remembers of the only rate there is.
-    fn course(&self) -> Course {
+    /// The history of the only rate.
+    fn rate_history(&self) -> RateHistory {
         let judge = self.judge();
-        judge.history().and_then(|history| history.courses().next()).cloned().unwrap_or_default()
+        judge.history().and_then(|history| history.rates().next()).cloned().unwrap_or_default()
     }
 
     fn judge(&self) -> MutexGuard<'_, Judge> {
@@ -111,7 +111,7 @@ impl Watched {
     }
 
     fn chart(&self) -> Chart {
-        let Course { groups, alarms, .. } = self.course();
+        let RateHistory { groups, alarms, .. } = self.rate_history();
         let lines = groups.iter().map(|(values, curve)| Line {
             name: values.trim_matches(['[', ']', '"']).to_owned(),
             points: curve.points(),
@@ -122,7 +122,7 @@ impl Watched {
         }
     }
 
-    /// The report on it.
+    /// The report as HTML.
     fn page(&self, (file, text): (&str, &str)) -> String {
         let input = format!("hiring:?applicants={APPLICANTS}&seed=1");
         let subject = Subject {
@@ -132,10 +132,16 @@ impl Watched {
             inputs: vec![input],
         };
         let (judge, counts) = (self.judge(), self.counters.now());
-        let Watched { compiled, tally, .. } = self;
-        let told =
-            Told { judge: &judge, compiled, counts: &counts, tally, subject: &subject, is_complete: true };
-        told.page().html()
+        let Watched { compiled, ungrouped, .. } = self;
+        let data = PageData {
+            judge: &judge,
+            compiled,
+            counts: &counts,
+            ungrouped,
+            subject: &subject,
+            is_complete: true,
+        };
+        data.page().html()
     }
 }
 
@@ -156,23 +162,23 @@ fn watch(
     let sources = vec![employer.source(&request)?];
     let columns = Columns::bind(&request.wanted, &sources)?;
     let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec()).with_history()));
-    let (counters, tally): (Arc<Counters>, Arc<Tally>) = Default::default();
+    let (counters, ungrouped): (Arc<Counters>, Arc<UngroupedRows>) = Default::default();
     let judged = Some((compiled.clone(), Arc::clone(&judge)));
-    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&tally)));
+    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&ungrouped)));
     let options = RunOptions { stop: stop.clone(), counters: Arc::clone(&counters), ..RunOptions::default() };
-    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(Nobody)], options }.run();
+    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
     match report.error {
         Some(error) => Err(error.into()),
-        None => Ok(Watched { compiled, judge, counters, tally }),
+        None => Ok(Watched { compiled, judge, counters, ungrouped }),
     }
 }
 
-/// Writes the report where there is none yet, and says so. A demo has more to show: it goes on without.
+/// Writes the report unless the file exists, and returns a sentence on that. A failure does not end the demo.
 fn write(to: &Path, html: &str) -> String {
     let name = to.display();
     let file = OpenOptions::new().write(true).create_new(true).open(to);
     match file.and_then(|mut file| file.write_all(html.as_bytes())) {
-        Ok(()) => format!("The same as a page to look at: {name}"),
+        Ok(()) => format!("The same as an HTML page: {name}"),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             format!("{name} is there already and was left as it is; `--to FILE` writes the page elsewhere")
         }

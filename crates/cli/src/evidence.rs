@@ -1,4 +1,4 @@
-//! `--evidence`: where the trials that were counted go.
+//! `--evidence`: writes counted trials to a file.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use fairstream_core::{Cancelled, EventBatch, EventWriter, EventWriterRequest, Si
 use fairstream_fairness::{EvidenceOutlet, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
-use crate::kinds::{self, Address};
 use crate::load::Monitor;
+use crate::registry::{self, Address};
 
-/// A file of evidence that is being written, by the engine's thread.
+/// A file of evidence, which the engine's thread writes.
 pub(crate) struct Evidence {
     writing: Arc<Mutex<Writing>>,
     hash: Option<KeyHash>,
@@ -22,7 +22,7 @@ struct Writing {
     failed: Option<SinkError>,
 }
 
-/// Makes sure that there can be evidence, if it is asked for.
+/// Checks that evidence is possible, if it is requested.
 pub(crate) fn check(arguments: &RunArguments, monitor: &Monitor) -> anyhow::Result<()> {
     if arguments.evidence.is_none() {
         return Ok(());
@@ -40,21 +40,21 @@ pub(crate) fn check(arguments: &RunArguments, monitor: &Monitor) -> anyhow::Resu
 }
 
 impl Evidence {
-    /// Opens the file that was asked for.
+    /// Opens the file for evidence, if it is requested.
     pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<Option<Evidence>> {
         let hash = match &arguments.hash_keys {
             None => None,
             Some(path) => {
                 let cannot = || format!("cannot read the secret in {}", path.display());
                 let secret = std::fs::read(path).with_context(cannot)?;
-                // An editor ends a file with a line end; it is no part of the secret.
+                // Editors end a file with a line end, which is not part of the secret.
                 let secret = secret.trim_ascii_end();
                 Some(KeyHash::new(secret).with_context(|| path.display().to_string())?)
             }
         };
         let Some(location) = &arguments.evidence else { return Ok(None) };
         let address = Address::parse(location);
-        let writer = kinds::event_writer_for(&address)?.open(&EventWriterRequest {
+        let writer = registry::event_writer_for(&address)?.open(&EventWriterRequest {
             location: address.location,
             options: address.options,
             schema: evidence_schema(),
@@ -64,7 +64,7 @@ impl Evidence {
         Ok(Some(Evidence { writing, hash }))
     }
 
-    /// What the engine writes to. A run ends if that cannot be done.
+    /// The outlet that the engine writes to. A failure to write ends the run.
     pub(crate) fn outlet(&self) -> (EvidenceOutlet, Option<KeyHash>) {
         let writing = Arc::clone(&self.writing);
         let outlet = move |batch: EventBatch| {
@@ -78,10 +78,10 @@ impl Evidence {
         (Box::new(outlet), self.hash.clone())
     }
 
-    /// Makes what was written durable.
+    /// Makes the evidence durable.
     ///
     /// # Errors
-    /// It could not be written: the evidence is not complete.
+    /// The evidence could not be written completely.
     pub(crate) fn finish(&self) -> anyhow::Result<()> {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let finished = writing.writer.take().map_or(Ok(()), EventWriter::finish);

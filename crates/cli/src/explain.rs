@@ -1,28 +1,28 @@
-//! `fairstream explain`: an alarm, recomputed from its evidence.
+//! `fairstream explain`: recomputes an alarm from its evidence.
 
 use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use fairstream_core::{EventBatch, SourceContext, SourceRequest, Time, WantedColumn};
-use fairstream_fairness::{EvidenceReader, Recount};
+use fairstream_fairness::{EvidenceReader, Replay};
 
 use crate::args::ExplainArguments;
-use crate::kinds::{self, Address};
 use crate::progress::counted;
-use crate::{Outcome, print};
+use crate::registry::{self, Address};
+use crate::{ExitStatus, print};
 
-/// An alarm, as a file of verdicts has it.
-struct Alarm {
+/// An alarm in a file of verdicts.
+struct AlarmRecord {
     time: Time,
     stream: String,
     message: String,
 }
 
-pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus> {
     let ExplainArguments { verdicts, evidence, alarm: number, all } = arguments;
     let mut alarms = Vec::new();
-    read(verdicts, Alarm::wanted(), |batch| {
-        alarms.extend(Alarm::of(batch));
+    read(verdicts, AlarmRecord::wanted(), |batch| {
+        alarms.extend(AlarmRecord::of(batch));
         Ok(())
     })?;
     if alarms.is_empty() {
@@ -31,36 +31,36 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Outcome> {
     let Some(alarm) = number.checked_sub(1).and_then(|index| alarms.get(index)) else {
         bail!("{verdicts} has {}, and no number {number}", counted(alarms.len() as u64, "alarm"));
     };
-    let mut recount = Recount::default();
-    read(evidence, EvidenceReader::wanted(), |batch| Ok(recount.add(batch)?))?;
-    let recounted =
-        recount.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
-    let Alarm { time, message, .. } = alarm;
-    let (is_same, said) = match recounted.message == *message {
-        true => (true, format!("{verdicts} says the same, to the last digit.")),
-        false => (false, format!("{verdicts} says something else:\n  {message}")),
+    let mut replay = Replay::default();
+    read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
+    let replayed =
+        replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
+    let AlarmRecord { time, message, .. } = alarm;
+    let (is_same, said) = match replayed.message == *message {
+        true => (true, format!("{verdicts} has the same message, to the last digit.")),
+        false => (false, format!("{verdicts} has a different message:\n  {message}")),
     };
     print(&format!(
         "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",
         alarms.len(),
         time.for_people(),
-        recounted.account,
-        recounted.message
+        replayed.narrative,
+        replayed.message
     ))?;
     if !is_same {
         bail!("the evidence does not lead to this alarm: it is of another run, or was changed");
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
-/// Every batch of a file.
+/// Reads every batch of a file.
 fn read(
     location: &str,
     wanted: Vec<WantedColumn>,
     mut take: impl FnMut(&EventBatch) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let address = Address::parse(location);
-    let kind = kinds::source_for(&address)?;
+    let kind = registry::source_for(&address)?;
     let request = SourceRequest {
         location: address.location,
         options: address.options,
@@ -78,12 +78,12 @@ fn read(
     Ok(())
 }
 
-impl Alarm {
+impl AlarmRecord {
     fn wanted() -> Vec<WantedColumn> {
         ["kind", "stream", "message"].map(|name| WantedColumn::new(name, DataType::Utf8)).into()
     }
 
-    fn of(batch: &EventBatch) -> Vec<Alarm> {
+    fn of(batch: &EventBatch) -> Vec<AlarmRecord> {
         let column = |name: &str| batch.rows.column_by_name(name)?.as_string_opt::<i32>();
         let (Some(kind), Some(stream), Some(message)) = (column("kind"), column("stream"), column("message"))
         else {
@@ -92,7 +92,7 @@ impl Alarm {
         let alarm = |row: &usize| kind.is_valid(*row) && kind.value(*row) == "alarm";
         (0..batch.len())
             .filter(alarm)
-            .map(|row| Alarm {
+            .map(|row| AlarmRecord {
                 time: batch.time(row),
                 stream: stream.value(row).to_owned(),
                 message: message.value(row).to_owned(),

@@ -1,4 +1,4 @@
-//! `fairstream generate`: the events of a scenario, written to a file.
+//! `fairstream generate`: writes the events of a scenario to a file.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -15,17 +15,16 @@ use fairstream_core::{
 use fairstream_scenarios::{Begun, Scenario, scenarios};
 
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, Address};
 use crate::outputs::is_same;
-use crate::progress::{Progress, counted, with_rate};
-use crate::{Outcome, note};
+use crate::progress::{ProgressLine, counted, with_rate};
+use crate::registry::{self, Address};
+use crate::{ExitStatus, note};
 
-/// Which scenario, with which options. Commands and flags are made from what the scenarios say of
-/// themselves.
+/// The scenario and its options. Commands and flags are derived from the documentation of the scenarios.
 #[derive(Debug)]
 pub(crate) struct GenerateArguments {
     scenario: String,
-    /// What it reads; empty if it is invented.
+    /// The file it reads; empty if its events are simulated.
     location: String,
     options: Options,
     output: OutputArguments,
@@ -87,7 +86,7 @@ fn describe(scenario: &Scenario) -> Command {
     OutputArguments::augment_args(command)
 }
 
-/// Sentences of the command line begin with a capital.
+/// Capitalises a sentence.
 fn capitalised(text: &str) -> String {
     text.char_indices().map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c }).collect()
 }
@@ -117,7 +116,7 @@ impl FromArgMatches for GenerateArguments {
     }
 }
 
-pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStatus> {
     let GenerateArguments { scenario, location, options, output } = arguments;
     let Some(scenario) = scenarios().into_iter().find(|one| one.adapter().name == scenario) else {
         bail!("there is no scenario `{scenario}`");
@@ -125,7 +124,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let address = Address::parse(&output.to);
-    let writers = kinds::event_writer_for(&address)?;
+    let writers = registry::event_writer_for(&address)?;
     refuse_to_destroy(&scenario, location, &address.location)?;
     let Begun { mut source, remarks } = scenario.begin(&SourceRequest {
         location: location.clone(),
@@ -134,7 +133,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
         context: SourceContext { stop, ..SourceContext::default() },
         ..SourceRequest::default()
     })?;
-    // Opened last: a mistake above must not cost the user the events of an earlier time.
+    // Opened last, so that a mistake above does not destroy an existing file.
     let mut writer = writers.open(&EventWriterRequest {
         location: address.location.clone(),
         options: address.options,
@@ -145,7 +144,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     interrupt.start();
     let (start, written) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let on_screen = address.location == "-" && io::stdout().is_terminal();
-    let progress = Progress::show(output.quiet || on_screen, {
+    let progress = ProgressLine::show(output.quiet || on_screen, {
         let written = Arc::clone(&written);
         move |elapsed| with_rate(written.load(Ordering::Relaxed), elapsed)
     });
@@ -153,9 +152,9 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
     let finished = writer.finish();
     drop(progress);
     match copied.and_then(|()| Ok(finished?)) {
-        // A reader that has seen enough is no failure, and wants to hear nothing more.
+        // A reader that hung up is not a failure, and gets no summary.
         Err(error) if matches!(error.downcast_ref(), Some(SinkError::HungUp { .. })) => {
-            return Ok(Outcome::NothingViolated);
+            return Ok(ExitStatus::NothingViolated);
         }
         result => result?,
     }
@@ -166,10 +165,10 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<Outcome>
         let events = counted(written.load(Ordering::Relaxed), "event");
         note(&format!("{events} in {:.1} s", start.elapsed().as_secs_f64()));
     }
-    Ok(if interrupt.happened() { Outcome::Interrupted } else { Outcome::NothingViolated })
+    Ok(if interrupt.happened() { ExitStatus::Interrupted } else { ExitStatus::NothingViolated })
 }
 
-/// Writes what the source has, until it ends or is stopped.
+/// Writes the rows of the source until it ends or is stopped.
 fn copy(source: &mut dyn Source, writer: &mut dyn EventWriter, written: &AtomicU64) -> anyhow::Result<()> {
     while let Some(events) = source.next_batch()? {
         writer.write(&events)?;
@@ -178,7 +177,7 @@ fn copy(source: &mut dyn Source, writer: &mut dyn EventWriter, written: &AtomicU
     Ok(())
 }
 
-/// What is read may not be written.
+/// Refuses to overwrite the input.
 fn refuse_to_destroy(scenario: &Scenario, read: &str, written: &str) -> anyhow::Result<()> {
     let place = |location: &str, standard: &'static str| {
         Path::new(if location == "-" { standard } else { location }).to_owned()

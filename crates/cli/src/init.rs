@@ -1,4 +1,4 @@
-//! `fairstream init`: a fairness file for data that nobody has described yet.
+//! `fairstream init`: proposes a fairness file for a data file.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -8,10 +8,10 @@ use fairstream_core::nearest;
 use fairstream_fairness::{ColumnSample, FairnessFile, Proposal};
 
 use crate::args::InitArguments;
-use crate::kinds::Address;
-use crate::{Outcome, load, note, print, sample};
+use crate::registry::Address;
+use crate::{ExitStatus, load, note, print, sample};
 
-/// How a column with the time may be called.
+/// Typical names of a column with the time.
 const TIMES: [&str; 12] = [
     "time",
     "timestamp",
@@ -27,7 +27,7 @@ const TIMES: [&str; 12] = [
     "Date",
 ];
 
-pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     let input = Address::parse(&arguments.input);
     if input.location == "-" {
         bail!("standard input cannot be read twice; write the data to a file first");
@@ -38,7 +38,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<Outcome> {
         ask(&mut proposal)?;
     }
     let text = proposal.toml();
-    // What is proposed has to work.
+    // The proposal must compile.
     let path = arguments.to.as_ref().map_or_else(|| "proposal".into(), |path| path.to_string_lossy());
     load::compile(&FairnessFile::parse(&path, &text)?, &[])?;
     match &arguments.to {
@@ -48,12 +48,12 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<Outcome> {
             let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
             file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
             note(&format!("wrote {0}; try `fairstream check {0} {1}`", path.display(), arguments.input));
-            Ok(Outcome::NothingViolated)
+            Ok(ExitStatus::NothingViolated)
         }
     }
 }
 
-/// The data, read with the time in a column that is called so.
+/// Samples the data, with the time in the column of this name.
 fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Vec<ColumnSample>)> {
     let given = time.or_else(|| input.options.text("time"));
     let candidates = given.map_or_else(|| TIMES.to_vec(), |time| vec![time]);
@@ -76,7 +76,7 @@ fn ask(proposal: &mut Proposal) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One of several; the first if the answer is nothing.
+/// Asks for one of several; an empty answer chooses the first.
 fn choose(question: &str, columns: &[String]) -> anyhow::Result<String> {
     let Some(first) = columns.first() else { bail!("no column of the data can answer: {question}") };
     loop {

@@ -1,5 +1,5 @@
-//! Ctrl-C: once to stop in good order, twice to end at once. Before anything has started there is
-//! nothing to put in order, and once is enough.
+//! Ctrl-C: the first one requests an orderly stop, the second ends the process at once. Before a run has started, the
+//! first one ends the process.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fairstream_core::StopToken;
 
 use crate::progress::CLEAR_LINE;
-use crate::{Outcome, live, note};
+use crate::{ExitStatus, live, note};
 
-/// Whether the user has interrupted, and whether there is anything to interrupt.
+/// Whether the user has interrupted, and whether the run has started.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt(Arc<State>);
+pub(crate) struct Interrupt(Arc<InterruptState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct InterruptState {
     stop: StopToken,
     started: AtomicBool,
     happened: AtomicBool,
@@ -24,28 +24,29 @@ struct State {
 impl Interrupt {
     /// From now on Ctrl-C (or a request to terminate) stops the run.
     pub(crate) fn watch(stop: &StopToken) -> Interrupt {
-        let interrupt = Interrupt(Arc::new(State { stop: stop.clone(), ..State::default() }));
-        let heard = interrupt.clone();
-        // Without a handler Ctrl-C still ends the process, only not in good order.
-        let _ = ctrlc::set_handler(move || heard.happen());
+        let interrupt =
+            Interrupt(Arc::new(InterruptState { stop: stop.clone(), ..InterruptState::default() }));
+        let handler = interrupt.clone();
+        // Without a handler, Ctrl-C still ends the process, but not orderly.
+        let _ = ctrlc::set_handler(move || handler.handle());
         interrupt
     }
 
-    /// The user wants to stop; for the second time, now.
-    pub(crate) fn happen(&self) {
-        let State { stop, started, happened } = &*self.0;
+    /// Handles an interrupt: the first stops the run, the second ends the process.
+    pub(crate) fn handle(&self) {
+        let InterruptState { stop, started, happened } = &*self.0;
         let again = happened.swap(true, Ordering::Relaxed);
         if again || !started.load(Ordering::Relaxed) {
             live::leave();
             #[allow(clippy::exit, reason = "the user wants out now")]
-            std::process::exit(Outcome::Interrupted as i32);
+            std::process::exit(ExitStatus::Interrupted as i32);
         }
         let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
         note(&format!("{clear}stopping after what has been read; Ctrl-C again ends at once"));
         stop.stop();
     }
 
-    /// Everything is open and the run begins.
+    /// Marks the start of the run.
     pub(crate) fn start(&self) {
         self.0.started.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The command line: arguments in, libraries called, results rendered, exit code out. Holds no
-//! logic that a library could.
+//! The command line: parses arguments, calls the libraries, renders results and returns an exit code. Holds no logic
+//! that a library could.
 
 mod adapters;
 mod args;
@@ -14,12 +14,12 @@ mod explain;
 mod generate;
 mod init;
 mod interrupt;
-mod kinds;
 mod live;
 mod load;
-mod nobody;
+mod null_sink;
 mod outputs;
 mod progress;
+mod registry;
 mod repeat;
 mod report;
 mod run;
@@ -37,8 +37,8 @@ use fairstream_fairness::FileError;
 
 use args::{Arguments, Command};
 
-/// What a command came to. The numbers are promised in `--help`.
-enum Outcome {
+/// The exit status of a command. The numbers are documented in `--help`.
+enum ExitStatus {
     NothingViolated = 0,
     Violated = 1,
     Failed = 2,
@@ -47,7 +47,7 @@ enum Outcome {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let status = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
@@ -65,24 +65,24 @@ pub fn main() -> ExitCode {
             print(&String::from_utf8_lossy(&script))
         }
     };
-    ExitCode::from(match outcome {
-        Ok(outcome) => outcome as u8,
+    ExitCode::from(match status {
+        Ok(status) => status as u8,
         Err(error) => {
             complain(&error);
-            Outcome::Failed as u8
+            ExitStatus::Failed as u8
         }
     })
 }
 
-/// Writes to standard output; a reader that hung up is none of our business.
-fn print(text: &str) -> anyhow::Result<Outcome> {
+/// Writes to standard output. A reader that hung up is not an error.
+fn print(text: &str) -> anyhow::Result<ExitStatus> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Outcome::NothingViolated),
+        _ => Ok(ExitStatus::NothingViolated),
     }
 }
 
-/// Writes a line to standard error. If nobody can read it, there is nobody to tell that either.
+/// Writes a line to standard error. A failure to do so cannot be reported, and is ignored.
 fn note(text: &str) {
     let text = format!("{text}\n");
     if !live::hold(live::To::Error, &text) {

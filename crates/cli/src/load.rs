@@ -1,37 +1,37 @@
-//! From arguments to an open specification, open sources and the columns between them.
+//! Loads the specification and opens the sources that arguments name.
 
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    Columns, Renames, Source, SourceContext, SourceError, SourceRequest, Span, WantedColumn,
+    ColumnAliases, Columns, Source, SourceContext, SourceError, SourceRequest, TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
 use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
-use crate::kinds::{self, Address};
+use crate::registry::{self, Address};
 use crate::sample;
 
-/// What is to be monitored, and on what.
+/// A specification and its inputs.
 pub(crate) struct Monitor {
     pub(crate) spec: Specification,
-    /// What it was compiled from, if it was.
+    /// The compiled fairness file, if the specification is one.
     pub(crate) fairness: Option<Compiled>,
-    /// Where events come from: the arguments, or else the fairness file.
+    /// Inputs, from the arguments or else from the fairness file.
     pub(crate) inputs: Vec<Address>,
-    /// Where the fairness file wants verdicts.
+    /// Sinks that the fairness file names.
     pub(crate) sinks: Vec<Address>,
-    /// The columns that sources have to have.
+    /// The columns that sources must have.
     pub(crate) wanted: Vec<WantedColumn>,
     time: Option<String>,
     time_format: Option<String>,
-    /// Whether inputs are put in order of time first.
+    /// Whether inputs are sorted by time first.
     sort: bool,
 }
 
-/// Reads and parses what is to be monitored.
+/// Reads and parses the specification.
 pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let path = &arguments.spec;
     let text = text(path)?;
@@ -60,7 +60,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let sinks = of_file(file.sinks());
     let time = arguments.time.clone().or_else(|| file.time().map(str::to_owned));
     let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
-    // What the file leaves out, the inputs may know.
+    // Types that the file does not state may be inferred from the inputs.
     let known =
         if file.columns().is_empty() { sample::columns(&inputs, time.as_deref())? } else { Vec::new() };
     let (compiled, spec) = compile(&file, &known)?;
@@ -70,20 +70,20 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format, sort })
 }
 
-/// A fairness file as RTLola that the frontend has accepted.
+/// Compiles a fairness file, and checks the result with the RTLola frontend.
 pub(crate) fn compile(
     file: &FairnessFile,
-    known: &[fairstream_fairness::Column],
+    known: &[fairstream_fairness::EventColumn],
 ) -> anyhow::Result<(Compiled, Specification)> {
     specified(file.compile(known)?)
 }
 
-/// What a compiled fairness file comes to for an engine.
+/// Parses the RTLola text of a compiled fairness file.
 fn specified(compiled: Compiled) -> anyhow::Result<(Compiled, Specification)> {
     let title = format!("{} (compiled)", compiled.file().title());
     match Specification::parse(&title, compiled.rtlola()) {
         Ok(spec) => Ok((compiled, spec)),
-        // What is wrong stands in an expression of the user's, or else in what we made of it.
+        // The error is in an expression of the user, or else in the generated text.
         Err(error) => match compiled.blame(&error.places()) {
             Some(blamed) => Err(blamed.into()),
             None => Err(error.into()),
@@ -92,7 +92,7 @@ fn specified(compiled: Compiled) -> anyhow::Result<(Compiled, Specification)> {
 }
 
 impl Monitor {
-    /// Makes sure that an engine can evaluate it.
+    /// Checks that an engine can evaluate it.
     pub(crate) fn check(&self, engine: EngineKind, path: &Path) -> anyhow::Result<()> {
         let check = match engine {
             EngineKind::Compiled => CompiledEngine::check(&self.spec),
@@ -101,7 +101,8 @@ impl Monitor {
         check.with_context(|| path.display().to_string())
     }
 
-    /// The same for a run of which nobody reads more than alarms: what only others would read is not evaluated.
+    /// Recompiles a fairness file for a run whose sinks read alarms only, without the streams that only other sinks
+    /// need.
     pub(crate) fn for_alarms(mut self) -> anyhow::Result<Monitor> {
         if let Some(fairness) = &self.fairness {
             let (fairness, spec) = specified(fairness.for_alarms()?)?;
@@ -113,25 +114,25 @@ impl Monitor {
     /// Opens every input.
     pub(crate) fn sources(
         &self,
-        span: Span,
+        time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        self.inputs.iter().map(|input| self.open(input, span, context)).collect()
+        self.inputs.iter().map(|input| self.open(input, time_range, context)).collect()
     }
 
     /// Opens one input.
     pub(crate) fn open(
         &self,
         input: &Address,
-        span: Span,
+        time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
         let mut address = input.clone();
-        let kind = kinds::source_for(&address)?;
-        // Scenarios and plugins know their own time.
+        let kind = registry::source_for(&address)?;
+        // Scenarios and plugins do not take these options.
         let takes = |key: &str| kind.adapter().options.iter().any(|option| option.name == key);
         for (key, value) in [("time", &self.time), ("time_format", &self.time_format)] {
             if let Some(value) = value.as_ref().filter(|_| takes(key)) {
@@ -147,11 +148,11 @@ impl Monitor {
             location: address.location,
             options: address.options,
             wanted: self.wanted.clone(),
-            span,
+            time_range,
             resume: None,
             context: context.clone(),
         };
-        let source = Renames::open(&*kind, &request)?;
+        let source = ColumnAliases::open(&*kind, &request)?;
         Ok(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source })
     }
 
@@ -173,7 +174,7 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// A `[[source]]` or `[[sink]]` of a fairness file, whose paths count from where the file is.
+/// The address of a `[[source]]` or `[[sink]]` of a fairness file. Paths are relative to the file.
 fn address(endpoint: &Endpoint, file: &Path) -> Address {
     let is_path = !["-", "console"].contains(&endpoint.path.as_str());
     let folder = file.parent().filter(|folder| is_path && !folder.as_os_str().is_empty());

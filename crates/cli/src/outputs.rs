@@ -1,5 +1,5 @@
-//! What a run writes: sinks and the list of bad rows. Everything is looked at before anything is
-//! opened, so that a mistake costs nobody a file.
+//! The outputs of a run: sinks and the list of bad rows. All are checked before any is opened, so that a mistake does
+//! not destroy a file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,20 @@ use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
 
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
-use crate::kinds::{self, Address, OfRun};
 use crate::load::Monitor;
+use crate::registry::{self, Address, RunContext};
 
-/// Opens every sink, and then the list of bad rows if there is to be one.
-/// None may be among the files that are `read`.
+/// Opens every sink, and then the list of bad rows if there is one. None may be among the files in `read`.
 pub(crate) fn open(
     arguments: &RunArguments,
     monitor: &Monitor,
     read: &[String],
-    of_run: &OfRun,
+    run_context: &RunContext,
 ) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
     let mut openings = Vec::new();
     for address in wanted(arguments, monitor) {
-        let kind = kinds::sink_for(&address, of_run)?;
-        // People read alarms; what raised them is for machines.
+        let kind = registry::sink_for(&address, run_context)?;
+        // The console shows alarms; triggers are for machine-readable sinks.
         let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
         let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };
         let request = SinkRequest {
@@ -33,7 +32,7 @@ pub(crate) fn open(
         };
         openings.push((kind, request));
     }
-    // The location of a plugin is that of its code, which nobody writes to.
+    // The location of a plugin is that of its code, which is not written to.
     let written = openings.iter().filter(|(kind, _)| kind.adapter().name != "plugin");
     let mut written: Vec<&str> = written.map(|(_, request)| request.location.as_str()).collect();
     if let OnBadRow::File(path) = &arguments.on_bad_row {
@@ -58,7 +57,7 @@ pub(crate) fn wanted(arguments: &RunArguments, monitor: &Monitor) -> Vec<Address
     wanted
 }
 
-/// Nothing that is read may be written, and nothing twice.
+/// Refuses to overwrite an input, and to write to a file twice.
 fn refuse_to_destroy(
     arguments: &RunArguments,
     inputs: &[Address],
@@ -92,13 +91,12 @@ fn is_standard_output(location: &str) -> bool {
     location == "-" || location == "console"
 }
 
-/// Whether two paths lead to one and the same file, by whatever name.
+/// Whether two paths lead to the same file.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// What tells a file from every other. `None` for what is no file, such as a terminal or a pipe,
-/// which several may write to.
+/// The identity of a file. `None` for terminals and pipes, which several sinks may write to.
 fn identity(path: &Path) -> Option<(PathBuf, u64, u64)> {
     match path.metadata() {
         Ok(meta) if !meta.is_file() => None,
@@ -109,7 +107,7 @@ fn identity(path: &Path) -> Option<(PathBuf, u64, u64)> {
         }
         #[cfg(not(unix))]
         Ok(_) => Some((path.canonicalize().ok()?, 0, 0)),
-        // Not there yet, but its folder is; or the folder of what a link leads to.
+        // The file does not exist yet, but its folder does; or it is a link, and the folder of its target does.
         Err(_) => {
             let folder =
                 path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

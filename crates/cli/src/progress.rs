@@ -1,10 +1,10 @@
-//! How far a run has come: one line on standard error that is overwritten, on a terminal only.
+//! Progress of a run: one line on standard error that is overwritten, on a terminal only.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairstream_core::{Counters, Counts};
+use fairstream_core::{Counters, RunCounts};
 
 use crate::repeat::Repeat;
 
@@ -12,35 +12,35 @@ use crate::repeat::Repeat;
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// Shows progress until it is dropped.
-pub(crate) struct Progress(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
+pub(crate) struct ProgressLine(#[allow(dead_code, reason = "kept for its drop")] Option<Repeat>);
 
-impl Progress {
-    /// Shows how far a run has come.
-    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> Progress {
-        Progress::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
+impl ProgressLine {
+    /// Shows the progress of a run.
+    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> ProgressLine {
+        ProgressLine::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
     }
 
-    /// Shows what `line` says of the time that has passed.
-    pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> Progress {
+    /// Shows the result of `line`, which is given the elapsed time.
+    pub(crate) fn show(quiet: bool, line: impl Fn(Duration) -> String + Send + 'static) -> ProgressLine {
         if quiet || !io::stderr().is_terminal() {
-            return Progress(None);
+            return ProgressLine(None);
         }
         const EVERY: Duration = Duration::from_millis(200);
         let start = Instant::now();
-        Progress(Some(Repeat::after(EVERY, move |is_last| {
+        ProgressLine(Some(Repeat::after(EVERY, move |is_last| {
             show(&if is_last { String::new() } else { line(start.elapsed()) });
             EVERY
         })))
     }
 }
 
-/// Puts a text where the last one was.
+/// Overwrites the line with a text.
 fn show(text: &str) {
     let mut out = io::stderr().lock();
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
-fn line(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
+fn line(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
     let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
     format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), found(counts, is_judged))
 }
@@ -51,13 +51,13 @@ pub(crate) fn with_rate(events: u64, elapsed: Duration) -> String {
     format!("{}  {}/s", counted(events, "event"), grouped(rate as u64))
 }
 
-/// Alarms where there is a judge, violations where there is none.
-pub(crate) fn found(counts: &Counts, is_judged: bool) -> String {
+/// The number of alarms if there is a judge, else the number of violations.
+pub(crate) fn found(counts: &RunCounts, is_judged: bool) -> String {
     if is_judged { counted(counts.alarms, "alarm") } else { counted(counts.triggers, "violation") }
 }
 
-/// What a run came to, in a few lines.
-pub(crate) fn summary(counts: &Counts, elapsed: Duration, is_judged: bool) -> String {
+/// The summary of a run.
+pub(crate) fn summary(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
     let mut text = format!(
         "{}, {} in {:.1} s",
         counted(counts.evaluated, "event"),

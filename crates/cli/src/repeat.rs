@@ -1,22 +1,23 @@
-//! Something that is done again and again beside a run.
+//! A background thread that repeats a task.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A thread that does something now and then, until this is dropped.
+/// A thread that repeats a task until this is dropped.
 pub(crate) struct Repeat {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Repeat {
-    /// Calls `again` after that time, and then after the time that it returns; a last time, with `true`, at the end.
+    /// Calls `again` after a time, and then each time after the duration that it returns; a last time, with `true`, at
+    /// the end.
     pub(crate) fn after(first: Duration, mut again: impl FnMut(bool) -> Duration + Send + 'static) -> Repeat {
         let (end, ended) = channel::<()>();
         let thread = thread::spawn(move || {
             let mut wait = first;
-            // A disconnected channel is the end, a timeout the next turn.
+            // A disconnected channel means the end, a timeout the next call.
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 wait = again(false);
             }
@@ -30,7 +31,7 @@ impl Drop for Repeat {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that has been said.
+            // A panic of the thread has already been printed.
             let _ = thread.join();
         }
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{
-    BuildEngine, Counters, Engine, EngineError, Parts, Pipeline, RunOptions, Selection, SourceContext, Span,
-    StopToken,
+    BuildEngine, Counters, Engine, EngineError, Pipeline, RunOptions, Selection, SourceContext, SourceFiles,
+    StopToken, TimeRange,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
@@ -16,21 +16,21 @@ use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, OfRun};
-use crate::live::{self, Live, Watch};
+use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
-use crate::progress::{Progress, summary};
-use crate::report::{Tallied, Tally};
-use crate::{Outcome, load, note, outputs, report};
+use crate::progress::{ProgressLine, summary};
+use crate::registry::{self, RunContext};
+use crate::report::{UngroupedRows, UngroupedRowsEngine};
+use crate::{ExitStatus, load, note, outputs, report};
 
-/// Builds the engine that was asked for once it is known where the clock starts.
+/// Builds the selected engine once the start of the clock is known.
 pub(crate) fn build(
     spec: Specification,
     kind: EngineKind,
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
     evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
-    tally: Option<Arc<Tally>>,
+    ungrouped: Option<Arc<UngroupedRows>>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -51,21 +51,21 @@ pub(crate) fn build(
             Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
             None => engine,
         });
-        Ok(match tally {
-            Some(tally) => Box::new(Tallied::new(engine, &fairness, tally)),
+        Ok(match ungrouped {
+            Some(ungrouped) => Box::new(UngroupedRowsEngine::new(engine, &fairness, ungrouped)),
             None => engine,
         })
     })
 }
 
-pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if arguments.live {
         live::leave_on_panic();
     }
     let monitor = load::monitor(&arguments.input)?;
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
-        // The other engine, too, must be able to evaluate it.
+        // The reference engine must be able to evaluate it as well.
         monitor.check(EngineKind::Reference, &arguments.input.spec)?;
     }
     evidence::check(arguments, &monitor)?;
@@ -80,12 +80,12 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
-    let span = Span { since: arguments.since, until: arguments.until };
-    let sources = monitor.sources(span, &context)?;
+    let time_range = TimeRange { since: arguments.since, until: arguments.until };
+    let sources = monitor.sources(time_range, &context)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =
-        outputs::wanted(arguments, &monitor).iter().any(|sink| kinds::is_one_of(sink, &report::NAMES));
+        outputs::wanted(arguments, &monitor).iter().any(|sink| registry::is_one_of(sink, &report::NAMES));
     let judge = rules.map(Judge::new);
     let judge = judge.map(|judge| if is_reported || arguments.live { judge.with_history() } else { judge });
     let judge = judge.map(|judge| Arc::new(Mutex::new(judge)));
@@ -93,20 +93,20 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
         let subject = report::Subject::of(arguments, &monitor);
-        Arc::new(report::Run {
+        Arc::new(report::ReportedRun {
             judge,
             compiled,
             counters: Arc::clone(&counters),
-            tally: Arc::default(),
+            ungrouped: Arc::default(),
             subject,
         })
     });
-    let tally = reported.as_ref().map(|run| Arc::clone(&run.tally));
-    // Opened last: a mistake above must not cost the user the verdicts of an earlier run.
-    let of_run = OfRun { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
-    let parts: Vec<Parts> = sources.iter().map(|source| source.parts()).collect();
-    let read: Vec<String> = parts.iter().flat_map(Parts::names).map(str::to_owned).collect();
-    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &of_run)?;
+    let ungrouped = reported.as_ref().map(|run| Arc::clone(&run.ungrouped));
+    // Opened last, so that a mistake above does not destroy the verdicts of an earlier run.
+    let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
+    let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
+    let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
+    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &run_context)?;
     let evidence = Evidence::open(arguments)?;
     let options = RunOptions {
         since: arguments.since,
@@ -124,9 +124,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     };
     let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
     let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
-    let watch = arguments.live.then(|| Watch::new(title, Arc::clone(&options.counters), judge.clone()));
+    let sampler =
+        arguments.live.then(|| RunSampler::new(title, Arc::clone(&options.counters), judge.clone()));
     let screen = live::Screen::of(arguments, &monitor);
-    // To verify is to evaluate all of it, twice.
+    // Verification evaluates all streams.
     let is_for_alarms = !arguments.verify && sinks.iter().all(|sink| sink.wants() == Selection::Alarms);
     let Monitor { spec, fairness, .. } = if is_for_alarms { monitor.for_alarms()? } else { monitor };
     let judged = fairness.zip(judge);
@@ -135,17 +136,17 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let outlet = evidence.as_ref().map(Evidence::outlet);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, tally);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, ungrouped);
 
     interrupt.start();
     let start = Instant::now();
     let is_quiet = arguments.quiet || arguments.live;
-    let progress = Progress::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
-    let live = watch.map(|watch| Live::start(watch, interrupt.clone(), screen));
+    let progress = ProgressLine::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
+    let live = sampler.map(|sampler| Live::start(sampler, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);
     drop(live);
-    // Without evidence an alarm is worth nothing: this is said before anything else.
+    // An alarm without its evidence is worthless, so a failure to write it is reported first.
     evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {
         note(&summary(&report.counts, start.elapsed(), is_judged));
@@ -155,10 +156,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     }
     match report.error {
         Some(error) => Err(error.into()),
-        None if interrupt.happened() => Ok(Outcome::Interrupted),
-        // For a fairness file the judge decides: an alarm that was raised stays raised for the exit code.
-        None if is_judged && report.counts.alarms > 0 => Ok(Outcome::Violated),
-        None if !is_judged && report.counts.triggers > 0 => Ok(Outcome::Violated),
-        None => Ok(Outcome::NothingViolated),
+        None if interrupt.happened() => Ok(ExitStatus::Interrupted),
+        // For a fairness file the judge decides. An alarm that was cleared later still counts for the exit status.
+        None if is_judged && report.counts.alarms > 0 => Ok(ExitStatus::Violated),
+        None if !is_judged && report.counts.triggers > 0 => Ok(ExitStatus::Violated),
+        None => Ok(ExitStatus::NothingViolated),
     }
 }

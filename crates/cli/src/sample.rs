@@ -1,4 +1,4 @@
-//! A look at the beginning of a data file: its columns, and some of their values as text.
+//! Samples the first rows of a data file: its columns, and some of their values as text.
 
 use std::num::NonZeroUsize;
 
@@ -7,16 +7,16 @@ use arrow::array::Array;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
-use fairstream_fairness::{Column, ColumnSample, column_types};
+use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
-use crate::kinds::{self, Address};
+use crate::registry::{self, Address};
 
-/// Rows that are looked at before a run.
+/// Number of rows that are sampled before a run.
 const ROWS: usize = 10_000;
 
-/// The columns of inputs that can be read twice, with the types that their first rows suggest.
-pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<Column>> {
-    let mut columns: Vec<Column> = Vec::new();
+/// The columns of inputs that can be read twice, with types inferred from their first rows.
+pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<EventColumn>> {
+    let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
         for column in column_types(&samples(input, time, ROWS)?) {
             if !columns.iter().any(|known| known.name == column.name) {
@@ -27,9 +27,9 @@ pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<
     Ok(columns)
 }
 
-/// So many values of every column but the time.
+/// Samples a number of values of every column except the time.
 pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Vec<ColumnSample>> {
-    let kind = kinds::source_for(input)?;
+    let kind = registry::source_for(input)?;
     let mut options = input.options.clone();
     if let Some(time) = time {
         options.set_default("time", time);
@@ -54,7 +54,7 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
     }
     names.retain(|name| name != options.text("time").unwrap_or("time"));
     let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
-    // What is not text has a type of its own, and is read as that.
+    // A column with a type other than text is read in that type.
     let schema = kind.open(&request(wanted))?.schema();
     let wanted = schema.fields().iter().filter_map(|field| {
         let known = rtlola_type(field.data_type()).is_some() || field.data_type() == &DataType::Utf8;
@@ -83,7 +83,7 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
     Ok(samples)
 }
 
-/// The type that a source itself has for a column; text says nothing.
+/// The type of a column in the source; `None` for text, whose type is inferred.
 fn rtlola_type(data_type: &DataType) -> Option<String> {
     let name = match data_type {
         DataType::Boolean => "Bool",

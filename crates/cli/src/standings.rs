@@ -1,4 +1,4 @@
-//! How every group stands at the end of a run, as a table for people.
+//! The state of every group at the end of a run, as a table.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, S
 
 use crate::progress::{counted, grouped};
 
-/// Strata of one rate that are shown; what a person still reads.
+/// Maximum number of strata of one rate that are shown.
 const SHOWN: usize = 20;
 
 /// A table for each rate, those with alarms first.
@@ -25,8 +25,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
             (None, 0) if standing.assessment.is_some() => outcome(standing),
             (Some(since), _) => alarming(&format!("ALARM since {}", since.for_people())),
             (None, 0) => "no alarm".to_owned(),
-            (None, 1) => "no alarm any more; one was raised".to_owned(),
-            (None, raised) => format!("no alarm any more; {} were raised", grouped(raised)),
+            (None, raised) => format!("cleared; {} earlier", counted(raised, "alarm")),
         };
         let _ = writeln!(text, "{}: {state}", standing.title);
         table(&mut text, standing);
@@ -41,7 +40,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
     text
 }
 
-/// What the evidence comes to, where no alarm stands.
+/// The conclusion from the evidence, if no alarm is active.
 fn outcome(standing: &Standing) -> String {
     let Some(assessment) = &standing.assessment else { return String::new() };
     match assessment.outcome {

@@ -1,4 +1,4 @@
-//! What a user knows an adapter by: its name, the files it is for, its options.
+//! Description of an adapter for users: name, file extensions, options.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,18 +8,17 @@ use crate::nearest;
 /// A kind of source or sink, as `fairstream adapters` describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter {
-    /// What stands before the colon in `csv:PATH`.
+    /// The name before the colon in `csv:PATH`.
     pub name: &'static str,
     /// What it reads or writes, in a line.
     pub about: &'static str,
     /// File name endings that mean this kind, without the dot.
     pub extensions: &'static [&'static str],
-    /// The options it takes; whoever opens it has refused all others, unless there is one by the name
-    /// of [`ANY_OPTION`].
+    /// The options it takes. All others are rejected before it is opened, unless one has the name [`ANY_OPTION`].
     pub options: &'static [OptionDoc],
 }
 
-/// The name of an option that stands for whatever else the adapter takes, which only it knows.
+/// Name of an option that stands for further options that only the adapter knows.
 pub const ANY_OPTION: &str = "*";
 
 /// One option of an adapter, for `fairstream adapters` and for the check of unknown keys.
@@ -27,14 +26,14 @@ pub const ANY_OPTION: &str = "*";
 pub struct OptionDoc {
     /// The key.
     pub name: &'static str,
-    /// What is used when it is left out.
+    /// The default value.
     pub default: &'static str,
     /// What it does, in a line.
     pub help: &'static str,
 }
 
 impl OptionDoc {
-    /// An option with what it is without being given, and what it does.
+    /// An option with its default value and its description.
     pub const fn new(name: &'static str, default: &'static str, help: &'static str) -> OptionDoc {
         OptionDoc { name, default, help }
     }
@@ -55,12 +54,12 @@ impl Options {
         self.0.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
 
-    /// Takes an option out, so that it is not there any more.
+    /// Removes an option.
     pub fn take(&mut self, key: &str) -> Option<String> {
         self.0.remove(key)
     }
 
-    /// All of them, by key.
+    /// All options, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }

@@ -8,11 +8,11 @@ use crate::Cause;
 /// A row that cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedRow {
-    /// Where it stands; see [`EventBatch::row_numbers`](crate::EventBatch::row_numbers).
+    /// Its number; see [`EventBatch::row_numbers`](crate::EventBatch::row_numbers).
     pub row: u64,
     /// The column at fault, if it is one column.
     pub column: Option<String>,
-    /// What is wrong and, where there is one, the way out.
+    /// The problem and, if there is one, a suggestion.
     pub reason: String,
 }
 
@@ -26,16 +26,16 @@ impl fmt::Display for RejectedRow {
     }
 }
 
-/// Told about each bad row with the name of its source. An error ends the run.
+/// Called for each bad row with the name of its source. An error ends the run.
 pub type ReportBadRow = Arc<dyn Fn(&str, &RejectedRow) -> Result<(), Cause> + Send + Sync>;
 
-/// What a bad row means.
+/// Policy for bad rows.
 #[derive(Clone, Default)]
 pub enum BadRowPolicy {
     /// The run ends there with an error; the rows before it are evaluated.
     #[default]
     Stop,
-    /// The row is counted, reported and left out.
+    /// The row is counted, reported and dropped.
     Skip(ReportBadRow),
 }
 

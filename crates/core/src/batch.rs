@@ -1,11 +1,11 @@
-//! Rows on their way to the engine.
+//! Batches of events.
 
 use arrow::array::RecordBatch;
 use arrow::buffer::ScalarBuffer;
 
 use crate::{Position, RejectedRow, Time};
 
-/// Rows on their way to the engine, as columns.
+/// A batch of events as columns.
 ///
 /// `times` and `row_numbers` are as long as `rows`. A null is a silent stream at that instant.
 #[derive(Clone, Debug)]
@@ -13,11 +13,11 @@ use crate::{Position, RejectedRow, Time};
 pub struct EventBatch {
     /// Decoded rows, with exactly the columns of [`Source::schema`](crate::Source::schema).
     pub rows: RecordBatch,
-    /// When each row happened, in nanoseconds since the Unix epoch.
+    /// Time of each row, in nanoseconds since the Unix epoch.
     pub times: ScalarBuffer<i64>,
-    /// Where each row stands in the source, as the user would count: a line of a text file,
-    /// counted from 1; a record of a binary one. Increasing, with gaps where rows were rejected;
-    /// in a batch in which none is, they may be mixed, as where files are merged.
+    /// Number of each row in the source: the line of a text file, or the record of a binary one, from 1. Numbers
+    /// increase, with gaps where rows were rejected. In a batch without rejected rows they may be in any order, as when
+    /// files are merged.
     pub row_numbers: ScalarBuffer<u64>,
     /// Rows that did not decode, in order. The pipeline's [`BadRowPolicy`](crate::BadRowPolicy)
     /// decides what they mean.
@@ -32,7 +32,7 @@ pub struct EventBatch {
 }
 
 impl EventBatch {
-    /// A batch of decoded rows only. What else there is to say goes into the fields.
+    /// A batch of decoded rows. The other fields have their defaults.
     pub fn new(
         rows: RecordBatch,
         times: impl Into<ScalarBuffer<i64>>,
@@ -43,7 +43,7 @@ impl EventBatch {
         EventBatch { rows, times, row_numbers, rejected: Vec::new(), dropped: 0, relative: false, end }
     }
 
-    /// How many decoded rows there are.
+    /// Number of decoded rows.
     pub fn len(&self) -> usize {
         self.rows.num_rows()
     }
@@ -53,7 +53,7 @@ impl EventBatch {
         self.len() == 0
     }
 
-    /// When row `index` happened.
+    /// Time of row `index`.
     pub fn time(&self, index: usize) -> Time {
         Time(self.times[index])
     }

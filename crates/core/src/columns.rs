@@ -1,4 +1,4 @@
-//! Do the sources have what the specification reads? Asked once, before anything runs.
+//! Binds the columns that a specification reads to those of the sources, once, before a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ impl WantedColumn {
     }
 }
 
-/// The proof that the sources together have every wanted column in its wanted type. Arranges each
-/// source's rows into the one schema that the engine reads.
+/// Proof that the sources together have every wanted column in its wanted type. Arranges the rows of each source into
+/// the schema that the engine reads.
 #[derive(Clone, Debug)]
 pub struct Columns {
     schema: SchemaRef,
-    /// For each source, for each wanted column: where it stands in that source's batches.
+    /// Index of each wanted column in the batches of each source.
     places: Vec<Vec<Option<usize>>>,
 }
 
@@ -72,8 +72,8 @@ impl Columns {
         Ok(Columns { places: places.collect(), schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// The rows of source number `source`, with every wanted column in its place; null where the
-    /// source does not have it. `None` if the rows do not have the schema that was bound.
+    /// The rows of source number `source` in the schema that the engine reads, with nulls for columns that the source
+    /// does not have. `None` if the rows do not have the schema that was bound.
     pub(crate) fn arrange(&self, source: usize, rows: &RecordBatch) -> Option<RecordBatch> {
         let columns: Option<Vec<ArrayRef>> = self.places[source]
             .iter()
@@ -109,7 +109,7 @@ fn missing(column: &WantedColumn, sources: &[Box<dyn Source>]) -> String {
     format!("there is no column `{}` in {place}{hint}", column.name)
 }
 
-/// Everything in which the sources differ from what the specification reads.
+/// All differences between the sources and what the specification reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatches {
     lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where events go when they are to be kept: the way back from batches to a format.
+//! Event writers: from batches back to a format.
 
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -6,48 +6,48 @@ use crate::{Adapter, EventBatch, Options, SinkError, TimeFormat};
 
 /// Writes events in some format, so that a [`Source`](crate::Source) of that format reads them back.
 ///
-/// Called: `write` any number of times, then `finish` once, also when something else has failed.
+/// The caller calls `write` any number of times, then `finish` once, even after a failure elsewhere.
 pub trait EventWriter: Send {
-    /// What the user would call it, for errors: a path, `standard output`.
+    /// Its name in errors: a path, or `standard output`.
     fn name(&self) -> &str;
 
-    /// Takes a batch with the columns of the request. When it returns, the output ends with a whole
-    /// row, if the format can be read before it is complete.
+    /// Writes a batch with the columns of the request. When it returns, the output ends with a complete row, if the
+    /// format can be read before it is complete.
     ///
     /// # Errors
-    /// The events cannot be written; [`SinkError::HungUp`] if nobody reads them any more. Nothing but
-    /// `finish` is called after that.
+    /// The events cannot be written; [`SinkError::HungUp`] if the reader has hung up. Nothing but `finish` is called
+    /// after that.
     fn write(&mut self, events: &EventBatch) -> Result<(), SinkError>;
 
-    /// Writes what belongs at the end and makes everything durable.
+    /// Writes the end of the format and makes everything durable.
     ///
     /// # Errors
-    /// That did not work; what was written before may be lost.
+    /// The output could not be completed; what was written before may be lost.
     fn finish(self: Box<Self>) -> Result<(), SinkError>;
 }
 
 /// Opens event writers of one kind.
 pub trait EventWriterFactory: Send + Sync {
-    /// What a user knows these writers by.
+    /// Name, file extensions and options.
     fn adapter(&self) -> Adapter;
 
     /// Opens a writer. An existing file is replaced at the first `write` or at `finish`, not before.
     ///
     /// # Errors
-    /// It cannot be opened, or does not take what the request asks for.
+    /// The writer cannot be opened, or does not support the request.
     fn open(&self, request: &EventWriterRequest) -> Result<Box<dyn EventWriter>, SinkError>;
 }
 
 /// Which events are to be written, and where.
 #[derive(Clone, Debug)]
 pub struct EventWriterRequest {
-    /// What stands between the colon and the question mark: a path, or `-` for standard output.
+    /// The text between the colon and the question mark of the address: a path, or `-` for standard output.
     pub location: String,
-    /// What stands behind the question mark.
+    /// The options after the question mark of the address.
     pub options: Options,
-    /// The columns of the events, beside `time`.
+    /// The columns of the events, in addition to `time`.
     pub schema: SchemaRef,
-    /// How times are written, where the format leaves a choice.
+    /// The format of times, if the event format supports several.
     pub time_format: TimeFormat,
 }
 

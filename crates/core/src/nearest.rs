@@ -1,6 +1,6 @@
-//! "Did you mean": the known name closest to what somebody wrote.
+//! Suggestions for "did you mean": the known name closest to a misspelled one.
 
-/// The candidate most like `name`, if one is like it at all.
+/// The candidate most similar to `name`, if one is similar enough.
 ///
 /// ```
 /// assert_eq!(fairstream_core::nearest("gendr", ["id", "gender"]), Some("gender"));

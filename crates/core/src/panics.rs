@@ -1,4 +1,4 @@
-//! Panics of foreign code, turned into messages.
+//! Turns panics into error messages.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -9,13 +9,13 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; a panic in it becomes its message, and nothing is printed.
+/// Runs `work` and catches a panic, without printing it.
 ///
-/// For code that is not ours and panics on bad input. The first call puts a panic hook in front
-/// of the one that is installed; panics outside `catch_panic` still reach the latter.
+/// Meant for external code that panics on bad input. The first call installs a panic hook that forwards panics outside
+/// of `catch_panic` to the previous hook.
 ///
 /// # Errors
-/// The panic's message and place.
+/// The message and location of the panic.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

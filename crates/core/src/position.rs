@@ -1,12 +1,12 @@
-//! How far a source has read or a sink has written.
+//! Positions of sources and sinks.
 
 use std::sync::Arc;
 
-/// A place in an input or an output to which one can return.
+/// A position in an input or an output from which it can be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Rows read or written since the beginning, rejected rows included.
     pub rows: u64,
-    /// Where to go on, in a form that only the adapter that made it can read.
+    /// State for resuming, in a format of the adapter's own.
     pub resume: Arc<[u8]>,
 }

@@ -1,12 +1,12 @@
-//! Where verdicts go.
+//! Sinks for verdicts.
 
 use crate::{Adapter, BadOption, Cause, Options, Position, VerdictBatch};
 
 /// Consumes verdicts.
 ///
-/// The pipeline gives each sink a thread of its own and calls: `write` and `flush` in any mixture,
-/// then `finish` once, whether the run went well or not. After an error of `write` or `flush` it
-/// calls only `finish`, and the run ends with that error; the other sinks keep what they have.
+/// The pipeline runs each sink on its own thread. It calls `write` and `flush` in any order, then `finish` once, even
+/// if the run failed. After an error of `write` or `flush` it calls only `finish`, and the run ends with that error;
+/// the other sinks keep what they have.
 ///
 /// A sink that counts:
 ///
@@ -45,33 +45,31 @@ use crate::{Adapter, BadOption, Cause, Options, Position, VerdictBatch};
 /// # Ok::<(), SinkError>(())
 /// ```
 pub trait Sink: Send {
-    /// What the user would call it, for errors: a path, `standard output`.
+    /// Its name in errors: a path, or `standard output`.
     fn name(&self) -> &str;
 
     /// Which verdicts it reads, so that the engine builds no others. `write` gets only these.
     fn wants(&self) -> Selection;
 
-    /// Takes a batch, in order. When it returns, a reader of the output can see the verdicts, if
-    /// the format can be read before it is complete (they may still be lost with the machine; that
-    /// is what `flush` is for). Blocking here slows the whole run down: that is the back-pressure.
+    /// Writes a batch. Batches come in order. When it returns, a reader of the output can see the verdicts, if the
+    /// format can be read before it is complete; only `flush` makes them durable. Blocking here slows down the whole
+    /// run, which is the back-pressure.
     ///
     /// # Errors
-    /// Any error ends the run, except [`SinkError::HungUp`]: then this sink is finished and the
-    /// others go on; if there is none left, the run ends quietly.
+    /// Any error ends the run, except [`SinkError::HungUp`]: this sink is finished and the others go on; if none is
+    /// left, the run ends without an error.
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError>;
 
-    /// Makes everything written so far survive a crash, and says where that is: a sink that is
-    /// opened again with this position goes on exactly there. `None` if it cannot be taken up
-    /// again, as a terminal cannot. The pipeline then acknowledges the events behind these
-    /// verdicts to their sources.
+    /// Makes everything written so far durable, and returns its position: a sink that is opened with this position
+    /// resumes exactly there. `None` if the sink cannot be resumed, such as a terminal. The pipeline then acknowledges
+    /// the events of these verdicts to their sources.
     ///
     /// # Errors
     /// Ends the run; nothing further is acknowledged.
     fn flush(&mut self) -> Result<Option<Position>, SinkError>;
 
-    /// Writes what belongs at the end and closes; when it returns, everything is as durable as after
-    /// a `flush`. What was written before must stay readable also when `end` says that the run
-    /// failed.
+    /// Writes the end of the format and closes the output. When it returns, everything is as durable as after a
+    /// `flush`. What was written before must stay readable even if the run failed.
     ///
     /// # Errors
     /// Ends the run with this error unless another came first.
@@ -80,39 +78,39 @@ pub trait Sink: Send {
 
 /// Opens sinks of one kind.
 pub trait SinkFactory: Send + Sync {
-    /// What a user knows these sinks by.
+    /// Name, file extensions and options.
     fn adapter(&self) -> Adapter;
 
-    /// Opens a sink. An existing file is replaced once the run writes or finishes, not before;
-    /// unless the request says where to go on.
+    /// Opens a sink. Without a position to resume from, an existing file is replaced at the first `write` or at
+    /// `finish`, not before.
     ///
     /// # Errors
     /// The run does not start.
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError>;
 }
 
-/// What a sink is to write.
+/// A request to open a sink.
 #[derive(Clone, Debug, Default)]
 pub struct SinkRequest {
-    /// What stands between the colon and the question mark: a path, or `-` for standard output.
+    /// The text between the colon and the question mark of the address: a path, or `-` for standard output.
     pub location: String,
-    /// What stands behind the question mark.
+    /// The options after the question mark of the address.
     pub options: Options,
-    /// Which verdicts the user wants there.
+    /// The verdicts to write.
     pub select: Selection,
-    /// Where to go on, from an earlier [`Sink::flush`]; what was written after it is discarded.
+    /// Position to resume from, of an earlier [`Sink::flush`]. What was written after it is discarded.
     pub resume: Option<Position>,
 }
 
-/// Verdicts that somebody asks for.
+/// A selection of verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
     /// Alarms only, raised and cleared.
     Alarms,
-    /// Violated triggers as well.
+    /// Alarms and violated triggers.
     #[default]
     Triggers,
-    /// Every change of every stream as well: values, spawned and closed instances.
+    /// Alarms, triggers and every change of every stream: values, spawned and closed instances.
     Changes,
 }
 
@@ -134,7 +132,7 @@ impl std::str::FromStr for Selection {
 pub enum RunEnd {
     /// All input was evaluated.
     Complete,
-    /// Somebody asked to stop; all that was read until then was evaluated.
+    /// A stop was requested; everything read until then was evaluated.
     Stopped,
     /// Something failed; the text says what.
     Failed(String),
@@ -147,7 +145,7 @@ pub enum SinkError {
     /// It could not be opened.
     #[error("cannot open {sink}: {cause}")]
     Open {
-        /// What the user called it.
+        /// Name of the sink.
         sink: String,
         /// Why.
         cause: Cause,
@@ -155,29 +153,29 @@ pub enum SinkError {
     /// It was given an option that it does not take.
     #[error("{sink}: {bad}")]
     Option {
-        /// What the user called it.
+        /// Name of the sink.
         sink: String,
-        /// Which.
+        /// The option.
         bad: BadOption,
     },
     /// It could not be written.
     #[error("cannot write {sink}: {cause}")]
     Write {
-        /// What the user called it.
+        /// Name of the sink.
         sink: String,
         /// Why.
         cause: Cause,
     },
-    /// The reader hung up, as `| head` does: there is nobody left to tell.
+    /// The reader of the output hung up, as `| head` does.
     #[error("the reader of {sink} hung up")]
     HungUp {
-        /// What the user called it.
+        /// Name of the sink.
         sink: String,
     },
     /// It panicked.
     #[error("{sink} stopped working: {reason}")]
     Panicked {
-        /// What the user called it.
+        /// Name of the sink.
         sink: String,
         /// The panic's message.
         reason: String,

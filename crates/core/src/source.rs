@@ -1,4 +1,4 @@
-//! Where events come from.
+//! Sources of events.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Adapter, BadOption, Cause, EventBatch, Options, Parts, Position, RejectedRow, Span, StopToken,
+    Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, SourceFiles, StopToken, TimeRange,
     WantedColumn,
 };
 
 /// Produces rows. Pull-based: nothing is read until the engine has room.
 ///
-/// The pipeline gives each source a thread of its own and calls `next_batch` until it returns
-/// `None` or an error, with `acknowledge` in between and after.
+/// The pipeline runs each source on its own thread and calls `next_batch` until it returns `None` or an error, with
+/// `acknowledge` in between and after.
 ///
 /// A source that counts:
 ///
@@ -57,24 +57,24 @@ use crate::{
 /// # Ok::<(), SourceError>(())
 /// ```
 pub trait Source: Send {
-    /// What the user would call it, for errors: a path, `standard input`.
+    /// Its name in errors: a path, or `standard input`.
     fn name(&self) -> &str;
 
-    /// The columns of every batch: those of the wanted columns that this source has, under their
-    /// wanted names, and in their wanted types where it can read them so. A source that cannot
-    /// know what it has, such as JSON lines, has all of them. Fixed once it is open.
+    /// The columns of every batch: the wanted columns that this source has, with the wanted names, and the wanted types
+    /// where it can convert to them. A source that does not know its columns, such as JSON lines, has all of them.
+    /// Fixed once the source is open.
     fn schema(&self) -> SchemaRef;
 
-    /// The names of all columns it has, wanted or not, to suggest one where a wanted column is
-    /// missing. Empty if it cannot know.
+    /// The names of all columns of the source, for suggestions where a wanted column is missing. Empty if it does not
+    /// know them.
     fn offers(&self) -> Vec<String> {
         self.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// The files it is made of, if it is made of several; row numbers are numbers of rows in all of
-    /// them. Fixed once it is open.
-    fn parts(&self) -> Parts {
-        Parts::default()
+    /// The files that the source consists of, if there are several. Row numbers count the rows of all of them. Fixed
+    /// once the source is open.
+    fn source_files(&self) -> SourceFiles {
+        SourceFiles::default()
     }
 
     /// Waits for the next batch. A row that does not decode goes to
@@ -103,7 +103,7 @@ pub trait Source: Send {
 
 /// Opens sources of one kind.
 pub trait SourceFactory: Send + Sync {
-    /// What a user knows these sources by.
+    /// Name, file extensions and options.
     fn adapter(&self) -> Adapter;
 
     /// Opens a source and learns its schema.
@@ -113,56 +113,56 @@ pub trait SourceFactory: Send + Sync {
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError>;
 }
 
-/// What a source is to read.
+/// A request to open a source.
 #[derive(Clone, Debug, Default)]
 pub struct SourceRequest {
-    /// What stands between the colon and the question mark: a path, or `-` for standard input.
+    /// The text between the colon and the question mark of the address: a path, or `-` for standard input.
     pub location: String,
-    /// What stands behind the question mark.
+    /// The options after the question mark of the address.
     pub options: Options,
     /// The columns that the specification reads; a source reads no others.
     pub wanted: Vec<WantedColumn>,
-    /// What is monitored: a source that knows where the rest is need not read it. The pipeline
-    /// leaves it out in any case.
-    pub span: Span,
-    /// Where to go on, from the [`EventBatch::end`] of an earlier run.
+    /// The monitored time range. A source may skip rows outside of it; the pipeline drops them in any case.
+    pub time_range: TimeRange,
+    /// Position to resume from: the [`EventBatch::end`] of an earlier run.
     pub resume: Option<Position>,
-    /// What the pipeline lends it.
+    /// Context of the pipeline.
     pub context: SourceContext,
 }
 
 impl SourceRequest {
-    /// What the user would call what is to be read.
+    /// The name of the input in errors.
     pub fn origin(&self) -> String {
         if self.location == "-" { "standard input".to_owned() } else { self.location.clone() }
     }
 
-    /// It cannot be opened.
+    /// An error: the source cannot be opened.
     pub fn cannot_open(&self, cause: impl Into<Cause>) -> SourceError {
         SourceError::Open { origin: self.origin(), cause: cause.into() }
     }
 
-    /// It does not take an option.
+    /// An error: the source does not take an option.
     pub fn refuse(&self, bad: BadOption) -> SourceError {
         SourceError::Option { origin: self.location.clone(), bad }
     }
 }
 
-/// What the pipeline lends a source.
+/// The context that the pipeline gives a source.
 #[derive(Clone, Debug)]
 pub struct SourceContext {
-    /// Raised on Ctrl-C and on a failure elsewhere.
+    /// Requests the source to stop, on Ctrl-C and on a failure elsewhere.
     pub stop: StopToken,
-    /// Close a batch at this many rows ...
+    /// Maximum number of rows in a batch.
     pub max_rows: NonZeroUsize,
-    /// ... or when its first row is this old, whichever comes first.
+    /// Maximum age of the first row of a batch. A batch is returned at `max_rows` or at this age, whichever comes
+    /// first.
     pub max_age: Duration,
 }
 
 impl Default for SourceContext {
     fn default() -> SourceContext {
         const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
-        // Short beside what anybody waits for; inputs that are quick fill a batch in that time.
+        // Not noticeable as latency, and long enough for a fast input to fill a batch.
         const MAX_AGE: Duration = Duration::from_millis(1);
         SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: MAX_AGE }
     }
@@ -175,7 +175,7 @@ pub enum SourceError {
     /// It could not be opened.
     #[error("cannot open {origin}: {cause}")]
     Open {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
         /// Why.
         cause: Cause,
@@ -183,15 +183,15 @@ pub enum SourceError {
     /// It was given an option that it does not take.
     #[error("{origin}: {bad}")]
     Option {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
-        /// Which.
+        /// The option.
         bad: BadOption,
     },
-    /// It broke off.
+    /// Reading failed.
     #[error("cannot read {origin} after row {row}: {cause}")]
     Read {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
         /// The last row that was read; see [`EventBatch::row_numbers`].
         row: u64,
@@ -201,7 +201,7 @@ pub enum SourceError {
     /// A row is bad, and the policy says to stop there.
     #[error("{origin}: {bad}")]
     BadRow {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
         /// Which row and why.
         bad: RejectedRow,
@@ -209,7 +209,7 @@ pub enum SourceError {
     /// A bad row could not be reported.
     #[error("cannot report a bad row of {origin}: {cause}")]
     Report {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
         /// Why.
         cause: Cause,
@@ -217,15 +217,15 @@ pub enum SourceError {
     /// It did not keep to the contract of [`Source`].
     #[error("{origin} is broken: {reason}")]
     Broken {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
-        /// What it did.
+        /// How it broke the contract.
         reason: String,
     },
     /// It panicked.
     #[error("{origin} stopped working: {reason}")]
     Panicked {
-        /// What the user called it.
+        /// Name of the source.
         origin: String,
         /// The panic's message.
         reason: String,

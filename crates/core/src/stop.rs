@@ -1,4 +1,4 @@
-//! One request to stop, heard by every thread.
+//! Cancellation: a request to stop that reaches every thread.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Asks every source to end, and wakes those that wait outside the pipeline's channels.
+/// Requests every source to end, and wakes those that wait outside of the pipeline's channels.
 ///
 /// Stopping is orderly: what has been read is still evaluated and written.
 #[derive(Clone, Default)]
-pub struct StopToken(Arc<State>);
+pub struct StopToken(Arc<StopState>);
 
 #[derive(Default)]
-struct State {
+struct StopState {
     stopped: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
 }
 
 impl StopToken {
-    /// Stops. A second call does nothing.
+    /// Requests a stop. A second call has no effect.
     pub fn stop(&self) {
         let hooks = {
             let mut hooks = self.hooks();
@@ -31,13 +31,13 @@ impl StopToken {
         }
     }
 
-    /// Whether someone asked to stop.
+    /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Acquire)
     }
 
-    /// Runs `hook` on stop, or now if that has happened already. Whatever can wake a blocked
-    /// read belongs here: a plugin's `cancel`, the closing of a socket.
+    /// Runs `hook` on stop, or at once if a stop was already requested. Meant for waking a blocked read: a plugin's
+    /// `cancel`, or closing a socket.
     pub fn on_stop(&self, hook: impl FnOnce() + Send + 'static) {
         {
             let mut hooks = self.hooks();

@@ -18,18 +18,18 @@ pub struct Time(
 );
 
 impl Time {
-    /// The time this much later; the end of time if that is out of range.
+    /// The time this much later; the latest time if that is out of range.
     pub fn saturating_add(self, duration: Duration) -> Time {
         Time(self.0.saturating_add(nanos(duration)))
     }
 
-    /// The time this much earlier; the beginning of time if that is out of range.
+    /// The time this much earlier; the earliest time if that is out of range.
     pub fn saturating_sub(self, duration: Duration) -> Time {
         Time(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// For people: `3.5s` if it is likely to be relative to the start of a trace, that is before
-    /// March 1973; else RFC 3339 without trailing zeros.
+    /// Human-readable text: `3.5s` if it is probably relative to the start of a trace, that is before March 1973; else
+    /// RFC 3339 without trailing zeros.
     pub fn for_people(self) -> String {
         if self.0 < RELATIVE_BELOW * SECOND {
             let sign = if self.0 < 0 { "-" } else { "" };
@@ -51,7 +51,7 @@ impl Time {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Seconds below this, some three years, are taken for relative where nobody says what they are.
+/// Limit below which a number of seconds, about three years, is taken as relative if the format is not given.
 const RELATIVE_BELOW: i64 = 100_000_000;
 
 fn nanos(duration: Duration) -> i64 {
@@ -163,8 +163,8 @@ impl TimeReader {
         self.format == TimeFormat::Relative
     }
 
-    /// Reads a time that is written in digits alone, once it is known what they count: the short way of
-    /// [`read`](TimeReader::read). `None` says nothing of whether it is a time.
+    /// Fast path of [`read`](TimeReader::read) for times that consist of digits, once the format is known. `None` means
+    /// that `read` must decide.
     #[inline]
     pub fn read_digits(&self, word: &[u8]) -> Option<Time> {
         let scale = match self.format {
@@ -248,7 +248,7 @@ fn rfc3339(text: &str) -> Option<Time> {
 }
 
 fn utc(text: &str) -> Option<Time> {
-    // An annotation such as `[Europe/Berlin]` would be read over.
+    // An annotation such as `[Europe/Berlin]` would be ignored.
     let civil: DateTime = if text.contains('[') { None } else { text.parse().ok() }?;
     Offset::UTC.to_timestamp(civil).ok().and_then(in_range)
 }
@@ -263,7 +263,7 @@ fn is_compact_date(text: &str) -> bool {
     text.len() == 8 && ("1900".."2100").contains(&&text[..4]) && date(text).is_some()
 }
 
-/// A number that is written in one to nineteen digits, and nothing else; `None` if it is not.
+/// A number of one to nineteen digits; `None` for any other text.
 #[inline]
 pub fn digits(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 19 {
@@ -282,15 +282,14 @@ fn decimal(text: &str, scale: u32) -> Option<Time> {
     whole(text.as_bytes(), scale).or_else(long)
 }
 
-/// The same of digits alone, and of no more of them than fit.
+/// Fast path of `scaled` for text that consists of digits and does not overflow.
 #[inline]
 fn whole(word: &[u8], scale: u32) -> Option<Time> {
     let number = i64::try_from(digits(word)?).ok()?;
     number.checked_mul(10_i64.pow(scale)).map(Time)
 }
 
-/// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. What is finer than a nanosecond is
-/// rounded to the nearest one.
+/// `text` × 10^`scale`, exact: 0.1 s is 100,000,000 ns. Fractions of a nanosecond are rounded.
 fn scaled(text: &str, scale: u32) -> Option<i128> {
     let (negative, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (true, digits),
@@ -335,7 +334,7 @@ fn scientific(text: &str, scale: u32) -> Option<i128> {
     (scaled.abs() < 1e30).then_some(scaled as i128)
 }
 
-/// A duration as people write it: `10m`, `730d`, `1h30m`, `250ms`, `10y`. A year has 365 days.
+/// Parses a duration such as `10m`, `730d`, `1h30m`, `250ms` or `10y`. A year has 365 days.
 ///
 /// # Errors
 /// The text is empty, or has a number without a unit or an unknown unit.
@@ -424,7 +423,7 @@ mod tests {
     }
 
     proptest! {
-        /// The short way and the long one come to the same.
+        /// The fast path agrees with the slow one.
         #[test]
         fn whole_numbers_are_exact(text in "[+-]?[0-9]{0,21}|[0-9]{18,20}", scale in prop::sample::select(vec![0_u32, 3, 6, 9])) {
             let long = scaled(&text, scale).and_then(|nanos| i64::try_from(nanos).ok()).map(Time);

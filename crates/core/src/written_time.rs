@@ -1,4 +1,4 @@
-//! Times as they are written.
+//! Formatting of times.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use crate::{Time, TimeFormat};
 
 impl Time {
     /// This time in that format, to be displayed; [`TimeReader`](crate::TimeReader) reads it back.
-    /// A date has no time of day: what is finer than a day is left out.
+    /// A date has no time of day, so the time is truncated to a day.
     pub fn written(self, format: TimeFormat) -> WrittenTime {
         WrittenTime { time: self, format }
     }
 
-    /// RFC 3339 with nine digits, `2026-11-16T08:30:00.000000000Z`, as its bytes: all years have four digits.
+    /// RFC 3339 with nine decimals, `2026-11-16T08:30:00.000000000Z`, as bytes. All years have four digits.
     pub fn rfc3339(self) -> [u8; 30] {
         let (days, nanos) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
         let (year, month, day) = civil(days);
@@ -37,8 +37,8 @@ impl Time {
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// Year, month and day of so many days after 1970-01-01. Years begin in March here, so that a leap day is the last day
-/// of one.
+/// Year, month and day of a number of days since 1970-01-01. The calculation starts years in March, so that a leap day
+/// is the last day of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     const DAYS_OF_400_YEARS: i64 = 146_097;
     let days = days + 719_468;
@@ -66,12 +66,12 @@ pub struct WrittenTime {
 }
 
 impl WrittenTime {
-    /// Whether it is a number, for formats that tell numbers from text.
+    /// Whether it is a number, for formats that distinguish numbers from text.
     pub fn is_number(self) -> bool {
         self.scale().is_some()
     }
 
-    /// How many decimals a nanosecond has in its unit, if it is a number.
+    /// Number of decimals of a nanosecond in the unit of the format, if it is a number.
     fn scale(self) -> Option<u32> {
         match self.format {
             TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => None,

@@ -1,5 +1,5 @@
-//! The compliance suite finds what it is there to find: a kind of source and a kind of sink that
-//! keep every promise pass, and each way of breaking one is caught.
+//! Tests of the compliance suite: a correct source and a correct sink pass, and every violation of the contract is
+//! caught.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -14,7 +14,7 @@ use fairstream_core::{
     Source, SourceError, SourceFactory, SourceRequest, VerdictBatch, WantedColumn, catch_panic,
 };
 
-/// Counts from 1 to 6 in memory, and breaks one promise.
+/// A source in memory that counts from 1 to 6, and violates one clause of the contract.
 struct Counting {
     broken: &'static str,
 }
@@ -155,10 +155,10 @@ fn a_source_that_keeps_its_promises_passes_and_one_that_breaks_any_does_not() {
     }
 }
 
-/// What the sinks in memory have written, by location.
+/// The output of the sinks in memory, by location.
 type Store = Arc<Mutex<HashMap<String, Vec<String>>>>;
 
-/// Writes to memory, and breaks one promise.
+/// A sink in memory that violates one clause of the contract.
 struct Storing {
     broken: &'static str,
     store: Store,

@@ -1,4 +1,4 @@
-//! What a fairness file monitors, in plain words.
+//! Describes in sentences what a fairness file monitors.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::table::list;
 use crate::unit::in_words;
 use crate::{Comparison, Every, Guarantee, Promise};
 
-/// A fairness file in plain words.
+/// A description of a fairness file in sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
+pub struct Description {
     /// What a trial is.
     pub trial: String,
-    /// For each metric its title, and what is asked, compared and estimated.
+    /// Title of each metric, and sentences on its question, comparison, guarantee and estimate.
     pub metrics: Vec<(String, Vec<String>)>,
-    /// What holds of the file as a whole, and what could be better.
+    /// Remarks on the file as a whole, and suggestions.
     pub notes: Vec<String>,
-    /// What the user may not have meant.
+    /// Possible mistakes.
     pub warnings: Vec<String>,
 }
 
-impl Explanation {
-    /// Explains a file.
-    pub fn of(file: &FairnessFile) -> Explanation {
-        Explanation {
+impl Description {
+    /// Describes a file.
+    pub fn of(file: &FairnessFile) -> Description {
+        Description {
             trial: trial(file),
             metrics: file
                 .metrics
@@ -98,7 +98,7 @@ fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
     sentences
 }
 
-/// What is asked of each group.
+/// The question that a rate answers for each group.
 pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
     let mut among = format!("Of the {}", trials(file));
     for literal in &rate.given {
@@ -116,7 +116,7 @@ pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
                     format!("{not}{}", words(file, literal))
                 })
                 .collect();
-            // The horizon has been named where it can be, beside what was given.
+            // The horizon is already named beside the conditions.
             format!("{among}: how many {}?", wanted.join(" and "))
         }
         Measure::Number(number) => format!("{among}: how much is `{}` on average?", number.text),
@@ -141,13 +141,13 @@ pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
     }
 }
 
-/// An indicator as a person would say it of somebody.
+/// An indicator as a verb phrase, with its time limit.
 fn words(file: &FairnessFile, literal: &Literal) -> String {
     let Some(indicator) = file.indicator(&literal.indicator) else { return literal.indicator.clone() };
     let within = |bound: Option<Duration>| {
         bound.map(|bound| format!(" within {}", in_words(bound))).unwrap_or_default()
     };
-    // What can happen after the opening only is bound by the horizon.
+    // An event that can only happen after the opening is bounded by the horizon.
     let is_later = indicator.key.is_some()
         || file.trial.opens.as_ref().is_some_and(|opens| !indicator.when.text.contains(&opens.text));
     let bound = indicator.within.or(if is_later { file.trial.horizon } else { None });
@@ -195,31 +195,31 @@ fn compared(file: &FairnessFile, metric: &Metric) -> String {
     format!("Compared between {groups}{within}; alarm when {alarm}, cleared {cleared}.")
 }
 
-/// What a guarantee promises, under which conditions, and who shares it.
+/// The guarantee, how rates and strata share it, and its conditions.
 fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
         Promise::Ever(_) => guarantee.promise.to_string(),
         Promise::Every { memory, .. } => format!(
-            "{} What counts is the last {memory} trials or so: when they look fair, an alarm ends and evidence begins \
-             anew.",
+            "{} Estimates are based on about the last {memory} trials: when these look fair, an alarm is cleared and \
+             evidence starts again.",
             guarantee.promise
         ),
     };
     let rates = match metric.rates.len() {
         1 => String::new(),
-        rates => format!(" {rates} rates share that evenly."),
+        rates => format!(" The {rates} rates share this evenly."),
     };
     let strata = match guarantee.strata {
         _ if metric.strata.is_empty() => String::new(),
-        Some(strata) => format!(" {strata} strata share it evenly; any more are not judged."),
-        None => " Strata share it in the order in which they come: 1/2, 1/6, 1/12 and so on.".to_owned(),
+        Some(strata) => format!(" {strata} strata share it evenly; further strata are not tested."),
+        None => " Strata share it in order of arrival: 1/2, 1/6, 1/12 and so on.".to_owned(),
     };
     let range = match metric.range {
         Some((low, high)) => format!(" Numbers below {low} count as {low}, those above {high} as {high}."),
         None => String::new(),
     };
     format!(
-        "{promise}{rates}{strata} Evidence is weighed in blocks of {} trials or more.{range} This holds if trials are \
+        "{promise}{rates}{strata} Evidence is evaluated in blocks of {} trials or more.{range} This holds if trials are \
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
@@ -230,8 +230,8 @@ impl fmt::Display for Promise {
         match self {
             Promise::Ever(level) => write!(
                 f,
-                "Of fair systems, no more than {} % ever raise an alarm, however long they run and however often they \
-                 are checked.",
+                "At most {} % of fair systems ever raise an alarm, however long they run and however often they are \
+                 checked.",
                 percent(*level)
             ),
             Promise::Every { every, .. } => {
@@ -239,13 +239,13 @@ impl fmt::Display for Promise {
                     Every::Trials(trials) => format!("{trials} trials"),
                     Every::Time(time) => in_words(*time),
                 };
-                write!(f, "A fair system raises an alarm once in {every} or more seldom, on average.")
+                write!(f, "On average, a fair system raises an alarm at most once in {every}.")
             }
         }
     }
 }
 
-/// A share in percent, without digits that nobody wrote.
+/// A fraction in percent, without trailing zeros.
 fn percent(share: f64) -> String {
     let text = format!("{:.6}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -263,8 +263,8 @@ fn notes(file: &FairnessFile) -> Vec<String> {
         .collect();
     if levels.len() > 1 {
         notes.push(format!(
-            "{} metrics have a guarantee of their own: of systems that are fair by all of them, no more than {} % ever \
-             raise an alarm.",
+            "{} metrics have a guarantee of their own: at most {} % of systems that are fair by all of them ever raise an \
+             alarm.",
             levels.len(),
             percent(levels.iter().sum::<f64>().min(1.0))
         ));
@@ -275,8 +275,8 @@ fn notes(file: &FairnessFile) -> Vec<String> {
         let is = if by_default.len() == 1 { "is" } else { "are" };
         let first = if file.trial.is_final() { "" } else { ", with a `horizon`," };
         notes.push(format!(
-            "{} {is} judged by the rule of the paper, by which fair systems raise alarms too if they are checked often. \
-             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` says that this is meant.",
+            "{} {is} judged by the rule of the paper, under which fair systems raise alarms too if they are checked often. \
+             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` confirms this choice.",
             list(by_default)
         ));
     }

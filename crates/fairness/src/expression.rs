@@ -1,16 +1,15 @@
-//! RTLola expressions as a user writes them into a fairness file. Only names are looked at here:
-//! which columns an expression reads, and which of them have to have a value at that instant. What
-//! else there is to say, the RTLola frontend says.
+//! RTLola expressions in a fairness file. Only names are analysed here: which columns an expression reads, and which of
+//! them must have a value at that instant. Everything else is left to the RTLola frontend.
 
-use crate::table::{Located, Place};
+use crate::table::{Located, TextSpan};
 
-/// An expression, and where it stands in the file.
+/// An expression and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
     pub(crate) text: String,
     /// The value in the file, quotes included.
-    pub(crate) at: Place,
-    /// Where its first character stands in the file, if it stands there letter by letter.
+    pub(crate) at: TextSpan,
+    /// Position of its first character in the file, if the file has it without escapes.
     pub(crate) begins: Option<usize>,
     pub(crate) names: Vec<Name>,
 }
@@ -19,14 +18,14 @@ pub(crate) struct Expression {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) text: String,
-    /// In the expression.
+    /// Position in the expression.
     offset: usize,
-    /// Whether it must have a value at that instant: not with `hold`, say.
+    /// Whether it must have a value at that instant; false with `hold`, for example.
     pub(crate) is_sync: bool,
 }
 
 const KEYWORDS: [&str; 9] = ["if", "then", "else", "true", "false", "and", "or", "not", "implies"];
-/// What reads a stream without waiting for it.
+/// Accesses to a stream that do not need a value at that instant.
 const NOT_SYNC: [&str; 4] = ["hold", "get", "is_fresh", "aggregate"];
 
 impl Expression {
@@ -44,8 +43,8 @@ impl Expression {
         }
     }
 
-    /// Where a name stands in the file.
-    pub(crate) fn place(&self, name: &Name) -> Place {
+    /// The position of a name in the file.
+    pub(crate) fn span(&self, name: &Name) -> TextSpan {
         match self.begins {
             Some(begins) => (begins + name.offset..begins + name.offset + name.text.len()).into(),
             None => self.at.clone(),
@@ -65,7 +64,7 @@ impl Expression {
         }
     }
 
-    /// Whether it needs parentheses between others that are joined by `∧`.
+    /// Whether it needs parentheses as an operand of `∧`.
     pub(crate) fn is_loose(&self) -> bool {
         let words: Vec<&str> = self.text.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
         ["or", "if", "implies"].iter().any(|word| words.contains(word))
@@ -77,7 +76,7 @@ impl Expression {
 fn names(text: &str) -> Vec<Name> {
     let mut names: Vec<Name> = Vec::new();
     let mut rest = Scanner { text, at: 0 };
-    // The last character that was no space, and the last name that named an argument.
+    // The last character that was not a space, and the last name that named an argument.
     let (mut before, mut argument) = (' ', String::new());
     while let Some(c) = rest.peek() {
         let start = rest.at;
@@ -120,7 +119,7 @@ fn names(text: &str) -> Vec<Name> {
     names
 }
 
-/// How long the `<…>` is that follows, as in `cast<Int64, Float64>(score)`, if one does.
+/// Length of the type arguments `<…>` that follow, as in `cast<Int64, Float64>(score)`, if there are any.
 fn generic(after: &str) -> Option<usize> {
     let (inside, rest) = after.strip_prefix('<')?.split_once('>')?;
     let is_generic = rest.trim_start().starts_with('(')
@@ -196,9 +195,9 @@ mod tests {
         for (file, expected) in
             [("a = 'x > yy'", Some(9)), (r#"a = "x > yy""#, Some(9)), (r#"a = "x \u003e yy""#, None)]
         {
-            let at = Place { start: 4, end: file.len() };
+            let at = TextSpan { start: 4, end: file.len() };
             let expression = Expression::new(Located { value: "x > yy".to_owned(), at }, file);
-            let place = expression.place(&expression.names[1]);
+            let place = expression.span(&expression.names[1]);
             assert_eq!(place.start, expected.unwrap_or(4), "{file}");
         }
     }

@@ -1,5 +1,4 @@
-//! The fairness file: TOML text → what it says. Whether columns exist is asked later, when it is
-//! compiled: they may be the source's to know.
+//! Parses the fairness file. Whether columns exist is checked when it is compiled, since only the source may know them.
 
 use std::time::Duration;
 
@@ -8,13 +7,13 @@ use toml::de::DeTable;
 
 use crate::expression::Expression;
 use crate::metric::{self, Rate, RateReader};
-use crate::table::{Located, Place, Problems, Table, list};
+use crate::table::{Located, Problems, TextSpan, TomlTable, list};
 use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
 
 /// A fairness file that has been read.
 #[derive(Clone, Debug)]
 pub struct FairnessFile {
-    /// What errors call it.
+    /// The path, for errors.
     pub(crate) path: String,
     pub(crate) text: String,
     pub(crate) title: Option<String>,
@@ -26,51 +25,51 @@ pub struct FairnessFile {
     sinks: Vec<Endpoint>,
 }
 
-/// What an event has.
+/// The columns of events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events {
     pub(crate) time: Option<String>,
     pub(crate) time_format: Option<String>,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<EventColumn>,
 }
 
 /// A column of the events, and its type as RTLola calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
+pub struct EventColumn {
+    /// Name of the column.
     pub name: String,
-    /// Such as `String` or `UInt64`.
+    /// Type of the column, such as `String` or `UInt64`.
     pub data_type: String,
 }
 
-/// Which events belong together.
+/// Which events form a trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) key: Located<String>,
     pub(crate) opens: Option<Expression>,
     pub(crate) groups: Vec<Located<String>>,
     pub(crate) horizon: Option<Duration>,
-    /// A horizon of nothing: the opening event is all there is to a trial.
+    /// Whether the horizon is zero: a trial consists of its opening event only.
     pub(crate) at_opening: bool,
-    /// What explanations call trials.
+    /// The word for trials in descriptions.
     pub(crate) called: Option<String>,
 }
 
 impl Trial {
-    /// Whether a trial that has been counted stays as it is.
+    /// Whether counted trials are final.
     pub(crate) fn is_final(&self) -> bool {
         self.at_opening || self.horizon.is_some()
     }
 }
 
-/// A yes-or-no fact of a trial: there is an event such that …
+/// A boolean fact of a trial: one of its events fulfils a condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Indicator {
     pub(crate) name: Located<String>,
     pub(crate) when: Expression,
-    /// The column that says whose event it is, if it is not the trial's key.
+    /// The column that refers to the trial, if it is not the trial's key.
     pub(crate) key: Option<Located<String>>,
-    /// Counted from the opening.
+    /// Time limit from the opening.
     pub(crate) within: Option<Duration>,
     pub(crate) called: Option<String>,
 }
@@ -79,11 +78,11 @@ pub(crate) struct Indicator {
 #[derive(Clone, Debug)]
 pub(crate) struct Metric {
     pub(crate) kind: MetricKind,
-    /// What its streams are called.
+    /// Base name of its streams.
     pub(crate) name: String,
-    /// What people call it.
+    /// Title of the metric.
     pub(crate) title: String,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
     pub(crate) rates: Vec<Rate>,
     pub(crate) strata: Vec<Located<String>>,
     pub(crate) tolerance: f64,
@@ -91,30 +90,30 @@ pub(crate) struct Metric {
     pub(crate) min_trials: u64,
     pub(crate) prior: Prior,
     pub(crate) confidence: f64,
-    /// `None`: by the paper's rule.
+    /// `None` for the rule of the paper.
     pub(crate) guarantee: Option<Located<Guarantee>>,
-    /// Whether the file says by which rule.
+    /// Whether the file names the rule explicitly.
     pub(crate) says_rule: bool,
-    /// Numbers of a mean outside of this count as its nearest end.
+    /// Numbers of a mean are clamped to this range.
     pub(crate) range: Option<(f64, f64)>,
-    /// `None`: at every event.
+    /// Period of checks; `None` for a check at every event.
     pub(crate) check: Option<Duration>,
 }
 
 impl Metric {
-    /// The trials without which a group is not compared. Without confidence in a prior, a group without
-    /// trials has no estimate at all.
+    /// Minimum number of trials for a group to be compared. At least 1 without a prior, since a group without trials
+    /// has no estimate then.
     pub(crate) fn required_trials(&self) -> u64 {
         self.min_trials.max(u64::from(self.confidence == 0.0))
     }
 
-    /// Whether the comparison needs bounds that are no estimates.
+    /// Whether the comparison needs constants beyond any estimate.
     pub(crate) fn is_guarded(&self) -> bool {
         self.required_trials() > 0 || self.kind.comparison() != crate::Comparison::Difference
     }
 }
 
-/// γ.
+/// The prior γ.
 #[derive(Clone, Debug)]
 pub(crate) enum Prior {
     Number(f64),
@@ -124,7 +123,7 @@ pub(crate) enum Prior {
 /// A `[[source]]` or `[[sink]]`: where events come from or verdicts go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its kind, where the path does not tell.
+    /// Its kind, if the path does not determine it.
     pub kind: Option<String>,
     /// A path, relative to the fairness file unless it is absolute; `-` for standard input or output;
     /// `console`.
@@ -137,25 +136,25 @@ impl FairnessFile {
     /// Reads a fairness file; `path` is what errors call it.
     ///
     /// # Errors
-    /// Everything that is wrong with it and can be told without its columns.
+    /// All problems that can be found without knowing the columns.
     pub fn parse(path: &str, text: &str) -> Result<FairnessFile, FileError> {
         let refused = |problems| FileError::new(path, text, problems);
         let document = DeTable::parse(text)
             .map_err(|error| refused(vec![Problem::new(error.span().unwrap_or(0..0), error.message())]))?;
         let problems = Problems::default();
-        let root = Table::new("", Place::default(), document.get_ref(), &problems);
+        let root = TomlTable::new("", TextSpan::default(), document.get_ref(), &problems);
         let file = read(&root, path, text);
         root.finish();
         let problems = problems.into_inner();
         file.filter(|_| problems.is_empty()).ok_or_else(|| refused(problems))
     }
 
-    /// The column that says when an event happened, if the file names one.
+    /// The column with the time of an event, if the file names one.
     pub fn time(&self) -> Option<&str> {
         self.events.time.as_deref()
     }
 
-    /// How that is written, if the file says so.
+    /// The format of times, if the file names one.
     pub fn time_format(&self) -> Option<&str> {
         self.events.time_format.as_deref()
     }
@@ -166,21 +165,21 @@ impl FairnessFile {
     }
 
     /// The columns whose types the file states.
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[EventColumn] {
         &self.events.columns
     }
 
-    /// Where events come from, if the file says so.
+    /// The sources that the file names.
     pub fn sources(&self) -> &[Endpoint] {
         &self.sources
     }
 
-    /// Where verdicts go, if the file says so.
+    /// The sinks that the file names.
     pub fn sinks(&self) -> &[Endpoint] {
         &self.sinks
     }
 
-    /// The file's name for itself, or its path.
+    /// The title in the file, or its path.
     pub fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.path)
     }
@@ -194,7 +193,7 @@ impl FairnessFile {
     }
 }
 
-fn read(root: &Table<'_>, path: &str, text: &str) -> Option<FairnessFile> {
+fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
     let title = root.text("name").map(|name| name.value);
     let events = root.table("events").map(events).unwrap_or_default();
     let trial = match root.table("trial") {
@@ -246,7 +245,7 @@ const TYPES: [&str; 12] = [
     "String",
 ];
 
-fn events(table: Table<'_>) -> Events {
+fn events(table: TomlTable<'_>) -> Events {
     let time = table.text("time").map(|time| time.value);
     let time_format = table.text("time_format").and_then(|format| match format.value.parse::<TimeFormat>() {
         Ok(known) => Some(known.name().to_owned()),
@@ -272,19 +271,19 @@ fn events(table: Table<'_>) -> Events {
         if let Some(problem) = bad_name(&entry.key, "a column") {
             table.problem(problem);
         }
-        columns.push(Column { name: entry.key.value, data_type: data_type.value });
+        columns.push(EventColumn { name: entry.key.value, data_type: data_type.value });
     }
     table.finish();
     Events { time, time_format, columns }
 }
 
-/// RTLola's own words, which cannot name anything.
+/// Keywords of RTLola, which cannot be names.
 const RESERVED: [&str; 22] = [
     "input", "output", "trigger", "constant", "import", "include", "type", "spawn", "eval", "close", "with",
     "when", "if", "then", "else", "true", "false", "and", "or", "not", "implies", "mirrors",
 ];
 
-/// Names become streams, so they have to be RTLola's.
+/// Checks that a name is an identifier of RTLola, since names become streams.
 pub(crate) fn bad_name(name: &Located<String>, what: &str) -> Option<Problem> {
     let text = &name.value;
     let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -299,7 +298,7 @@ pub(crate) fn bad_name(name: &Located<String>, what: &str) -> Option<Problem> {
     Some(Problem::new(name.at.range(), message))
 }
 
-fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
+fn trial(table: TomlTable<'_>, text: &str) -> Option<Trial> {
     let key = table.text("key");
     if key.is_none() && !table.has("key") {
         table.missing("key", "it is the column that events of one trial have in common");
@@ -317,7 +316,7 @@ fn trial(table: Table<'_>, text: &str) -> Option<Trial> {
     Some(Trial { key: key?, opens, groups, horizon, at_opening, called })
 }
 
-fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
+fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
     let mut indicators = Vec::new();
     for entry in table.entries() {
         if let Some(problem) = bad_name(&entry.key, "an indicator") {
@@ -346,7 +345,7 @@ fn indicators(table: &Table<'_>, text: &str) -> Vec<Indicator> {
     indicators
 }
 
-fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
+fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
     let Some(kind) = table.text("metric") else {
         if !table.has("metric") {
             let names = list(MetricKind::ALL.into_iter().map(MetricKind::name));
@@ -365,7 +364,7 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
     let strata = metric::strata(&table, kind);
     let (tolerance, clear) = thresholds(&table, kind);
     let min_trials = table.count("min_trials").unwrap_or(0);
-    // A guarantee needs no prior: it is the evidence that has to be enough.
+    // A guarantee needs no prior, since the e-value decides.
     let default = if guarantee.is_some() { 0.0 } else { kind.default_confidence() };
     let confidence = table.number("confidence").map_or(default, |confidence| {
         if confidence.value < 0.0 {
@@ -412,8 +411,8 @@ fn metric(mut table: Table<'_>, indicators: &[Indicator], text: &str) -> Option<
     })
 }
 
-/// When an alarm is raised, and when it is cleared.
-fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
+/// Reads the thresholds at which an alarm is raised and cleared.
+fn thresholds(table: &TomlTable<'_>, kind: MetricKind) -> (f64, f64) {
     let is_ratio = kind == MetricKind::DisparateImpact;
     let clear = table.number("clear");
     let tolerance = match (table.number("tolerance"), kind.default_tolerance()) {
@@ -430,7 +429,7 @@ fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
             if !table.has("tolerance") {
                 table.missing("tolerance", "it is how far groups may differ, such as 0.1");
             }
-            // Nothing can be said of `clear` beside a tolerance that is not there.
+            // Without a tolerance, `clear` cannot be checked.
             return (0.0, 0.0);
         }
     };
@@ -446,7 +445,7 @@ fn thresholds(table: &Table<'_>, kind: MetricKind) -> (f64, f64) {
     (tolerance, clear.value)
 }
 
-/// A title as a name of streams.
+/// Converts a title to a name of streams.
 fn identifier(title: &str) -> String {
     let lower = title.to_lowercase();
     let words: Vec<&str> =
@@ -455,7 +454,7 @@ fn identifier(title: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("metric_{name}") }
 }
 
-fn endpoint(table: &Table<'_>) -> Option<Endpoint> {
+fn endpoint(table: &TomlTable<'_>) -> Option<Endpoint> {
     let mut options = Vec::new();
     let (mut kind, mut path) = (None, None);
     for entry in table.entries() {

@@ -1,93 +1,93 @@
-//! What a fairness file promises about false alarms, and what that comes to for each rate and stratum.
+//! Guarantees on false alarms in a fairness file, and the hypothesis that each rate and stratum is tested with.
 
 use std::time::Duration;
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, share_of};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, alpha_share};
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Located, Table};
+use crate::table::{Located, TomlTable};
 use crate::{Comparison, MetricKind, Problem, Rule};
 
-/// How often a fair system may raise an alarm.
+/// A bound on false alarms, and how it is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guarantee {
-    /// What is promised.
+    /// The bound.
     pub promise: Promise,
-    /// Evidence is weighed in blocks of at least so many trials.
+    /// Minimum number of trials in a block.
     pub block: u64,
-    /// So many strata share the promise evenly; `None`: any number, each with less than the one before.
+    /// Number of strata that share the bound evenly; `None` for any number, with decreasing shares in order of arrival.
     pub strata: Option<u64>,
 }
 
-/// What is promised of a fair system.
+/// The bound on false alarms of a fair system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Promise {
-    /// It ever raises an alarm with this probability at most.
+    /// Upper bound on the probability of ever raising an alarm.
     Ever(f64),
-    /// It raises one so seldom, on average.
+    /// Lower bound on the average time between alarms.
     Every {
-        /// How seldom.
+        /// The average time between alarms.
         every: Every,
-        /// The same as a number of blocks.
+        /// The same in blocks.
         blocks: f64,
-        /// Bets are made on so many trials.
+        /// Decay length of the estimates, in trials.
         memory: u64,
     },
 }
 
-/// A time between alarms.
+/// An average time between alarms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Every {
-    /// So many trials.
+    /// In trials.
     Trials(u64),
-    /// So long.
+    /// In event time.
     Time(Duration),
 }
 
-/// Trials that a detector's bets are made on, where nobody says otherwise.
+/// Default decay length of a detector, in trials.
 const MEMORY: u64 = 1000;
 
 impl Rule {
-    /// What is tested in the stratum that came as number `stratum`, from 0 on: `None` without a guarantee, or if it is
-    /// one more than the guarantee is for.
+    /// The hypothesis for the stratum with rank `stratum`, from 0; `None` without a guarantee, or if the guarantee is
+    /// for fewer strata.
     pub fn hypothesis(&self, stratum: u64) -> Option<Hypothesis> {
         let Guarantee { promise, block, strata } = self.guarantee?;
         let of_strata = match strata {
             _ if self.strata.is_empty() => 1.0,
             Some(strata) if stratum >= strata => return None,
             Some(strata) => 1.0 / strata as f64,
-            None => share_of(stratum),
+            None => alpha_share(stratum),
         };
         let share = of_strata / self.rates.len().max(1) as f64;
-        let (form, level) = match promise {
-            Promise::Ever(level) => (Form::Ever, level),
-            Promise::Every { blocks, memory, .. } => (Form::Detector { memory }, 1.0 / blocks),
+        let (control, level) = match promise {
+            Promise::Ever(level) => (ErrorControl::Ever, level),
+            Promise::Every { blocks, memory, .. } => (ErrorControl::Detector { memory }, 1.0 / blocks),
         };
-        // Tolerances of means are in the units of the number.
+        // Tolerances of means are in the unit of the number.
         let width = self.range.map_or(1.0, |(low, high)| high - low);
         let fair = match self.comparison {
             Comparison::Difference => FairSet::Difference(self.tolerance / width),
             Comparison::Ratio => FairSet::Ratio(self.tolerance),
             Comparison::Highest => FairSet::Highest(self.tolerance),
         };
-        let doubt = if form == Form::Ever { level } else { DOUBT };
+        let miscoverage = if control == ErrorControl::Ever { level } else { MISCOVERAGE };
         Some(Hypothesis {
             fair,
-            form,
+            control,
             level: level * share,
             block,
             min_trials: self.min_trials,
-            doubt: doubt * share,
+            miscoverage: miscoverage * share,
         })
     }
 }
 
-/// Of the intervals beside a detector, which itself names no probability.
-pub(crate) const DOUBT: f64 = 0.05;
+/// Miscoverage of the intervals of a detector, which has no probability of its own.
+pub(crate) const MISCOVERAGE: f64 = 0.05;
 
 /// Reads `rule` and `guarantee` of a metric.
 pub(crate) fn read(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     kind: MetricKind,
     check: Option<Duration>,
 ) -> Option<Located<Guarantee>> {
@@ -127,7 +127,11 @@ pub(crate) fn read(
     found
 }
 
-fn read_promise(table: Table<'_>, metric: &Table<'_>, check: Option<Duration>) -> Option<Located<Guarantee>> {
+fn read_promise(
+    table: TomlTable<'_>,
+    metric: &TomlTable<'_>,
+    check: Option<Duration>,
+) -> Option<Located<Guarantee>> {
     let at = table.at.clone();
     let ever = table.number("false_alarms");
     let every = table.number_or_text("false_alarm_every");
@@ -180,10 +184,10 @@ fn read_promise(table: Table<'_>, metric: &Table<'_>, check: Option<Duration>) -
     Some(Located { value: Guarantee { promise, block, strata }, at })
 }
 
-/// How seldom, and how many blocks that is at most. A block has at least so many trials, and takes at least from one
-/// check to the next: that is what makes blocks of it.
+/// Reads the average time between alarms, and converts it to blocks. A block has at least `block` trials and takes at
+/// least from one check to the next, so the number of blocks is an upper bound.
 fn read_every(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     every: Result<Located<f64>, Located<String>>,
     block: u64,
     check: Option<Duration>,

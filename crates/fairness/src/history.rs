@@ -1,53 +1,52 @@
-//! How rates moved, for figures of a run of any length: little memory, and no extreme is lost.
+//! Rates over time, downsampled to bounded memory for runs of any length. Downsampling keeps every extreme.
 
 use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use crate::judge::Finding;
+use crate::judge::Gap;
 
-/// The course of every rate in every stratum.
+/// The history of every rate in every stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// By rule and rate, and then by stratum.
-    courses: BTreeMap<(usize, usize), BTreeMap<String, Course>>,
+    /// History of each rate, by rule and rate, and then by stratum.
+    rates: BTreeMap<(usize, usize), BTreeMap<String, RateHistory>>,
 }
 
-/// How one rate moved in one stratum.
+/// The history of one rate in one stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
-    /// For each group, as a JSON array of its values, the estimate.
+pub struct RateHistory {
+    /// Estimate of each group, by a JSON array of its values.
     pub groups: BTreeMap<String, Curve>,
     /// The highest estimate among the groups that are compared.
     pub highest: Curve,
     /// The gap, ratio or highest rate.
     pub gap: Curve,
-    /// Alarms: when raised, after how many trials, and when cleared. Where there are very many, those that follow each
-    /// other most closely are one.
+    /// Alarms in order of time. If there are too many, those with the shortest pauses between them are merged.
     pub alarms: Vec<AlarmSpan>,
 }
 
-/// An alarm from its beginning to its end; or several, in short order.
+/// An alarm from raise to clear, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlarmSpan {
-    /// How many alarms there were.
+    /// Number of alarms in this span.
     pub count: u64,
-    /// When it was raised.
+    /// When the first of them was raised.
     pub since: Time,
-    /// How many trials counted by then, of all groups.
+    /// Number of trials counted by then, over all groups.
     pub trials: u64,
-    /// When it was cleared, if it was.
+    /// When the last of them was cleared; `None` if it is active.
     pub until: Option<Time>,
 }
 
-/// Values over time. Of a run of stretches the first, the least, the greatest and the last value are kept; when there
-/// are too many stretches, two become one.
+/// A downsampled time series. It is divided into stretches, each of which keeps its first, least, greatest and last
+/// value. When there are too many stretches, neighbours are merged in pairs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     stretches: Vec<Stretch>,
-    /// How many values a stretch takes in.
+    /// Number of values in a full stretch.
     width: u64,
-    /// How many the last one has.
+    /// Number of values in the last stretch.
     filled: u64,
 }
 
@@ -61,12 +60,12 @@ struct Stretch {
 
 type Point = (Time, f64);
 
-/// More than a figure has room for.
+/// Maximum number of stretches: more than a figure has pixels for.
 const STRETCHES: usize = 1024;
 const ALARMS: usize = 512;
 
 impl Curve {
-    /// Takes in the value from a time on.
+    /// Appends the value that holds from a time on.
     pub fn push(&mut self, time: Time, value: f64) {
         let point = (time, value);
         match self.stretches.last_mut() {
@@ -94,7 +93,7 @@ impl Curve {
         self.width *= 2;
     }
 
-    /// What is left of the values, in order of time.
+    /// The values that are kept, in order of time.
     pub fn points(&self) -> Vec<(Time, f64)> {
         let mut points = Vec::new();
         for Stretch { first, least, most, last } in &self.stretches {
@@ -108,12 +107,12 @@ impl Curve {
         points
     }
 
-    /// Where it begins.
+    /// The first value.
     pub fn first(&self) -> Option<(Time, f64)> {
         self.stretches.first().map(|stretch| stretch.first)
     }
 
-    /// The value at present.
+    /// The latest value.
     pub fn latest(&self) -> Option<f64> {
         self.stretches.last().map(|stretch| stretch.last.1)
     }
@@ -135,8 +134,8 @@ impl Stretch {
     }
 }
 
-impl Course {
-    /// Half as many alarms: what becomes one is what the shortest pauses lie between.
+impl RateHistory {
+    /// Halves the number of spans by merging across the shortest pauses.
     fn thin_out(&mut self) {
         let pause = |earlier: &AlarmSpan, later: &AlarmSpan| {
             earlier.until.map_or(0, |until| later.since.0.saturating_sub(until.0))
@@ -166,31 +165,31 @@ impl Course {
 }
 
 impl History {
-    /// How a rate of a rule moved in a stratum.
-    pub fn course(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Course> {
-        self.courses.get(&(rule, rate))?.get(stratum)
+    /// The history of a rate of a rule in a stratum.
+    pub fn rate(&self, rule: usize, rate: usize, stratum: &str) -> Option<&RateHistory> {
+        self.rates.get(&(rule, rate))?.get(stratum)
     }
 
-    /// All courses, by rule, rate and stratum.
-    pub fn courses(&self) -> impl Iterator<Item = &Course> {
-        self.courses.values().flat_map(BTreeMap::values)
+    /// All histories, in order of rule, rate and stratum.
+    pub fn rates(&self) -> impl Iterator<Item = &RateHistory> {
+        self.rates.values().flat_map(BTreeMap::values)
     }
 
-    fn course_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut Course {
-        self.courses.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
+    fn rate_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut RateHistory {
+        self.rates.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
     }
 
-    /// Takes in what a check found; estimates come in the order of the groups.
+    /// Records the gap and the estimates at a check. Estimates come in order of groups.
     pub(crate) fn note<'a>(
         &mut self,
-        place: (usize, usize, &str),
+        key: (usize, usize, &str),
         time: Time,
-        finding: &Finding<'_>,
+        gap: &Gap<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
-        let course = self.course_mut(place);
-        // Nearly always each group has a curve: both are gone through side by side.
-        let mut curves = course.groups.iter_mut().peekable();
+        let rate = self.rate_mut(key);
+        // Nearly always each group has a curve, so a merge of both ordered sequences avoids lookups.
+        let mut curves = rate.groups.iter_mut().peekable();
         let mut new = Vec::new();
         for (group, estimate) in estimates {
             let Some(estimate) = estimate else { continue };
@@ -202,23 +201,23 @@ impl History {
             }
         }
         for (group, estimate) in new {
-            course.groups.entry(group.to_owned()).or_default().push(time, estimate);
+            rate.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
-        if let Some((_, _, highest)) = finding.highest {
-            course.highest.push(time, highest);
-            course.gap.push(time, finding.gap);
+        if let Some((_, _, highest)) = gap.highest {
+            rate.highest.push(time, highest);
+            rate.gap.push(time, gap.size);
         }
     }
 
-    /// An alarm was raised, after so many trials, or cleared.
-    pub(crate) fn turn(&mut self, place: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
-        let course = self.course_mut(place);
+    /// Records that an alarm was raised or cleared, after this number of trials.
+    pub(crate) fn transition(&mut self, key: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+        let rate = self.rate_mut(key);
         if raised {
-            if course.alarms.len() == ALARMS {
-                course.thin_out();
+            if rate.alarms.len() == ALARMS {
+                rate.thin_out();
             }
-            course.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
-        } else if let Some(alarm) = course.alarms.last_mut() {
+            rate.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
+        } else if let Some(alarm) = rate.alarms.last_mut() {
             alarm.until = Some(time);
         }
     }
@@ -267,12 +266,12 @@ mod tests {
         for number in 0..100_000_u64 {
             // A hundred spells of alarms, with long pauses between.
             clock += if number % 1000 == 0 { 1_000_000 } else { 1 + i64::try_from(number % 7).unwrap() };
-            history.turn(place, Time(clock), true, number);
-            history.turn(place, Time(clock + 2), false, number);
+            history.transition(place, Time(clock), true, number);
+            history.transition(place, Time(clock + 2), false, number);
             all.push((clock, clock + 2));
             clock += 2;
         }
-        let alarms = &history.course(0, 0, "[]").unwrap().alarms;
+        let alarms = &history.rate(0, 0, "[]").unwrap().alarms;
         assert!(alarms.len() <= ALARMS, "{}", alarms.len());
         assert_eq!(alarms.iter().map(|alarm| alarm.count).sum::<u64>(), 100_000);
         for (since, until) in all {

@@ -1,6 +1,7 @@
-//! The fairness file: what is fair, in a page of TOML. It is parsed and checked here, compiled to RTLola
-//! text, explained in plain words; the judge turns the counts of each check into estimates and alarms; and
-//! a sweep says what other parameters would have made of them. Does no input or output, and evaluates no stream: an engine does that.
+//! The fairness file: a TOML file that defines fairness metrics. This crate parses and checks it, compiles it to RTLola
+//! text and describes it in sentences. The judge turns the counts of each check into estimates and alarms, and a sweep
+//! evaluates other parameters on the same counts. Does no input or output, and evaluates no stream: an engine does
+//! that.
 //!
 //! ```
 //! use fairstream_fairness::FairnessFile;
@@ -47,20 +48,22 @@ mod unit;
 
 pub use compile::{Compiled, JudgedStreams, RateStreams};
 pub use evidence::{
-    EvidenceOutlet, EvidenceReader, KeyHash, Recount, Recounted, ShortSecret, WrongEvidence, evidence_schema,
+    EvidenceOutlet, EvidenceReader, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
+    evidence_schema,
 };
-pub use explain::Explanation;
+pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
-pub use file::{Column, Endpoint, FairnessFile};
+pub use file::{Endpoint, EventColumn, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
-pub use history::{AlarmSpan, Course, Curve, History};
+pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
-    Assessment, BadState, Change, Counts, Docket, GroupStanding, Judge, Rule, RuleRate, Standing, significant,
+    AlarmChange, Assessment, BadState, Counts, GroupStanding, Judge, Rule, RuleRate, Standing,
+    TrialPlacement, significant,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};
 pub use propose::{NoProposal, Proposal};
 pub use sample::{ColumnSample, column_types};
-pub use sweep::{BadGrid, Cell, Grid, Sweep, SweptRun};
+pub use sweep::{BadGrid, Grid, Sweep, SweepCell, SweptRun};
 pub use unit::Unit;

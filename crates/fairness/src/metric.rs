@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expression::Expression;
 use crate::file::Indicator;
-use crate::table::{Located, Table, list};
+use crate::table::{Located, TomlTable, list};
 use crate::{Problem, Unit};
 
 /// What is compared between groups.
@@ -25,7 +25,7 @@ pub enum MetricKind {
     PredictiveParity,
     /// The ratio of the lowest to the highest P(decision | group).
     DisparateImpact,
-    /// P(of | group, given) for indicators of one's own.
+    /// P(of | group, given) for user-defined indicators.
     Probability,
     /// E[of | group, given] of a number or a delay.
     MeanDifference,
@@ -48,7 +48,7 @@ impl MetricKind {
         MetricKind::CounterfactualFairness,
     ];
 
-    /// How a fairness file calls it.
+    /// Its name in fairness files.
     pub fn name(self) -> &'static str {
         match self {
             MetricKind::DemographicParity => "demographic-parity",
@@ -64,7 +64,7 @@ impl MetricKind {
         }
     }
 
-    /// What makes it an alarm.
+    /// How the estimates of the groups are compared.
     pub fn comparison(self) -> Comparison {
         match self {
             MetricKind::DisparateImpact => Comparison::Ratio,
@@ -77,7 +77,7 @@ impl MetricKind {
         (self == MetricKind::DisparateImpact).then_some(0.8)
     }
 
-    /// γ, where the file does not say: half for a probability, never for a change that should not be.
+    /// Default prior γ: 0.5 for a probability, 0 for a change of the decision, which should never happen.
     pub(crate) fn default_prior(self) -> f64 {
         match self {
             MetricKind::MeanDifference | MetricKind::CounterfactualFairness => 0.0,
@@ -85,7 +85,7 @@ impl MetricKind {
         }
     }
 
-    /// κ, where the file does not say. Nothing is known beforehand of the size of a number.
+    /// Default confidence κ. It is 0 for means, since the magnitude of a number is not known in advance.
     pub(crate) fn default_confidence(self) -> f64 {
         if self == MetricKind::MeanDifference { 0.0 } else { 24.0 }
     }
@@ -103,43 +103,43 @@ impl MetricKind {
     }
 }
 
-/// How the estimates of the groups are held against each other.
+/// How the estimates of groups are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
-    /// The highest less the lowest; an alarm above the tolerance.
+    /// The highest minus the lowest; an alarm above the tolerance.
     Difference,
-    /// The lowest through the highest; an alarm below the tolerance.
+    /// The lowest divided by the highest; an alarm below the tolerance.
     Ratio,
     /// The highest; an alarm above the tolerance.
     Highest,
 }
 
-/// One estimate for each group: how often, or how much, among which trials.
+/// A rate that is estimated for each group: what is averaged, over which trials.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rate {
-    /// Tells the rates of one metric apart; empty if there is one.
+    /// Suffix that distinguishes the rates of one metric; empty if there is only one.
     pub(crate) label: &'static str,
     pub(crate) measure: Measure,
-    /// The trials that count.
+    /// Conditions on the trials that count.
     pub(crate) given: Vec<Literal>,
-    /// Where numbers are cut off.
+    /// Numbers are clamped to this range.
     pub(crate) range: Option<(f64, f64)>,
 }
 
 /// What is averaged over trials.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Measure {
-    /// Whether all of these hold.
+    /// Whether all of these literals hold.
     Holds(Vec<Literal>),
-    /// The first value of a number in the trial.
+    /// The first value of an expression in the trial.
     Number(Expression),
-    /// From the first event of one indicator (none: from the opening) to that of another.
+    /// Time from the first event of one indicator (`None`: from the opening) to that of another.
     Delay { from: Option<String>, to: String, unit: Unit },
-    /// Whether this changes when the case is asked again with another group.
+    /// Whether this decision changes when the case is asked again with another group.
     Flips(Expression),
 }
 
-/// An indicator, or that it does not hold.
+/// An indicator or its negation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Literal {
     pub(crate) indicator: String,
@@ -152,16 +152,16 @@ impl Literal {
     }
 }
 
-/// Reads the keys that are a metric's own.
+/// Reads the keys that are specific to a metric.
 pub(crate) struct RateReader<'a> {
-    pub(crate) table: &'a Table<'a>,
+    pub(crate) table: &'a TomlTable<'a>,
     pub(crate) indicators: &'a [Indicator],
     pub(crate) file: &'a str,
     pub(crate) range: Option<(f64, f64)>,
 }
 
 impl RateReader<'_> {
-    /// `None` if something is wrong; it has been said.
+    /// `None` if there is a problem, which has been reported.
     pub(crate) fn rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
         let rate =
             |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given, range: None };
@@ -219,7 +219,7 @@ impl RateReader<'_> {
         }
         let why = "a number, such as \"score\", or a delay: { from = \"applied\", to = \"decided\" }";
         if !self.table.has("of") {
-            // Asked for, so that it is known as a key.
+            // Read so that it counts as a known key.
             self.table.text("of");
             self.missing("of", why);
             return None;
@@ -317,8 +317,8 @@ impl RateReader<'_> {
     }
 }
 
-/// Columns of a metric's own: its strata.
-pub(crate) fn strata(table: &Table<'_>, metric: MetricKind) -> Vec<Located<String>> {
+/// The strata of a metric.
+pub(crate) fn strata(table: &TomlTable<'_>, metric: MetricKind) -> Vec<Located<String>> {
     let strata = table.texts("strata").unwrap_or_default();
     if strata.is_empty() && metric == MetricKind::ConditionalStatisticalParity && !table.has("strata") {
         table.missing("strata", "it is the column, or columns, within whose values groups are compared");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong.
+/// One problem in a fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The bytes of the file at fault.
@@ -15,12 +15,12 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Something is wrong there.
+    /// A problem at this position.
     pub fn new(at: Range<usize>, message: impl Into<String>) -> Problem {
         Problem { at, message: message.into(), help: None }
     }
 
-    /// With a way out.
+    /// Adds a suggestion.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
@@ -28,7 +28,7 @@ impl Problem {
     }
 }
 
-/// A text that is not a fairness file, with everything that is wrong with it.
+/// A text that is not a valid fairness file, with all of its problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     name: String,
@@ -43,7 +43,7 @@ impl FileError {
         FileError { name: name.to_owned(), text: text.to_owned(), problems }
     }
 
-    /// What is wrong, in the order of the file.
+    /// The problems in order of position.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -75,7 +75,7 @@ impl FileError {
             floor(&self.text, problem.at.end).clamp(start, line_start + line.len().max(start - line_start));
         let width = self.text[start..end].chars().count().max(1);
         let gutter = " ".repeat(number.to_string().len());
-        // Tabs stay tabs, so that the caret stands where the eye expects it.
+        // Tabs stay tabs, so that the caret is aligned with the text.
         let before: String = line.chars().take(column).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         write!(
             f,

@@ -1,5 +1,4 @@
-//! A fairness file for data that nobody has described yet: a guess from names and values of columns, meant to
-//! be read and changed.
+//! Proposes a fairness file from the names and values of columns. The result is a guess, meant to be read and changed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,9 +6,9 @@ use std::fmt::Write;
 use crate::ColumnSample;
 use crate::file::bad_name;
 use crate::sample::column_types;
-use crate::table::{Located, Place};
+use crate::table::{Located, TextSpan};
 
-/// What a fairness file for some data could say.
+/// A proposal for a fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     samples: Vec<ColumnSample>,
@@ -19,22 +18,22 @@ pub struct Proposal {
     pub key: String,
     /// The column whose values are compared.
     pub group: String,
-    /// The column that tells what was decided.
+    /// The column with the decision.
     pub decision: String,
 }
 
-/// Why there is none.
+/// Why there is no proposal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProposal {
-    /// Nothing tells people apart.
+    /// No column identifies cases.
     #[error("no column tells cases apart: a fairness file needs one such as `id`")]
     Key,
-    /// There are no groups.
+    /// No column has groups.
     #[error(
         "no column tells groups apart: a fairness file needs one with a few different values, such as `gender`"
     )]
     Group,
-    /// There is nothing to compare.
+    /// No column has a decision.
     #[error("no column looks like a decision: a fairness file needs one such as `accepted`")]
     Decision,
 }
@@ -63,7 +62,7 @@ const YES: [&str; 13] = [
     "pass", "high",
 ];
 
-/// More values than that are no groups.
+/// Maximum number of different values of a column with groups.
 const MOST_GROUPS: usize = 20;
 
 impl Proposal {
@@ -136,7 +135,7 @@ impl Proposal {
         }
     }
 
-    /// Whether a column holds keys of other rows: an event about somebody.
+    /// Whether a column holds keys of other rows, so that its events refer to other cases.
     fn names_the_key(&self, sample: &ColumnSample) -> bool {
         let Some(key) = self.samples.iter().find(|other| other.name == self.key) else { return false };
         let keys: BTreeSet<&str> = key.present().collect();
@@ -149,7 +148,7 @@ impl Proposal {
             && key.column().data_type == sample.column().data_type
     }
 
-    /// The fairness file. It passes every check on the data that it was guessed from.
+    /// The fairness file. It passes every check on the data that it was derived from.
     pub fn toml(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -203,16 +202,16 @@ impl Proposal {
 }
 
 fn is_name(name: &str) -> bool {
-    bad_name(&Located { value: name.to_owned(), at: Place::default() }, "").is_none()
+    bad_name(&Located { value: name.to_owned(), at: TextSpan::default() }, "").is_none()
 }
 
-/// Columns whose values tell cases apart.
+/// Columns whose values identify cases.
 fn keys(samples: &[ColumnSample]) -> Vec<&ColumnSample> {
     let fits = |sample: &&ColumnSample| {
         sample.guessed_type() != "Bool" && sample.guessed_type() != "Float64" && distinct(sample).len() > 1
     };
     let mut found: Vec<&ColumnSample> = samples.iter().filter(fits).collect();
-    // By name, or else the one with the most values; what is called a group or a decision is none.
+    // Ranked by name, then by number of values. A column named like a group or a decision is not a key.
     let is_other = |name: &str| {
         rank(name, &GROUPS) < GROUPS.len()
             || rank(name, &DECISIONS) < DECISIONS.len()
@@ -226,7 +225,7 @@ fn keys(samples: &[ColumnSample]) -> Vec<&ColumnSample> {
     found
 }
 
-/// How likely a name is one of those: the lower the likelier.
+/// Rank of a name in a list of typical names; the lower, the likelier.
 fn rank(name: &str, names: &[&str]) -> usize {
     let name = name.to_lowercase();
     let is_like = |known: &&str| {
@@ -239,7 +238,7 @@ fn rank(name: &str, names: &[&str]) -> usize {
         .unwrap_or(names.len())
 }
 
-/// The different values, up to more than anybody compares.
+/// The different values, at most 1,001 of them.
 fn distinct(sample: &ColumnSample) -> BTreeSet<&str> {
     let mut values = BTreeSet::new();
     for value in sample.present() {

@@ -1,8 +1,8 @@
-//! What the first values of a column say about its type.
+//! Infers the type of a column from its first values.
 
-use crate::Column;
+use crate::EventColumn;
 
-/// What is known of a column from its values.
+/// A sample of a column's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnSample {
     /// Its name.
@@ -11,11 +11,11 @@ pub struct ColumnSample {
     pub data_type: Option<String>,
     /// The first values as text, in order; `None` where there is none.
     values: Vec<Option<String>>,
-    /// The types that a value did not fit, by their index in [`GUESSES`].
+    /// For each type of [`GUESSES`], whether some value does not fit it.
     misfits: [bool; GUESSES.len()],
 }
 
-/// A type, and whether a value is of it.
+/// A type, and whether a value fits it.
 type Guess = (&'static str, fn(&str) -> bool);
 
 /// Types from the narrowest to the widest.
@@ -28,16 +28,16 @@ const GUESSES: [Guess; 4] = [
     }),
 ];
 
-/// Values that are kept; all of them count for the type.
+/// Number of values that are kept. Later values still count for the type.
 const KEPT: usize = 10_000;
 
 impl ColumnSample {
-    /// A column of which no value is known yet.
+    /// A column without values.
     pub fn new(name: impl Into<String>, data_type: Option<String>) -> ColumnSample {
         ColumnSample { name: name.into(), data_type, ..ColumnSample::default() }
     }
 
-    /// Looks at the next value.
+    /// Adds the next value.
     pub fn add(&mut self, value: Option<&str>) {
         if let Some(value) = value {
             for ((_, fits), misfit) in GUESSES.iter().zip(&mut self.misfits) {
@@ -54,12 +54,12 @@ impl ColumnSample {
         self.values.iter().map(Option::is_some)
     }
 
-    /// The values that there are, as far as they are kept.
+    /// The kept values that are not missing.
     pub(crate) fn present(&self) -> impl Iterator<Item = &str> {
         self.values.iter().flatten().map(String::as_str)
     }
 
-    /// The narrowest type that every value has.
+    /// The narrowest type that fits every value.
     pub(crate) fn guessed_type(&self) -> &'static str {
         let fits = GUESSES.iter().zip(self.misfits).find(|(_, misfit)| !misfit);
         match fits {
@@ -68,10 +68,10 @@ impl ColumnSample {
         }
     }
 
-    /// The type of the source, or else that of the values.
-    pub(crate) fn column(&self) -> Column {
+    /// The column with the type of the source, or else the inferred one.
+    pub(crate) fn column(&self) -> EventColumn {
         let data_type = self.data_type.clone().unwrap_or_else(|| self.guessed_type().to_owned());
-        Column { name: self.name.clone(), data_type }
+        EventColumn { name: self.name.clone(), data_type }
     }
 }
 
@@ -82,7 +82,7 @@ fn is_plain(number: &str) -> bool {
 }
 
 /// The columns with their types.
-pub fn column_types(samples: &[ColumnSample]) -> Vec<Column> {
+pub fn column_types(samples: &[ColumnSample]) -> Vec<EventColumn> {
     samples.iter().map(ColumnSample::column).collect()
 }
 

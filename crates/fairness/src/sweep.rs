@@ -1,38 +1,38 @@
-//! What would come of other parameters: triggers and alarms for every confidence κ and every tolerance ε of
-//! a grid, from the counts of one evaluation. Counts depend on neither, so each run is evaluated once.
+//! Sensitivity analysis: triggers and alarms for every confidence κ and tolerance ε of a grid. Counts depend on
+//! neither, so each run is evaluated once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::judge::{Finding, Roll};
+use crate::judge::{Gap, NamedVec};
 use crate::{Comparison, Counts, Rule};
 
-/// The values of κ and ε that are tried, each with each.
+/// The grid of values of κ and ε.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     confidences: Vec<f64>,
     tolerances: Vec<f64>,
 }
 
-/// There is no such grid.
+/// Why a grid is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadGrid {
-    /// Nothing would be tried.
+    /// There are no values.
     #[error("there is no {0} to try")]
     Empty(&'static str),
-    /// A number that cannot be meant.
+    /// A value is negative or not a number.
     #[error("a {0} has to be 0 or more, and {1} is not")]
     Value(&'static str, f64),
-    /// More cells than anybody could look at.
+    /// The grid has too many cells.
     #[error("{0} confidences and {1} tolerances are too many: at most a million pairs can be tried")]
     TooMany(usize, usize),
 }
 
-/// Pairs of κ and ε at most: each is kept for every run that is under way.
+/// Maximum number of cells: every concurrent run stores all of them.
 const MOST_CELLS: usize = 1_000_000;
 
 impl Grid {
-    /// Every confidence with every tolerance, in ascending order.
+    /// The grid of these confidences and tolerances, sorted and without duplicates.
     ///
     /// # Errors
     /// There are none, too many, or one of them is no number or below 0.
@@ -93,18 +93,18 @@ impl Rule {
     }
 }
 
-/// What came of one pair of κ and ε, in all runs together.
+/// Results for one pair of κ and ε, over all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// Checks at which the tolerance was exceeded; each stratum counts for itself.
+pub struct SweepCell {
+    /// Number of checks at which the tolerance was exceeded, summed over strata.
     pub triggers: u64,
-    /// Alarms that were raised.
+    /// Number of alarms raised.
     pub alarms: u64,
-    /// Runs in which any was.
+    /// Number of runs with at least one alarm.
     pub runs_with_alarm: u64,
 }
 
-/// Every rule at every point of a grid, and what has come of it so far.
+/// The results of every rule at every point of a grid.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -142,64 +142,64 @@ pub struct Cell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    settings: Arc<Settings>,
+    swept: Arc<SweptRules>,
     runs: u64,
-    /// For each rule, for each rate: the checks, and the cells by κ and then ε.
-    rates: Vec<Vec<(u64, Vec<Cell>)>>,
+    /// Number of checks and the cells (by κ, then ε) of each rate, by rule and rate.
+    rates: Vec<Vec<(u64, Vec<SweepCell>)>>,
 }
 
-/// The grid, and what it makes of each rule.
+/// The grid, and the variants of each rule.
 #[derive(Debug)]
-struct Settings {
+struct SweptRules {
     grid: Grid,
-    /// For each rule.
+    /// Variants of each rule.
     tried: Vec<Tried>,
 }
 
 #[derive(Debug)]
 struct Tried {
-    /// One for each κ.
+    /// The rule with each κ.
     rules: Vec<Rule>,
-    /// One for each ε: the tolerance, and where an alarm ends.
+    /// The rule with each ε, for its tolerance and `clear`.
     thresholds: Vec<Rule>,
 }
 
 impl Sweep {
-    /// A sweep over these rules that has seen no run.
+    /// A sweep over these rules without any run.
     pub fn new(rules: &[Rule], grid: Grid) -> Sweep {
         let tried = |rule: &Rule| Tried {
             rules: grid.confidences.iter().map(|kappa| rule.at(*kappa, rule.tolerance)).collect(),
             thresholds: grid.tolerances.iter().map(|epsilon| rule.at(rule.confidence, *epsilon)).collect(),
         };
-        let cells = vec![Cell::default(); grid.cells()];
+        let cells = vec![SweepCell::default(); grid.cells()];
         let rates = rules.iter().map(|rule| vec![(0, cells.clone()); rule.rates.len()]).collect();
         let tried = rules.iter().map(tried).collect();
-        Sweep { settings: Arc::new(Settings { grid, tried }), runs: 0, rates }
+        Sweep { swept: Arc::new(SweptRules { grid, tried }), runs: 0, rates }
     }
 
-    /// What is tried.
+    /// The grid.
     pub fn grid(&self) -> &Grid {
-        &self.settings.grid
+        &self.swept.grid
     }
 
-    /// How many runs have been added.
+    /// Number of runs added so far.
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// How often a rate was checked, in all runs together.
+    /// Number of checks of a rate, over all runs.
     pub fn checks(&self, rule: usize, rate: usize) -> Option<u64> {
         Some(self.rates.get(rule)?.get(rate)?.0)
     }
 
     /// The cells of a rate: all tolerances with the lowest confidence, then with the next.
-    pub fn cells(&self, rule: usize, rate: usize) -> Option<&[Cell]> {
+    pub fn cells(&self, rule: usize, rate: usize) -> Option<&[SweepCell]> {
         Some(&self.rates.get(rule)?.get(rate)?.1)
     }
 
-    /// What is to watch one run, behind a [judge](crate::Judge::with_sweep).
+    /// Starts a run, to be given to a [judge](crate::Judge::with_sweep).
     pub fn begin(&self) -> SweptRun {
-        let cells = self.settings.grid.cells();
+        let cells = self.swept.grid.cells();
         let rate = || SweptRate {
             checks: 0,
             strata: BTreeMap::new(),
@@ -207,10 +207,10 @@ impl Sweep {
             alarms: vec![0; cells],
         };
         let rates = self.rates.iter().map(|rates| rates.iter().map(|_| rate()).collect()).collect();
-        SweptRun { settings: Arc::clone(&self.settings), rates }
+        SweptRun { swept: Arc::clone(&self.swept), rates }
     }
 
-    /// Adds what came of a run that has ended; in whatever order, the sum is the same.
+    /// Adds a finished run. The result does not depend on the order of runs.
     pub fn add(&mut self, run: SweptRun) {
         self.runs += 1;
         for (total, rate) in self.rates.iter_mut().flatten().zip(run.rates.into_iter().flatten()) {
@@ -238,38 +238,38 @@ impl Sweep {
     }
 }
 
-/// One run under way, at every point of a grid at once.
+/// One run in progress, at every point of a grid.
 #[derive(Clone, Debug)]
 pub struct SweptRun {
-    settings: Arc<Settings>,
+    swept: Arc<SweptRules>,
     rates: Vec<Vec<SweptRate>>,
 }
 
 #[derive(Clone, Debug)]
 struct SweptRate {
     checks: u64,
-    strata: BTreeMap<String, Standing>,
+    strata: BTreeMap<String, SweptStratum>,
     triggers: Vec<u64>,
     alarms: Vec<u64>,
 }
 
-/// How a stratum stands in every cell, since the check at which its counts last changed.
+/// The state of a stratum in every cell since the check at which its counts last changed.
 #[derive(Clone, Debug)]
-struct Standing {
+struct SweptStratum {
     since: u64,
     violated: Vec<bool>,
     alarm: Vec<bool>,
 }
 
 impl SweptRun {
-    /// A rate is checked; `changed` are the strata whose counts are new, with their groups.
+    /// Processes a check of a rate. `changed` are the strata whose counts have changed, with their groups.
     pub(crate) fn check<'a>(
         &mut self,
         rule: usize,
         rate: usize,
-        changed: impl Iterator<Item = (&'a str, &'a Roll<Counts>)>,
+        changed: impl Iterator<Item = (&'a str, &'a NamedVec<Counts>)>,
     ) {
-        let Some(tried) = self.settings.tried.get(rule) else { return };
+        let Some(tried) = self.swept.tried.get(rule) else { return };
         let Some(of_rate) = self.rates.get_mut(rule).and_then(|rates| rates.get_mut(rate)) else { return };
         of_rate.checks += 1;
         for (name, groups) in changed {
@@ -279,38 +279,38 @@ impl SweptRun {
 }
 
 impl SweptRate {
-    fn judge(&mut self, tried: &Tried, stratum: &str, groups: &Roll<Counts>) {
+    fn judge(&mut self, tried: &Tried, stratum: &str, groups: &NamedVec<Counts>) {
         let cells = self.triggers.len();
         if !self.strata.contains_key(stratum) {
             let fresh =
-                Standing { since: self.checks, violated: vec![false; cells], alarm: vec![false; cells] };
+                SweptStratum { since: self.checks, violated: vec![false; cells], alarm: vec![false; cells] };
             self.strata.insert(stratum.to_owned(), fresh);
         }
-        let Some(standing) = self.strata.get_mut(stratum) else { return };
-        let checks = self.checks - standing.since;
-        standing.since = self.checks;
+        let Some(stratum_state) = self.strata.get_mut(stratum) else { return };
+        let checks = self.checks - stratum_state.since;
+        stratum_state.since = self.checks;
         let width = tried.thresholds.len();
         for (row, rule) in tried.rules.iter().enumerate() {
-            let gap = Finding::of(rule, groups).gap;
+            let gap = Gap::of(rule, groups).size;
             for (column, threshold) in tried.thresholds.iter().enumerate() {
                 let cell = row * width + column;
-                self.triggers[cell] += if standing.violated[cell] { checks } else { 0 };
-                standing.violated[cell] = threshold.is_violated(gap);
-                if standing.alarm[cell] {
-                    standing.alarm[cell] = !threshold.is_cleared(gap);
-                } else if standing.violated[cell] {
-                    standing.alarm[cell] = true;
+                self.triggers[cell] += if stratum_state.violated[cell] { checks } else { 0 };
+                stratum_state.violated[cell] = threshold.is_violated(gap);
+                if stratum_state.alarm[cell] {
+                    stratum_state.alarm[cell] = !threshold.is_cleared(gap);
+                } else if stratum_state.violated[cell] {
+                    stratum_state.alarm[cell] = true;
                     self.alarms[cell] += 1;
                 }
             }
         }
     }
 
-    /// With the triggers since the last change, up to the last check.
+    /// Adds the triggers from the last change of each stratum up to the last check.
     fn ended(mut self) -> SweptRate {
-        for standing in self.strata.values() {
-            let checks = self.checks + 1 - standing.since;
-            for (triggers, violated) in self.triggers.iter_mut().zip(&standing.violated) {
+        for stratum_state in self.strata.values() {
+            let checks = self.checks + 1 - stratum_state.since;
+            for (triggers, violated) in self.triggers.iter_mut().zip(&stratum_state.violated) {
                 *triggers += if *violated { checks } else { 0 };
             }
         }

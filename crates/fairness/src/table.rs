@@ -1,5 +1,5 @@
-//! Reads TOML tables strictly: a key of the wrong type, a missing key and a key that nobody asked
-//! for are problems with a place. Knows nothing of fairness.
+//! Reads TOML tables strictly: a key of the wrong type, a missing key and an unknown key are problems with a position.
+//! Knows nothing of fairness.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,48 +11,53 @@ use toml::de::{DeTable, DeValue};
 
 use crate::Problem;
 
-/// A value, and where it stands in the file.
+/// A value and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
 }
 
-/// Where something stands: the bytes of the file.
+/// A range of bytes of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TextSpan {
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Place {
+impl TextSpan {
     pub(crate) fn range(&self) -> Range<usize> {
         self.start..self.end
     }
 }
 
-impl From<Range<usize>> for Place {
-    fn from(range: Range<usize>) -> Place {
-        Place { start: range.start, end: range.end }
+impl From<Range<usize>> for TextSpan {
+    fn from(range: Range<usize>) -> TextSpan {
+        TextSpan { start: range.start, end: range.end }
     }
 }
 
-/// Where problems are collected.
+/// Collects problems.
 pub(crate) type Problems = RefCell<Vec<Problem>>;
 
 /// A table that is being read.
-pub(crate) struct Table<'a> {
-    /// How errors call it: `[trial]`.
+pub(crate) struct TomlTable<'a> {
+    /// Its name in errors, such as `[trial]`.
     pub(crate) name: String,
-    pub(crate) at: Place,
+    pub(crate) at: TextSpan,
     entries: &'a DeTable<'a>,
     asked: RefCell<Vec<&'static str>>,
     problems: &'a Problems,
 }
 
-impl<'a> Table<'a> {
-    pub(crate) fn new(name: &str, at: Place, entries: &'a DeTable<'a>, problems: &'a Problems) -> Table<'a> {
-        Table { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
+impl<'a> TomlTable<'a> {
+    pub(crate) fn new(
+        name: &str,
+        at: TextSpan,
+        entries: &'a DeTable<'a>,
+        problems: &'a Problems,
+    ) -> TomlTable<'a> {
+        TomlTable { name: name.to_owned(), at, entries, asked: RefCell::default(), problems }
     }
 
     pub(crate) fn problem(&self, problem: Problem) {
@@ -68,7 +73,7 @@ impl<'a> Table<'a> {
         self.entries.iter().any(|(name, _)| name.get_ref() == key)
     }
 
-    /// Says that a key is missing.
+    /// Reports a missing key.
     pub(crate) fn missing(&self, key: &str, why: &str) {
         let message = format!("{} has no `{key}`", self.name);
         self.problem(Problem::new(self.at.range(), message).help(why));
@@ -132,7 +137,7 @@ impl<'a> Table<'a> {
         Some(duration)
     }
 
-    /// A duration that may be no time at all.
+    /// A duration that may be zero.
     pub(crate) fn duration_from_zero(&self, key: &'static str) -> Option<Located<Duration>> {
         let text = self.text(key)?;
         match parse_duration(&text.value) {
@@ -160,7 +165,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A number, or a string that is something else.
+    /// A number, or any string.
     pub(crate) fn number_or_text(&self, key: &'static str) -> Option<Result<Located<f64>, Located<String>>> {
         let value = self.entries.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value);
         match value.map(Spanned::get_ref) {
@@ -174,18 +179,18 @@ impl<'a> Table<'a> {
         value.is_some_and(|(_, value)| matches!(value.get_ref(), DeValue::String(_)))
     }
 
-    pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+    pub(crate) fn table(&self, key: &'static str) -> Option<TomlTable<'a>> {
         let value = self.value(key)?;
         let DeValue::Table(entries) = value.get_ref() else {
             self.wrong(key, value, "a table");
             return None;
         };
         let name = if self.name.is_empty() { format!("[{key}]") } else { format!("`{key}`") };
-        Some(Table::new(&name, value.span().into(), entries, self.problems))
+        Some(TomlTable::new(&name, value.span().into(), entries, self.problems))
     }
 
     /// The tables of `[[key]]`.
-    pub(crate) fn tables(&self, key: &'static str) -> Vec<Table<'a>> {
+    pub(crate) fn tables(&self, key: &'static str) -> Vec<TomlTable<'a>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let DeValue::Array(values) = value.get_ref() else {
             self.wrong(key, value, &format!("a list of tables: write [[{key}]]"));
@@ -195,7 +200,7 @@ impl<'a> Table<'a> {
         for value in values.iter() {
             match value.get_ref() {
                 DeValue::Table(entries) => {
-                    tables.push(Table::new(
+                    tables.push(TomlTable::new(
                         &format!("[[{key}]]"),
                         value.span().into(),
                         entries,
@@ -208,12 +213,12 @@ impl<'a> Table<'a> {
         tables
     }
 
-    /// Every entry, in the order of the file; no key is unknown in a table that is read like this.
-    pub(crate) fn entries(&self) -> Vec<Entry<'a>> {
-        let mut entries: Vec<Entry<'a>> = self
+    /// Every entry in order of the file. A table that is read like this has no unknown keys.
+    pub(crate) fn entries(&self) -> Vec<TomlEntry<'a>> {
+        let mut entries: Vec<TomlEntry<'a>> = self
             .entries
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TomlEntry {
                 key: Located { value: key.get_ref().to_string(), at: key.span().into() },
                 value,
                 problems: self.problems,
@@ -223,7 +228,7 @@ impl<'a> Table<'a> {
         entries
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Reports unknown keys.
     pub(crate) fn finish(self) {
         let asked = self.asked.borrow();
         for (key, _) in self.entries.iter().filter(|(key, _)| !asked.contains(&key.get_ref().as_ref())) {
@@ -239,14 +244,14 @@ impl<'a> Table<'a> {
     }
 }
 
-/// An entry of a table whose keys are the user's own.
-pub(crate) struct Entry<'a> {
+/// An entry of a table with user-defined keys.
+pub(crate) struct TomlEntry<'a> {
     pub(crate) key: Located<String>,
     value: &'a Spanned<DeValue<'a>>,
     problems: &'a Problems,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> TomlEntry<'a> {
     pub(crate) fn text(&self) -> Option<Located<String>> {
         located_text(self.value)
     }
@@ -262,11 +267,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    pub(crate) fn table(&self) -> Option<Table<'a>> {
+    pub(crate) fn table(&self) -> Option<TomlTable<'a>> {
         match self.value.get_ref() {
             DeValue::Table(entries) => {
                 let name = format!("`{}`", self.key.value);
-                Some(Table::new(&name, self.value.span().into(), entries, self.problems))
+                Some(TomlTable::new(&name, self.value.span().into(), entries, self.problems))
             }
             _ => None,
         }

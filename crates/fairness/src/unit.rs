@@ -1,4 +1,4 @@
-//! Units of time, and durations as RTLola and as people write them.
+//! Units of time, and durations in RTLola syntax and in words.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Problem;
 use crate::table::{Located, list};
 
-/// What a delay is measured in.
+/// Unit of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Seconds.
@@ -24,7 +24,7 @@ pub enum Unit {
 impl Unit {
     const ALL: [Unit; 4] = [Unit::Second, Unit::Minute, Unit::Hour, Unit::Day];
 
-    /// The word in a fairness file, and behind a number.
+    /// The name of the unit in fairness files and after numbers.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Second => "s",
@@ -34,7 +34,7 @@ impl Unit {
         }
     }
 
-    /// How many nanoseconds it has.
+    /// Nanoseconds per unit.
     pub fn nanoseconds(self) -> u64 {
         let seconds: u64 = match self {
             Unit::Second => 1,

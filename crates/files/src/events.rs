@@ -3,7 +3,7 @@
 use std::io;
 
 use fairstream_core::{
-    Cells, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat, Value, WrittenTime,
+    ColumnValues, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat, Value, WrittenTime,
 };
 
 use crate::output::TextOutput;
@@ -61,7 +61,8 @@ impl EventWriter for TextEvents {
     }
 
     fn write(&mut self, events: &EventBatch) -> Result<(), SinkError> {
-        let columns: Result<Vec<Cells>, _> = events.rows.columns().iter().map(Cells::of).collect();
+        let columns: Result<Vec<ColumnValues>, _> =
+            events.rows.columns().iter().map(ColumnValues::of).collect();
         let columns = columns
             .map_err(|error| SinkError::Write { sink: self.name().to_owned(), cause: error.into() })?;
         let mut values = Vec::with_capacity(columns.len());

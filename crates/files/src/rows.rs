@@ -9,8 +9,8 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Cause, Ending, EventBatch, Position, RejectedRow, Source, SourceContext, SourceError, Time, TimeFormat,
-    TimeReader, WantedColumn,
+    Cause, EndOfInput, EventBatch, Position, RejectedRow, Source, SourceContext, SourceError, Time,
+    TimeFormat, TimeReader, WantedColumn,
 };
 
 use crate::Column;
@@ -91,7 +91,7 @@ pub struct RowSource<R> {
     time: TimeReader,
     count: u64,
     line: u64,
-    ending: Ending,
+    end: EndOfInput,
 }
 
 impl<R: Rows> RowSource<R> {
@@ -119,7 +119,7 @@ impl<R: Rows> RowSource<R> {
             columns: wanted.iter().map(column).collect::<Result<_, _>>()?,
             time: TimeReader::new(time_format),
             count: 0,
-            ending: Ending::default(),
+            end: EndOfInput::default(),
         })
     }
 
@@ -164,8 +164,8 @@ impl<R: Rows> Source for RowSource<R> {
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.ending.reached(&self.context.stop) {
-            return self.ending.say();
+        if self.end.end_if_stopped(&self.context.stop) {
+            return self.end.take_result();
         }
         let mut batch = Building::default();
         let start = self.rows.place().offset;
@@ -176,11 +176,11 @@ impl<R: Rows> Source for RowSource<R> {
                 Ok(Next::Row) => {}
                 Ok(Next::NotYet) => break,
                 Ok(Next::End) => {
-                    self.ending.end();
+                    self.end.end();
                     break;
                 }
                 Err(error) => {
-                    self.ending.fail(self.cannot_read(error.into()));
+                    self.end.fail(self.cannot_read(error.into()));
                     break;
                 }
             }
@@ -197,8 +197,8 @@ impl<R: Rows> Source for RowSource<R> {
                 Err(bad) => batch.reject(bad, &mut self.columns),
             }
         }
-        if batch.held() == 0 && self.ending.is_there() {
-            return self.ending.say();
+        if batch.held() == 0 && self.end.has_ended() {
+            return self.end.take_result();
         }
         let arrays = self.columns.iter_mut().map(Column::finish).collect();
         let events = batch.finish(&self.schema, arrays, self.position());

@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use fairstream_core::{
-    Cause, EventBatch, OptionDoc, Parts, Position, RejectedRow, Source, SourceContext, SourceError,
+    Cause, EventBatch, OptionDoc, Position, RejectedRow, Source, SourceContext, SourceError, SourceFiles,
 };
 
 use crate::merge::{Chunk, Gathering, Heads};
@@ -384,8 +384,8 @@ impl Source for Sorted {
         self.inner.offers()
     }
 
-    fn parts(&self) -> Parts {
-        self.inner.parts()
+    fn source_files(&self) -> SourceFiles {
+        self.inner.source_files()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {

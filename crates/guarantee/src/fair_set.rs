@@ -1,16 +1,16 @@
-//! What is fair: a convex set of rates, and the point of it that is nearest to an estimate.
+//! Fair sets: convex sets of rates, and the projection of an estimate onto them.
 
 use serde::{Deserialize, Serialize};
 
-/// Which rates of groups are fair together. Each is an intersection of half-spaces, and so convex, for any number of
-/// groups: that is what the guarantee rests on.
+/// Which combinations of group rates are fair. Each set is an intersection of half-spaces and therefore convex, for any
+/// number of groups; the guarantee requires convexity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FairSet {
-    /// The highest is at most this much above the lowest.
+    /// The highest rate exceeds the lowest by at most this much.
     Difference(f64),
-    /// The lowest is at least this share of the highest: every rate is at least so much of every other.
+    /// The lowest rate is at least this fraction of the highest.
     Ratio(f64),
-    /// None is above this.
+    /// No rate exceeds this.
     Highest(f64),
 }
 
@@ -26,12 +26,12 @@ impl FairSet {
         }
     }
 
-    /// The fair point with the least Σ weight · KL(rate ‖ point). Rates are above 0 and below 1. Those without
-    /// weight do not matter: what comes out for them means nothing.
+    /// Reverse information projection: the fair point with the least Σ weight · KL(rate ‖ point). Rates lie strictly
+    /// between 0 and 1. A rate without weight is ignored, and its result is meaningless.
     ///
-    /// It is the rates cut off at the ends of a window: from c to c + ε, or from c to c/τ, with the best c.
+    /// The projection clamps the rates to a window from c to c + ε, or from c to c/τ, with the optimal c.
     #[must_use]
-    pub fn nearest(&self, rates: &[f64], weights: &[f64]) -> Vec<f64> {
+    pub fn project(&self, rates: &[f64], weights: &[f64]) -> Vec<f64> {
         let (low, high) = match self.window(rates, weights) {
             Some(window) => window,
             None => return rates.to_vec(),
@@ -39,7 +39,7 @@ impl FairSet {
         rates.iter().map(|rate| rate.max(low).min(high)).collect()
     }
 
-    /// The window, if the rates are not fair as they are.
+    /// The optimal window; `None` if the rates are already fair.
     fn window(&self, rates: &[f64], weights: &[f64]) -> Option<(f64, f64)> {
         let weighted =
             || rates.iter().copied().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0);
@@ -47,7 +47,7 @@ impl FairSet {
         if lowest > highest {
             return None;
         }
-        // The upper end as a multiple of the lower one, and what it is more than that.
+        // The upper end of the window is `lower * times + plus`.
         let (times, plus) = match *self {
             FairSet::Highest(most) => return (highest > most).then_some((0.0, most)),
             FairSet::Difference(most) => (1.0, most),
@@ -58,7 +58,7 @@ impl FairSet {
         if from >= to {
             return None;
         }
-        // How the sum changes with the lower end: it is convex, so its slope rises.
+        // Derivative of the divergence by the lower end. The divergence is convex, so the derivative is nondecreasing.
         let slope = |low: f64| -> f64 {
             let high = low * times + plus;
             let of = |(rate, weight): (f64, f64)| match rate {
@@ -82,7 +82,7 @@ impl FairSet {
     }
 }
 
-/// The lowest and the highest; the wrong way round if there are none.
+/// The lowest and the highest rate; (∞, −∞) if there are none.
 fn bounds(rates: impl Iterator<Item = f64>) -> (f64, f64) {
     rates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), rate| (low.min(rate), high.max(rate)))
 }

@@ -1,44 +1,45 @@
-//! From counts to a verdict whose rate of false alarms is guaranteed, however long it runs and however often one
-//! looks. Knows no stream, no file, no time: trials are counted in, block by block, and a verdict comes out.
+//! Sequential tests of fairness with a guaranteed rate of false alarms, at any stopping time and any number of checks.
+//! Input is counts of trials, block by block; output is a verdict. Knows no stream, no file, no time.
 //!
-//! The hypothesis is that a system is fair: at all times the rates of its groups are in a [`FairSet`]. Trials are
-//! cut into blocks by a rule that does not look at outcomes. For each block, with m trials and a positives in a group,
+//! The null hypothesis is that a system is fair: at all times the rates of its groups are in a [`FairSet`]. Trials are
+//! divided into blocks by a rule that does not depend on outcomes. For each block, with m trials and a positives in a
+//! group,
 //!
-//! 1. `q` is what the blocks before it say of the group: (positives + 1) / (trials + 2);
-//! 2. `r` is the fair point nearest to `q`: the least Σ m · KL(q ‖ r);
-//! 3. the evidence is multiplied by Π (q / r)^a · ((1 − q) / (1 − r))^(m − a).
+//! 1. `q` is the estimate of the group's rate from earlier blocks: (positives + 1) / (trials + 2);
+//! 2. `r` is the reverse information projection of `q` onto the fair set: the fair point with the least Σ m · KL(q ‖ r);
+//! 3. the e-value is multiplied by Π (q / r)^a · ((1 − q) / (1 − r))^(m − a).
 //!
-//! Under the hypothesis no such factor is above 1 on average, so the evidence is a nonnegative supermartingale, and
-//! by Ville's inequality it ever reaches 1/α with a probability of at most α. Numbers between 0 and 1 take the place
-//! of yes and no without any change: the factor is convex in them, so that yes and no are the worst case.
+//! Under the null hypothesis the expectation of each factor is at most 1, so the e-values form a nonnegative
+//! supermartingale, and by Ville's inequality the probability that they ever reach 1/α is at most α. Values between 0
+//! and 1 can replace 0 and 1 without any change: the factor is convex in them, so 0 and 1 are the worst case.
 //!
 //! ```
-//! use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Outcome, Tally};
+//! use fairstream_guarantee::{FairSet, ErrorControl, Hypothesis, EProcess, Outcome, TrialTotals};
 //!
-//! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-//! let mut inquiry = Inquiry::default();
+//! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
+//! let mut e_process = EProcess::default();
 //! for _ in 0..30 {
-//!     inquiry.count(0, Tally { trials: 10, sum: 5.0 });
-//!     inquiry.count(1, Tally { trials: 10, sum: 2.0 });
-//!     inquiry.cut(&hypothesis);
+//!     e_process.count(0, TrialTotals { trials: 10, sum: 5.0 });
+//!     e_process.count(1, TrialTotals { trials: 10, sum: 2.0 });
+//!     e_process.close_block(&hypothesis);
 //! }
-//! assert!(inquiry.is_enough(&hypothesis));
-//! assert_eq!(inquiry.finding(&hypothesis).outcome, Outcome::Unfair);
+//! assert!(e_process.exceeds_threshold(&hypothesis));
+//! assert_eq!(e_process.result(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 
+mod e_process;
 mod fair_set;
-mod finding;
-mod inquiry;
 mod interval;
+mod test_result;
 
+pub use e_process::{Bet, Block, EProcess, ErrorControl, Hypothesis, TrialTotals};
 pub use fair_set::FairSet;
-pub use finding::{Finding, Outcome};
-pub use inquiry::{Bet, Block, Form, Hypothesis, Inquiry, Tally};
 pub use interval::{Interval, interval};
+pub use test_result::{Outcome, TestResult};
 
-/// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … They add up
-/// to 1 however many there will be, so none has to be known beforehand.
-pub fn share_of(index: u64) -> f64 {
+/// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … The shares of
+/// all hypotheses sum to at most 1, so their number need not be known in advance.
+pub fn alpha_share(index: u64) -> f64 {
     let place = index as f64 + 1.0;
     1.0 / (place * (place + 1.0))
 }

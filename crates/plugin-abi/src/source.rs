@@ -13,8 +13,8 @@ use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use fairstream_core::{
-    EventBatch, Position, RejectedRow, Source, SourceContext, SourceFactory, SourceRequest, Span, StopToken,
-    WantedColumn, catch_panic,
+    EventBatch, Position, RejectedRow, Source, SourceContext, SourceFactory, SourceRequest, StopToken,
+    TimeRange, WantedColumn, catch_panic,
 };
 
 use crate::abi::{Error, Progress, RawSource, Str, code};
@@ -85,7 +85,7 @@ pub unsafe fn open_source(
                 .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
                 .collect(),
             // Which rows are monitored is the host's business: it leaves the others out.
-            span: Span::default(),
+            time_range: TimeRange::default(),
             resume: written::read(resume)?,
             context,
         };

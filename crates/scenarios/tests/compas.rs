@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fairstream_core::compliance::{SourceCase, check_source};
-use fairstream_core::{Cells, SourceFactory, SourceRequest, StopToken, TimeFormat};
+use fairstream_core::{ColumnValues, SourceFactory, SourceRequest, StopToken, TimeFormat};
 use fairstream_scenarios::{Compas, Scenario, scenarios};
 
 fn scenario() -> Scenario {
@@ -22,8 +22,8 @@ fn lines(compas: Compas) -> Vec<String> {
     let mut source = compas.source(&request()).unwrap();
     let mut lines = Vec::new();
     while let Some(batch) = source.next_batch().unwrap() {
-        let columns: Vec<Cells> =
-            batch.rows.columns().iter().map(|column| Cells::of(column).unwrap()).collect();
+        let columns: Vec<ColumnValues> =
+            batch.rows.columns().iter().map(|column| ColumnValues::of(column).unwrap()).collect();
         lines.extend((0..batch.len()).map(|row| {
             let mut line = batch.time(row).written(TimeFormat::Date).to_string();
             for column in &columns {

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use fairstream_core::compliance::{SourceCase, check_source};
-use fairstream_core::{Cells, Options, Source, SourceContext, SourceFactory, SourceRequest, Value};
+use fairstream_core::{ColumnValues, Options, Source, SourceContext, SourceFactory, SourceRequest, Value};
 use fairstream_scenarios::{
     Admissions, Algorithm, BERKELEY_1973, Groups, Hiring, Scenario, Seminar, scenarios,
 };
@@ -27,8 +27,8 @@ type Row = (i64, Vec<Option<String>>);
 fn rows(mut source: Box<dyn Source>) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some(batch) = source.next_batch().unwrap() {
-        let columns: Vec<Cells> =
-            batch.rows.columns().iter().map(|column| Cells::of(column).unwrap()).collect();
+        let columns: Vec<ColumnValues> =
+            batch.rows.columns().iter().map(|column| ColumnValues::of(column).unwrap()).collect();
         rows.extend((0..batch.len()).map(|row| {
             let values =
                 columns.iter().map(|column| column.at(row).map(|value: Value<'_>| value.to_string()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use arrow::datatypes::SchemaRef;
 use fairstream_core::{EventBatch, Source, SourceError};
-use fairstream_fairness::{Cell, Grid, Sweep};
+use fairstream_fairness::{Grid, Sweep, SweepCell};
 use fairstream_report::{HeatMap, Shading};
 use fairstream_scenarios::{Algorithm, Seminar};
 
@@ -89,7 +89,7 @@ impl Source for FirstBatch {
 }
 
 fn triggers(sweep: &Sweep) -> Vec<f64> {
-    sweep.cells(0, 0).unwrap_or_default().iter().map(|cell: &Cell| cell.triggers as f64).collect()
+    sweep.cells(0, 0).unwrap_or_default().iter().map(|cell: &SweepCell| cell.triggers as f64).collect()
 }
 
 fn at(sweep: &Sweep, kappa: f64, epsilon: f64) -> anyhow::Result<u64> {

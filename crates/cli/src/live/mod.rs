@@ -1,9 +1,9 @@
-//! `run --live`: how things stand while they move. On a terminal it takes the screen; elsewhere it is a line now and
-//! then.
+//! `run --live`: shows rates, gaps and alarms during a run. On a terminal it uses the whole screen; elsewhere it prints
+//! a line every 5 s.
 
 mod screen;
-mod sight;
 mod view;
+mod view_model;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use self::screen::Canvas;
-use self::view::View;
+use self::view::LiveView;
 use crate::args::{Colour, RunArguments};
 use crate::interrupt::Interrupt;
 use crate::load::Monitor;
@@ -19,27 +19,26 @@ use crate::repeat::Repeat;
 use crate::{note, outputs};
 
 pub(crate) use self::screen::{To, hold, leave, leave_on_panic};
-pub(crate) use self::sight::Watch;
+pub(crate) use self::view_model::RunSampler;
 
-/// Between two looks.
+/// Minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
-/// Between two lines, where there is no screen.
+/// Time between two lines, without a screen.
 const LINE: Duration = Duration::from_secs(5);
-/// A look may take no more than one part in so many of the time: who looks keeps the judge waiting.
+/// A frame is followed by a pause of this many times its duration, since sampling blocks the judge.
 const SHARE: u32 = 10;
 
-/// Whether there is a screen to draw on.
+/// Whether the live view can use the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// There is, in colour or not.
+    /// The screen is free.
     Free { is_coloured: bool },
-    /// Lines have to do.
+    /// There is no screen, so lines are printed instead.
     None,
 }
 
 impl Screen {
-    /// The view is drawn on standard error. Nobody else may need the terminal meanwhile: no sink that writes verdicts
-    /// there, no events that are typed.
+    /// The view is drawn on standard error. It requires that no sink writes to the terminal and no events are typed.
     pub(crate) fn of(arguments: &RunArguments, monitor: &Monitor) -> Screen {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_written = outputs::wanted(arguments, monitor).iter().any(|sink| sink.location == "-");
@@ -58,15 +57,15 @@ impl Screen {
     }
 }
 
-/// A view of a run that goes on until this is dropped.
+/// A live view of a run, which ends when this is dropped.
 pub(crate) struct Live(Option<Repeat>);
 
 impl Live {
-    pub(crate) fn start(mut watch: Watch, interrupt: Interrupt, screen: Screen) -> Live {
+    pub(crate) fn start(mut sampler: RunSampler, interrupt: Interrupt, screen: Screen) -> Live {
         let canvas = match screen {
             Screen::None => None,
             Screen::Free { is_coloured } => match screen::enter() {
-                Ok(canvas) => Some((canvas, View::new(is_coloured))),
+                Ok(canvas) => Some((canvas, LiveView::new(is_coloured))),
                 Err(error) => {
                     note(&format!("the terminal cannot be drawn on ({error}); a line now and then instead"));
                     None
@@ -78,15 +77,15 @@ impl Live {
                 let mut canvas = Some(canvas);
                 Repeat::after(Duration::ZERO, move |is_last| {
                     let Some(drawn_on) = canvas.as_mut().filter(|_| !is_last) else { return FRAME };
-                    // Once the terminal is gone, it is left alone: whoever asks it for keys would ask for ever.
-                    turn(drawn_on, &mut view, &mut watch, &interrupt).unwrap_or_else(|_| {
+                    // Once the terminal is gone, it is not used any more, since polling it for keys would never return.
+                    draw_frame(drawn_on, &mut view, &mut sampler, &interrupt).unwrap_or_else(|_| {
                         canvas = None;
                         FRAME
                     })
                 })
             }
             None => Repeat::after(LINE, move |_| {
-                note(&watch.look(Instant::now()).line());
+                note(&sampler.sample(Instant::now()).line());
                 LINE
             }),
         }))
@@ -95,33 +94,33 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // First it ends, then the screen is left.
+        // The thread ends before the screen is left.
         drop(self.0.take());
         leave();
     }
 }
 
-/// Draws how things stand, and hears what the user wants; says how long to wait.
+/// Draws a frame and handles keys. Returns the time to wait until the next frame.
 ///
 /// # Errors
-/// The terminal cannot be drawn on any more.
-fn turn(
+/// The terminal cannot be drawn on.
+fn draw_frame(
     canvas: &mut Canvas,
-    view: &mut View,
-    watch: &mut Watch,
+    view: &mut LiveView,
+    sampler: &mut RunSampler,
     interrupt: &Interrupt,
 ) -> io::Result<Duration> {
     let start = Instant::now();
-    let sight = watch.look(start);
-    // A panic elsewhere has given the screen back: it stays so.
-    if screen::is_taken() {
+    let model = sampler.sample(start);
+    // A panic in another thread may have left the screen, which is not entered again.
+    if screen::is_in_use() {
         let lines = |to, count| screen::latest(to, count);
-        canvas.draw(|frame| view.draw(frame, &sight, lines))?;
+        canvas.draw(|frame| view.draw(frame, &model, lines))?;
     }
-    // Where keys cannot be read, signals still can be sent. Without any time, nobody would look for keys.
+    // If keys cannot be read, signals still work. A timeout of zero would never read keys.
     while event::poll(Duration::from_millis(1)).unwrap_or(false) {
         match event::read() {
-            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => hear(key, view, interrupt),
+            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => handle_key(key, view, interrupt),
             Ok(_) => {}
             Err(_) => break,
         }
@@ -129,10 +128,10 @@ fn turn(
     Ok(FRAME.max(start.elapsed() * SHARE))
 }
 
-fn hear(key: KeyEvent, view: &mut View, interrupt: &Interrupt) {
+fn handle_key(key: KeyEvent, view: &mut LiveView, interrupt: &Interrupt) {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.happen(),
-        KeyCode::Char('q') => interrupt.happen(),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt.handle(),
+        KeyCode::Char('q') => interrupt.handle(),
         KeyCode::Up | KeyCode::Char('k') => view.scroll(-1),
         KeyCode::Down | KeyCode::Char('j') => view.scroll(1),
         KeyCode::PageUp => view.scroll(-10),

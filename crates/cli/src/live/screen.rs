@@ -1,6 +1,6 @@
-//! The terminal while a live view has it. There is one terminal, so there is one screen: whoever would write to it
-//! meanwhile is held back, and written once the screen is left. It is left however the process ends: in good order, by
-//! an error, at once, or by a panic.
+//! The terminal while a live view uses it. There is one terminal, so the state is global: output to it is held back,
+//! and written once the screen is left. The screen is left however the process ends: normally, with an error, by a
+//! second interrupt, or by a panic.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,50 +12,50 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
-/// Where a text was meant to go.
+/// The destination of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Output,
     Error,
 }
 
-/// What is held back while the screen is taken; `None` while it is not.
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+/// Output held back while the screen is in use; `None` while it is not.
+static HELD: Mutex<Option<HeldOutput>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldOutput {
     texts: VecDeque<(To, String)>,
     left_out: u64,
 }
 
-/// More than anybody reads afterwards.
+/// Maximum number of texts held back; older ones are dropped.
 const TEXTS: usize = 10_000;
 
 pub(super) type Canvas = Terminal<CrosstermBackend<io::Stderr>>;
 
-/// Takes the screen.
+/// Enters the alternate screen.
 pub(super) fn enter() -> io::Result<Canvas> {
-    *held() = Some(Held::default());
+    *held() = Some(HeldOutput::default());
     let entered = enable_raw_mode()
         .and_then(|()| execute!(io::stderr(), EnterAlternateScreen))
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
     entered.inspect_err(|_| leave())
 }
 
-/// Whether the screen is taken.
-pub(super) fn is_taken() -> bool {
+/// Whether the alternate screen is in use.
+pub(super) fn is_in_use() -> bool {
     held().is_some()
 }
 
-/// Gives the screen back, if it was taken, and writes what was held back.
+/// Leaves the alternate screen if it is in use, and writes the output that was held back.
 pub(crate) fn leave() {
     let held = held().take();
-    give_back(held);
+    restore(held);
 }
 
-fn give_back(held: Option<Held>) {
-    let Some(Held { texts, left_out }) = held else { return };
-    // If the terminal is gone, there is nothing to put in order.
+fn restore(held: Option<HeldOutput>) {
+    let Some(HeldOutput { texts, left_out }) = held else { return };
+    // If the terminal is gone, there is nothing to restore.
     let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
     if left_out > 0 {
@@ -70,7 +70,7 @@ fn give_back(held: Option<Held>) {
     let _ = io::stdout().flush();
 }
 
-/// Holds a text back if the screen is taken: it is shown there, and written once the screen is left.
+/// Holds a text back if the screen is in use, and returns whether it did. The text is written once the screen is left.
 pub(crate) fn hold(to: To, text: &str) -> bool {
     let mut held = held();
     let Some(held) = held.as_mut() else { return false };
@@ -82,7 +82,7 @@ pub(crate) fn hold(to: To, text: &str) -> bool {
     true
 }
 
-/// The last lines that were meant to go somewhere.
+/// The last lines held back for a destination.
 pub(super) fn latest(to: To, count: usize) -> Vec<String> {
     let held = held();
     let texts = held.iter().flat_map(|held| held.texts.iter().rev()).filter(|(other, _)| *other == to);
@@ -92,25 +92,26 @@ pub(super) fn latest(to: To, count: usize) -> Vec<String> {
     lines
 }
 
-/// From now on, a panic gives the screen back before it says what happened.
+/// Installs a panic hook that leaves the alternate screen before the panic is printed.
 ///
-/// To be called before anything else sets a hook: panics that are caught and reported as errors need none of it.
+/// Must be called before any other hook is installed, so that panics that are caught and reported as errors do not end
+/// the view.
 pub(crate) fn leave_on_panic() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            // Whoever panicked may have been about to hold a text back.
-            give_back(match HELD.try_lock() {
+            // The panicking thread may hold the lock.
+            restore(match HELD.try_lock() {
                 Ok(mut held) => held.take(),
                 Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
-                Err(TryLockError::WouldBlock) => Some(Held::default()),
+                Err(TryLockError::WouldBlock) => Some(HeldOutput::default()),
             });
             previous(info);
         }));
     });
 }
 
-fn held() -> MutexGuard<'static, Option<Held>> {
+fn held() -> MutexGuard<'static, Option<HeldOutput>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }

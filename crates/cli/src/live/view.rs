@@ -1,4 +1,4 @@
-//! A run as a screen: from what is to be shown to lines of text. Knows neither the run nor the terminal.
+//! Draws a view model as lines of text. Knows neither the run nor the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -7,43 +7,43 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::screen::To;
-use super::sight::{Bar, Moving, Sight};
+use super::view_model::{GroupModel, RateModel, ViewModel};
 use crate::progress::{counted, grouped};
 
-/// How a run is looked at.
+/// State of the live view.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct LiveView {
     is_coloured: bool,
-    /// The first line of the rates that is shown.
+    /// Index of the first line of the rates that is shown.
     top: usize,
 }
 
-/// Groups of a rate that are shown; of more, those that are furthest apart.
+/// Maximum number of groups of a rate that are shown; of more, those that are furthest apart.
 const GROUPS: usize = 8;
-/// Room for the last alarms, at most.
+/// Maximum height of the list of alarms, in lines.
 const ALARMS: u16 = 6;
 
-impl View {
-    pub(super) fn new(is_coloured: bool) -> View {
-        View { is_coloured, top: 0 }
+impl LiveView {
+    pub(super) fn new(is_coloured: bool) -> LiveView {
+        LiveView { is_coloured, top: 0 }
     }
 
-    /// Down by so many lines, or up.
+    /// Scrolls down by a number of lines; up if it is negative.
     pub(super) fn scroll(&mut self, lines: isize) {
         self.top = self.top.saturating_add_signed(lines);
     }
 
-    /// Draws a run; `latest` has the last lines that were to be printed or noted.
+    /// Draws a run; `latest` returns the last lines of an output that is held back.
     pub(super) fn draw(
         &mut self,
         frame: &mut Frame<'_>,
-        sight: &Sight,
+        model: &ViewModel,
         latest: impl Fn(To, usize) -> Vec<String>,
     ) {
         let alarms = latest(To::Output, ALARMS.into());
         let room = match alarms.len() {
             0 => 0,
-            // The rates are what it is about: they get no less than half.
+            // The list gets at most a third of the screen, since rates are more important.
             count => (count as u16 + 1).min(frame.area().height / 3),
         };
         let [head, body, below, foot] = Layout::vertical([
@@ -53,8 +53,8 @@ impl View {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        frame.render_widget(Paragraph::new(self.head(sight, head.width.into())), head);
-        let mut lines = self.body(sight, body.width.into());
+        frame.render_widget(Paragraph::new(self.head(model, head.width.into())), head);
+        let mut lines = self.body(model, body.width.into());
         self.top = self.top.min(lines.len().saturating_sub(body.height.into()));
         let hidden = lines.len().saturating_sub(self.top + usize::from(body.height));
         frame.render_widget(Paragraph::new(lines.split_off(self.top)), body);
@@ -71,20 +71,20 @@ impl View {
         frame.render_widget(Paragraph::new(self.foot(note, hidden)), foot);
     }
 
-    fn head(&self, sight: &Sight, width: usize) -> Vec<Line<'static>> {
-        let seconds = sight.elapsed.as_secs();
+    fn head(&self, model: &ViewModel, width: usize) -> Vec<Line<'static>> {
+        let seconds = model.elapsed.as_secs();
         let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let title = format!("{:<room$}", sight.title, room = width.saturating_sub(clock.len() + 1));
+        let title = format!("{:<room$}", model.title, room = width.saturating_sub(clock.len() + 1));
         vec![
             Line::from(vec![Span::styled(title, Modifier::BOLD), Span::raw(format!(" {clock}"))]),
-            Line::raw(sight.progress()),
+            Line::raw(model.progress()),
             Line::styled("─".repeat(width), self.dim()),
         ]
     }
 
-    fn body(&self, sight: &Sight, width: usize) -> Vec<Line<'static>> {
-        if sight.rates.is_empty() {
-            let text = if sight.is_judged {
+    fn body(&self, model: &ViewModel, width: usize) -> Vec<Line<'static>> {
+        if model.rates.is_empty() {
+            let text = if model.is_judged {
                 "No trial has been counted yet."
             } else {
                 "Violations are listed below."
@@ -92,19 +92,19 @@ impl View {
             return vec![Line::raw(text)];
         }
         let mut lines = Vec::new();
-        for (place, rate) in sight.rates.iter().enumerate() {
+        for (place, rate) in model.rates.iter().enumerate() {
             if place > 0 {
                 lines.push(Line::default());
             }
             self.rate(rate, width, &mut lines);
         }
-        if sight.left_out > 0 {
-            lines.push(Line::raw(format!("{} more are not shown", grouped(sight.left_out as u64))));
+        if model.left_out > 0 {
+            lines.push(Line::raw(format!("{} more are not shown", grouped(model.left_out as u64))));
         }
         lines
     }
 
-    fn rate(&self, rate: &Moving, width: usize, lines: &mut Vec<Line<'static>>) {
+    fn rate(&self, rate: &RateModel, width: usize, lines: &mut Vec<Line<'static>>) {
         let state = match rate.alarm {
             Some(_) => Span::styled(rate.state(), self.alarming()),
             None => Span::raw(rate.state()),
@@ -118,7 +118,7 @@ impl View {
         let basis = groups.iter().map(|group| group.basis.chars().count()).max().unwrap_or(0);
         let number = groups.iter().map(|group| group.shown.chars().count()).max().unwrap_or(0);
         let room = width.saturating_sub(name + basis + number + 8).min(60);
-        // Rates have a scale of their own; other numbers are held against the largest.
+        // Rates are drawn on a scale from 0 to 1; other numbers relative to the largest.
         let largest = groups.iter().filter_map(|group| group.estimate).fold(1.0, f64::max);
         let hidden = rate.groups.len() - groups.len();
         for (place, group) in groups.iter().enumerate() {
@@ -161,11 +161,11 @@ impl View {
     }
 }
 
-/// All groups; of many, the highest and the lowest.
-fn shown(groups: &[Bar]) -> Vec<&Bar> {
-    let mut shown: Vec<&Bar> = groups.iter().collect();
+/// All groups; if there are many, the highest and the lowest.
+fn shown(groups: &[GroupModel]) -> Vec<&GroupModel> {
+    let mut shown: Vec<&GroupModel> = groups.iter().collect();
     if groups.len() > GROUPS {
-        let by = |group: &Bar| group.estimate.unwrap_or(f64::NAN);
+        let by = |group: &GroupModel| group.estimate.unwrap_or(f64::NAN);
         shown.retain(|group| group.estimate.is_some());
         shown.sort_by(|a, b| by(b).total_cmp(&by(a)));
         let count = shown.len();
@@ -176,8 +176,8 @@ fn shown(groups: &[Bar]) -> Vec<&Bar> {
     shown
 }
 
-/// An estimate as a bar, with a mark where the tolerance ends; and whether it is beyond.
-fn bar(group: &Bar, limit: Option<f64>, largest: f64, room: usize) -> (String, bool) {
+/// An estimate as a bar with a mark at the limit of the tolerance, and whether the estimate is beyond it.
+fn bar(group: &GroupModel, limit: Option<f64>, largest: f64, room: usize) -> (String, bool) {
     let place = |value: f64| (value / largest * room as f64).round().clamp(0.0, room as f64) as usize;
     let filled = group.estimate.map_or(0, place);
     let mark = limit.map(place).filter(|mark| *mark < room);
@@ -190,7 +190,7 @@ fn bar(group: &Bar, limit: Option<f64>, largest: f64, room: usize) -> (String, b
     ((0..room).map(cell).collect(), is_beyond)
 }
 
-/// How something moved, in one line; of each stretch the greatest.
+/// A sparkline of values. Each character shows the maximum of its values.
 fn trend(values: &[f64], room: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     if values.is_empty() || room == 0 {
@@ -206,12 +206,12 @@ fn trend(values: &[f64], room: usize) -> String {
     (0..columns).map(column).collect()
 }
 
-/// A line of a table without its columns: room is scarce.
+/// Collapses runs of spaces, since room is scarce.
 fn close(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A name in exactly so much room.
+/// Truncates or pads a name to a width.
 fn fitted(name: &str, room: usize) -> String {
     let mut text = String::new();
     let mut width = 0;
@@ -226,7 +226,7 @@ fn fitted(name: &str, room: usize) -> String {
     text + &" ".repeat(room - width)
 }
 
-/// Without what moves the cursor or changes colours: only the view does that.
+/// Removes escape sequences and control characters.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();
@@ -243,13 +243,13 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairstream_core::{Counts, Time};
+    use fairstream_core::{RunCounts, Time};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Duration;
 
-    fn group(name: &str, estimate: f64) -> Bar {
-        Bar {
+    fn group(name: &str, estimate: f64) -> GroupModel {
+        GroupModel {
             name: name.to_owned(),
             estimate: Some(estimate),
             shown: format!("{estimate:.3}"),
@@ -257,17 +257,18 @@ mod tests {
         }
     }
 
-    fn sight(groups: Vec<Bar>) -> Sight {
+    fn model(groups: Vec<GroupModel>) -> ViewModel {
         let second = |seconds: i64| Time(seconds * 1_000_000_000);
-        let counts = Counts { evaluated: 1234, alarms: 1, reached: Some(second(600)), ..Counts::default() };
-        Sight {
+        let counts =
+            RunCounts { evaluated: 1234, alarms: 1, reached: Some(second(600)), ..RunCounts::default() };
+        ViewModel {
             title: "Hiring".to_owned(),
             elapsed: Duration::from_secs(3725),
             counts,
             is_judged: true,
             per_second: 500,
             open_trials: Some(7),
-            rates: vec![Moving {
+            rates: vec![RateModel {
                 title: "demographic parity".to_owned(),
                 alarm: Some(second(90)),
                 raised: 1,
@@ -275,20 +276,25 @@ mod tests {
                 trend: vec![0.0, 0.1, 0.3],
                 limit: Some(0.4),
                 groups,
-                ..Moving::default()
+                ..RateModel::default()
             }],
             left_out: 0,
         }
     }
 
-    /// The screen, a line each, without the spaces at their ends.
-    fn drawn(view: &mut View, sight: &Sight, (width, height): (u16, u16), latest: &[&str]) -> Vec<String> {
+    /// The lines of the screen without trailing spaces.
+    fn drawn(
+        view: &mut LiveView,
+        model: &ViewModel,
+        (width, height): (u16, u16),
+        latest: &[&str],
+    ) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         let lines = |to, count: usize| match to {
             To::Output => latest.iter().rev().take(count).rev().map(|line| (*line).to_owned()).collect(),
             To::Error => Vec::new(),
         };
-        terminal.draw(|frame| view.draw(frame, sight, lines)).unwrap();
+        terminal.draw(|frame| view.draw(frame, model, lines)).unwrap();
         let buffer = terminal.backend().buffer();
         let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(|y| row(y).trim_end().to_owned()).collect()
@@ -296,8 +302,8 @@ mod tests {
 
     #[test]
     fn everything_has_its_place() {
-        let sight = sight(vec![group("F", 0.2), group("M", 0.5)]);
-        let screen = drawn(&mut View::new(false), &sight, (60, 12), &["90s      ALARM  who\u{1b}[0m"]);
+        let model = model(vec![group("F", 0.2), group("M", 0.5)]);
+        let screen = drawn(&mut LiveView::new(false), &model, (60, 12), &["90s      ALARM  who\u{1b}[0m"]);
         assert_eq!(
             screen,
             [
@@ -317,31 +323,31 @@ mod tests {
         );
     }
 
-    /// Whatever the size, names and numbers: something is drawn, and scrolling stays within it.
+    /// Any size, names and numbers can be drawn, and scrolling stays within bounds.
     #[test]
     fn a_terminal_may_have_any_size() {
         let names = ["", "名前が長い".repeat(9).as_str(), "a\u{1b}[31mb\tc"].map(str::to_owned);
         let groups = (0..40).map(|number| group(&format!("{number}{}", names[number % 3]), number as f64));
-        let mut odd: Vec<Bar> = groups.collect();
-        odd.push(Bar::default());
+        let mut odd: Vec<GroupModel> = groups.collect();
+        odd.push(GroupModel::default());
         odd.push(group("nan", f64::NAN));
         odd.push(group("inf", f64::INFINITY));
-        let sight = sight(odd);
-        let mut view = View::new(true);
+        let model = model(odd);
+        let mut view = LiveView::new(true);
         for size in (0..=60).flat_map(|width| [0, 1, 2, 3, 5, 8, 30].map(|height| (width, height))) {
             view.scroll(size.0 as isize - 30);
-            let screen = drawn(&mut view, &sight, size, &["one", "two"]);
+            let screen = drawn(&mut view, &model, size, &["one", "two"]);
             assert!(!screen.concat().contains(['\u{1b}', '\t']), "{screen:?}");
         }
         view.scroll(isize::MAX);
-        let screen = drawn(&mut view, &sight, (60, 12), &[]);
+        let screen = drawn(&mut view, &model, (60, 12), &[]);
         assert!(screen[..11].iter().any(|line| line.ends_with("1 of 2")), "{screen:?}");
         view.scroll(isize::MIN);
-        let screen = drawn(&mut view, &sight, (60, 12), &[]);
+        let screen = drawn(&mut view, &model, (60, 12), &[]);
         assert!(screen[3].starts_with("demographic parity") && screen[11].starts_with("↓ "), "{screen:?}");
     }
 
-    /// Of each stretch the greatest is shown: no peak is lost.
+    /// Each character shows a maximum, so no peak is lost.
     #[test]
     fn a_peak_is_seen_in_a_narrow_trend() {
         let mut values = vec![0.1; 1000];

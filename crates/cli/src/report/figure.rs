@@ -1,42 +1,42 @@
-//! How a rate moved, as a figure.
+//! Figures of rates over time.
 
-use fairstream_core::{Counts, Time};
-use fairstream_fairness::{Comparison, Course, Curve, GroupStanding, Judge, Rule, Standing};
+use fairstream_core::{RunCounts, Time};
+use fairstream_fairness::{Comparison, Curve, GroupStanding, Judge, RateHistory, Rule, Standing};
 use fairstream_report::{Axis, Behind, LinePlot, Series, Sheet};
 
-use super::{SHOWN, course, worst_first};
+use super::{SHOWN, rate_history, worst_first};
 use crate::progress::counted;
 
-/// Groups with a line of their own; of more, those that are furthest apart.
+/// Maximum number of highlighted groups; of more, those that are furthest apart are chosen.
 const LINES: usize = 7;
 
-/// Every rate in every stratum, one below the other.
-pub(super) fn sheet(title: &str, judge: &Judge, counts: &Counts) -> Sheet {
+/// A sheet with a figure for every rate in every stratum.
+pub(super) fn sheet(title: &str, judge: &Judge, counts: &RunCounts) -> Sheet {
     let standings = worst_first(judge);
     let figures = standings.iter().take(SHOWN).filter_map(|standing| {
-        let rule = judge.rules().get(standing.place.0)?;
-        figure(rule, standing, course(judge, standing)?, counts.reached)
+        let rule = judge.rules().get(standing.rate_index.0)?;
+        figure(rule, standing, rate_history(judge, standing)?, counts.reached)
     });
     Sheet { title: title.to_owned(), figures: figures.collect() }
 }
 
-/// Estimates over time, with what the tolerance allows and when there was an alarm.
+/// A figure of estimates over time, with the range allowed by the tolerance and the periods of alarms.
 pub(super) fn figure(
     rule: &Rule,
     standing: &Standing,
-    course: &Course,
+    rate_history: &RateHistory,
     reached: Option<Time>,
 ) -> Option<LinePlot> {
-    let begin = course.groups.values().filter_map(Curve::first).map(|(time, _)| time).min()?;
-    // Of one moment there is nothing to draw.
+    let begin = rate_history.groups.values().filter_map(Curve::first).map(|(time, _)| time).min()?;
+    // A single instant cannot be drawn.
     let end = reached.filter(|end| *end > begin)?;
     let (label, ticks) = times(begin, end);
     let stretches =
-        course.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
-    let (band, limits) = allowed(rule, &points(&course.highest, end));
-    let series = lines(standing, course, end);
+        rate_history.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
+    let (band, limits) = allowed(rule, &points(&rate_history.highest, end));
+    let series = lines(standing, rate_history, end);
     let y = Axis::new("estimate");
-    // Rates have a scale of their own; of other numbers, what is allowed has to fit in.
+    // Rates are drawn from 0 to 1; for other numbers the axis has to include the allowed range.
     let y = if standing.is_mean {
         y.around(band.iter().flat_map(|(_, low, high)| [*low, high + (high - low) / 4.0]))
     } else {
@@ -44,7 +44,7 @@ pub(super) fn figure(
     };
     Some(LinePlot {
         title: standing.title.clone(),
-        description: described(standing, course),
+        description: described(standing, rate_history),
         x: Axis::new(&label).within(begin.0 as f64, end.0 as f64).ticks(ticks),
         y,
         series,
@@ -58,8 +58,8 @@ pub(super) fn figure(
     })
 }
 
-/// For those who do not see it: who stands where at the end, and how many alarms there were.
-fn described(standing: &Standing, course: &Course) -> String {
+/// Alternative text: the final estimate of each group, and the number of alarms.
+fn described(standing: &Standing, rate_history: &RateHistory) -> String {
     let mut groups: Vec<&GroupStanding> =
         standing.groups.iter().filter(|group| group.estimate.is_some()).collect();
     groups.sort_by(|a, b| b.estimate.unwrap_or_default().total_cmp(&a.estimate.unwrap_or_default()));
@@ -69,7 +69,7 @@ fn described(standing: &Standing, course: &Course) -> String {
     }
     let at_end: Vec<String> = groups.iter().map(|group| format!("{} {}", group.group, group.shown)).collect();
     let which = if count > LINES { " the highest and the lowest of them are at" } else { "" };
-    let alarms = match course.alarms.as_slice() {
+    let alarms = match rate_history.alarms.as_slice() {
         [] => "There was no alarm.".to_owned(),
         [alarm] if alarm.count == 1 => match alarm.until {
             None => format!("There is an alarm since {}.", alarm.since.for_people()),
@@ -86,7 +86,7 @@ fn described(standing: &Standing, course: &Course) -> String {
     )
 }
 
-/// The values of a curve as steps: each holds until there is another, the last to the end.
+/// The values of a curve as a step function up to `end`.
 fn points(curve: &Curve, end: Time) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (time, value) in curve.points() {
@@ -97,11 +97,11 @@ fn points(curve: &Curve, end: Time) -> Vec<(f64, f64)> {
     points
 }
 
-/// A line for each group; of many, the highest and the lowest have colours.
-fn lines(standing: &Standing, course: &Course, end: Time) -> Vec<Series> {
+/// A line for each group. If there are many, only the highest and the lowest are coloured.
+fn lines(standing: &Standing, rate_history: &RateHistory, end: Time) -> Vec<Series> {
     let groups = standing.groups.iter();
     let mut groups: Vec<(&GroupStanding, &Curve)> =
-        groups.filter_map(|group| Some((group, course.groups.get(&group.values)?))).collect();
+        groups.filter_map(|group| Some((group, rate_history.groups.get(&group.values)?))).collect();
     let count = groups.len();
     if count <= LINES {
         return groups
@@ -112,7 +112,7 @@ fn lines(standing: &Standing, course: &Course, end: Time) -> Vec<Series> {
     groups
         .sort_by(|(a, _), (b, _)| b.estimate.unwrap_or_default().total_cmp(&a.estimate.unwrap_or_default()));
     let middle = LINES / 2..count - LINES / 2;
-    // Those that are looked at one by one lie on top.
+    // Coloured lines are drawn last, on top.
     let of_many = groups[middle.clone()].iter().enumerate().map(|(place, (_, curve))| {
         let name = if place == 0 { format!("{} others", middle.len()) } else { String::new() };
         Series::new(&name, points(curve, end)).faint()
@@ -123,7 +123,7 @@ fn lines(standing: &Standing, course: &Course, end: Time) -> Vec<Series> {
 
 type Band = Vec<(f64, f64, f64)>;
 
-/// What the tolerance allows: a band below the highest estimate, or a level.
+/// The range allowed by the tolerance: a band below the highest estimate, or a level.
 fn allowed(rule: &Rule, highest: &[(f64, f64)]) -> (Band, Vec<(f64, String)>) {
     let tolerance = rule.tolerance;
     let below = |low: fn(f64, f64) -> f64| {
@@ -136,7 +136,7 @@ fn allowed(rule: &Rule, highest: &[(f64, f64)]) -> (Band, Vec<(f64, String)>) {
     }
 }
 
-/// What is written at the axis of time, and its ticks: no more of a date than tells one tick from another.
+/// Label and ticks of the time axis. Ticks show only the part of a date that distinguishes them.
 fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
     const SECOND: i64 = 1_000_000_000;
     const DAY: i64 = 86_400 * SECOND;
@@ -153,7 +153,7 @@ fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
         let exact = begin.0.saturating_add(span / TICKS * number);
         let rounded = if span > 8 * unit { exact - exact.rem_euclid(unit) } else { exact };
         let text = Time(rounded).for_people();
-        // `2026-01-05T14:30:00Z`, or `600s`: what is relative at the beginning is so to the end.
+        // `2026-01-05T14:30:00Z`, or `600s` if the first time is relative.
         let text = match (is_date, unit) {
             (false, DAY) => format!("{}d", rounded / DAY),
             (false, _) => text,
@@ -176,7 +176,7 @@ fn times(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
 mod tests {
     use super::*;
 
-    /// Ticks are in order, within the axis, all written in one way and short enough to stand beside each other.
+    /// Ticks are in order, within the axis, in one format, and short enough not to overlap.
     #[test]
     fn ticks_of_any_span_can_be_read() {
         const SECOND: i64 = 1_000_000_000;

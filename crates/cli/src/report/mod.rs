@@ -1,26 +1,26 @@
-//! What a run came to, for people: a page, or figures alone. Written once, at the end, from what the judge remembers.
+//! Reports on a run: a page, or only its figures. Written once, at the end, from the history of the judge.
 
 mod figure;
 mod page;
 mod sinks;
-mod tally;
+mod ungrouped_rows;
 mod words;
 
-use fairstream_fairness::{Course, Judge, Standing};
+use fairstream_fairness::{Judge, RateHistory, Standing};
 
 use crate::args::RunArguments;
-use crate::kinds::{self, Address};
 use crate::load::Monitor;
+use crate::registry::{self, Address};
 use crate::run;
 
-pub(crate) use self::page::Told;
+pub(crate) use self::page::PageData;
 use self::sinks::HTML;
-pub(crate) use self::sinks::{Form, NAMES, ReportSinks, Run};
-pub(crate) use self::tally::{Tallied, Tally};
+pub(crate) use self::sinks::{NAMES, ReportFormat, ReportSinks, ReportedRun};
+pub(crate) use self::ungrouped_rows::{UngroupedRows, UngroupedRowsEngine};
 
-/// `fairstream report`: a run whose verdicts go to a page, and to the console.
-pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outcome> {
-    let is_one_of = |to: &String, names: &[&str]| kinds::is_one_of(&Address::parse(to), names);
+/// `fairstream report`: a run with a report sink and the console sink.
+pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::ExitStatus> {
+    let is_one_of = |to: &String, names: &[&str]| registry::is_one_of(&Address::parse(to), names);
     if !arguments.to.iter().any(|to| is_one_of(to, &[HTML])) {
         arguments.to.splice(0..0, ["report.html".to_owned()]);
     }
@@ -30,9 +30,9 @@ pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::Outco
     run::run(&arguments)
 }
 
-/// What a report is about.
+/// The subject of a report.
 pub(crate) struct Subject {
-    /// The fairness file as it stands.
+    /// Path of the fairness file.
     pub(crate) file: String,
     pub(crate) text: String,
     pub(crate) inputs: Vec<String>,
@@ -46,7 +46,7 @@ impl Subject {
         let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
         Subject {
             file: path.display().to_string(),
-            // It has been read before: if it is gone since, the page can do without.
+            // The file was read before. If it has been deleted since, the page omits its text.
             text: std::fs::read_to_string(path).unwrap_or_default(),
             inputs: monitor.inputs.iter().map(Address::to_string).collect(),
             command: format!("fairstream {}", words.join(" ")),
@@ -54,7 +54,7 @@ impl Subject {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: String) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -64,10 +64,10 @@ fn quoted(word: String) -> String {
     }
 }
 
-/// Rates and strata that a person still reads.
+/// Maximum number of rates and strata in a report.
 const SHOWN: usize = 40;
 
-/// How every rate stands in every stratum, what is worst first.
+/// The state of every rate in every stratum, those with alarms first.
 fn worst_first(judge: &Judge) -> Vec<Standing> {
     let mut standings = judge.standings();
     // A stable sort keeps the order of the file otherwise.
@@ -75,7 +75,7 @@ fn worst_first(judge: &Judge) -> Vec<Standing> {
     standings
 }
 
-fn course<'a>(judge: &'a Judge, standing: &Standing) -> Option<&'a Course> {
-    let (rule, rate) = standing.place;
-    judge.history()?.course(rule, rate, &standing.stratum_key)
+fn rate_history<'a>(judge: &'a Judge, standing: &Standing) -> Option<&'a RateHistory> {
+    let (rule, rate) = standing.rate_index;
+    judge.history()?.rate(rule, rate, &standing.stratum_key)
 }

@@ -1,38 +1,38 @@
-//! A run as a page: what stands where.
+//! The content of a report page.
 
-use fairstream_core::{Counts, Time};
+use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
-    AlarmSpan, Comparison, Compiled, Explanation, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
+    AlarmSpan, Comparison, Compiled, Description, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
     significant,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
 use super::figure::figure;
-use super::tally::Tally;
+use super::ungrouped_rows::UngroupedRows;
 use super::words::{certainty, sentence, verdict};
-use super::{SHOWN, Subject, course, worst_first};
+use super::{SHOWN, Subject, rate_history, worst_first};
 use crate::progress::{counted, grouped};
 
-/// What a page is made of.
-pub(crate) struct Told<'a> {
+/// The data of a page.
+pub(crate) struct PageData<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
-    pub(crate) counts: &'a Counts,
-    pub(crate) tally: &'a Tally,
+    pub(crate) counts: &'a RunCounts,
+    pub(crate) ungrouped: &'a UngroupedRows,
     pub(crate) subject: &'a Subject,
     pub(crate) is_complete: bool,
 }
 
-impl Told<'_> {
+impl PageData<'_> {
     pub(crate) fn page(&self) -> Page {
-        let Told { judge, compiled, counts, subject, is_complete, .. } = self;
+        let PageData { judge, compiled, counts, subject, is_complete, .. } = self;
         let standings = worst_first(judge);
-        let explanation = Explanation::of(compiled.file());
+        let description = Description::of(compiled.file());
         let sections: Vec<Section> = standings
             .iter()
             .take(SHOWN)
             .map(|standing| {
-                let judged = explanation.metrics.get(standing.place.0);
+                let judged = description.metrics.get(standing.rate_index.0);
                 let judged = judged.map(|(_, sentences)| sentences.join(" ")).unwrap_or_default();
                 section(judge, standing, counts, judged)
             })
@@ -45,7 +45,7 @@ impl Told<'_> {
             () => State::Unknown,
         };
         let reached = counts.reached.map_or_else(|| "nothing".to_owned(), Time::for_people);
-        let so_far = if *is_complete { "" } else { "; the run was ended before its input" };
+        let so_far = if *is_complete { "" } else { "; the run was stopped before the end of its input" };
         let first = standings.first();
         Page {
             title: compiled.file().title().to_owned(),
@@ -54,24 +54,24 @@ impl Told<'_> {
             question: first.map(|standing| standing.question.clone()).unwrap_or_default(),
             verdict: verdict(judge, &standings),
             certainty: first
-                .map(|standing| certainty(&judge.rules()[standing.place.0], standing))
+                .map(|standing| certainty(&judge.rules()[standing.rate_index.0], standing))
                 .unwrap_or_default(),
-            trial: explanation.trial,
+            trial: description.trial,
             left_out: standings.len().saturating_sub(SHOWN),
             sections,
             quality: self.quality(&standings),
             texts: vec![
                 (format!("The fairness file, {}", subject.file), subject.text.clone()),
-                ("What it comes to in RTLola".to_owned(), compiled.rtlola().to_owned()),
+                ("The RTLola specification it is compiled to".to_owned(), compiled.rtlola().to_owned()),
             ],
             again: subject.command.clone(),
             made_by: format!("Written by fairstream {}.", env!("CARGO_PKG_VERSION")),
         }
     }
 
-    /// What was read, and what was not.
+    /// The table of data quality: rows that were read, rejected and left out.
     fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
-        let Told { counts, tally, subject, .. } = self;
+        let PageData { counts, ungrouped, subject, .. } = self;
         let row = |name: &str, value: String| (name.to_owned(), value);
         let mut groups: Vec<&str> = standings
             .iter()
@@ -88,7 +88,7 @@ impl Told<'_> {
             row("outside of the span", grouped(counts.outside)),
             row("judged", counted(counts.evaluated, "event")),
             row("groups", grouped(groups.len() as u64)),
-            row("without a group", tally.in_words()),
+            row("without a group", ungrouped.in_words()),
         ];
         if counts.dropped > 0 {
             rows.push(row("lost by a live input", counted(counts.dropped, "row")));
@@ -97,20 +97,20 @@ impl Told<'_> {
     }
 }
 
-fn section(judge: &Judge, standing: &Standing, counts: &Counts, judged: String) -> Section {
-    let rule = &judge.rules()[standing.place.0];
-    let course = course(judge, standing);
+fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: String) -> Section {
+    let rule = &judge.rules()[standing.rate_index.0];
+    let rate_history = rate_history(judge, standing);
     Section {
         title: standing.title.clone(),
         question: standing.question.clone(),
         state: state(rule, standing),
         verdict: sentence(judge, standing),
         judged,
-        figure: course.and_then(|course| figure(rule, standing, course, counts.reached)),
+        figure: rate_history.and_then(|rate_history| figure(rule, standing, rate_history, counts.reached)),
         counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
         groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
         parameters: parameters(rule, standing),
-        alarms: course.map_or(&[][..], |course| &course.alarms).iter().map(alarm).collect(),
+        alarms: rate_history.map_or(&[][..], |rate_history| &rate_history.alarms).iter().map(alarm).collect(),
     }
 }
 
@@ -120,15 +120,14 @@ fn state(rule: &Rule, standing: &Standing) -> State {
         _ if standing.raised > 0 => State::Unfair,
         Some(Outcome::Fair) => State::Fair,
         Some(_) => State::Unknown,
-        // The rule of the paper says when there is an alarm, and nothing of how sure it is that there is none.
+        // The rule of the paper gives no confidence that a system without an alarm is fair.
         None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::NoAlarm,
         None => State::Unknown,
     }
 }
 
 fn alarm(span: &AlarmSpan) -> Alarm {
-    let many =
-        if span.count > 1 { format!(" ({} in short order)", grouped(span.count)) } else { String::new() };
+    let many = if span.count > 1 { format!(" ({} merged)", grouped(span.count)) } else { String::new() };
     Alarm {
         since: format!("{}{many}", span.since.for_people()),
         trials: counted(span.trials, "trial"),
@@ -171,8 +170,8 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
         let computed = standing.groups.iter().find_map(|group| group.prior);
         let prior =
             computed.map_or(rule.prior.to_string(), |prior| format!("{} at present", significant(prior)));
-        rows.push(row("prior", prior, "γ: what is believed before the first trial"));
-        rows.push(row("confidence", rule.confidence.to_string(), "κ: how many trials that belief is worth"));
+        rows.push(row("prior", prior, "γ: the estimate before the first trial"));
+        rows.push(row("confidence", rule.confidence.to_string(), "κ: the weight of the prior, in trials"));
     }
     if rule.min_trials > 0 {
         rows.push(row(
@@ -183,15 +182,23 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
     }
     if let Some(assessment) = &standing.assessment {
         let e_value = significant(assessment.e_value);
-        rows.push(row("e-value", e_value, "the evidence against fairness; 1 is none"));
+        rows.push(row(
+            "e-value",
+            e_value,
+            "how many times likelier the outcomes are under our estimate than under the closest fair system",
+        ));
         if let Some(threshold) = assessment.threshold {
-            rows.push(row("threshold", significant(threshold), "the e-value at which there is an alarm"));
+            rows.push(row(
+                "threshold",
+                significant(threshold),
+                "an alarm is raised when the e-value exceeds this",
+            ));
         }
         if let Some(p_value) = assessment.p_value {
             rows.push(row(
                 "p-value",
                 significant(p_value),
-                "how often a fair system shows as much, at most, ever",
+                "upper bound on the chance that a fair system ever shows this much evidence",
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Sinks for those who read reports: written once, at the end of a run.
+//! Report sinks: written once, at the end of a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,55 +8,55 @@ use fairstream_core::{
 use fairstream_fairness::{Compiled, Judge};
 
 use super::figure::sheet;
-use super::{Subject, Tally, Told};
+use super::{PageData, Subject, UngroupedRows};
 
-/// What is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// A page.
+pub(crate) enum ReportFormat {
+    /// A page with text, tables and figures.
     Html,
-    /// The figures of that page, alone.
+    /// The figures only.
     Svg,
 }
 
-/// Opens sinks of one form.
+/// Opens sinks of one format.
 #[derive(Clone)]
 pub(crate) struct ReportSinks {
-    form: Form,
-    /// What the report is of; nothing if the specification is not a fairness file.
-    run: Option<Arc<Run>>,
+    format: ReportFormat,
+    /// The run to report on; `None` if the specification is not a fairness file.
+    run: Option<Arc<ReportedRun>>,
 }
 
 /// A run that is reported on.
-pub(crate) struct Run {
+pub(crate) struct ReportedRun {
     pub(crate) judge: Arc<Mutex<Judge>>,
     pub(crate) compiled: Compiled,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) ungrouped: Arc<UngroupedRows>,
     pub(crate) subject: Subject,
 }
 
-/// The names of all of them.
+/// The names of all report sinks.
 pub(crate) const NAMES: [&str; 2] = [HTML, SVG];
 pub(super) const HTML: &str = "html";
 const SVG: &str = "svg";
 
 impl ReportSinks {
-    pub(crate) fn new(form: Form, run: Option<Arc<Run>>) -> ReportSinks {
-        ReportSinks { form, run }
+    pub(crate) fn new(format: ReportFormat, run: Option<Arc<ReportedRun>>) -> ReportSinks {
+        ReportSinks { format, run }
     }
 }
 
 impl SinkFactory for ReportSinks {
     fn adapter(&self) -> Adapter {
-        match self.form {
-            Form::Html => Adapter {
+        match self.format {
+            ReportFormat::Html => Adapter {
                 name: HTML,
                 about: "a report: one page with the verdict, rates over time, numbers and the specification",
                 extensions: &["html", "htm"],
                 options: &[],
             },
-            Form::Svg => Adapter {
+            ReportFormat::Svg => Adapter {
                 name: SVG,
                 about: "figures: rates over time with what the tolerance allows, and alarms",
                 extensions: &["svg"],
@@ -72,17 +72,17 @@ impl SinkFactory for ReportSinks {
                 "a report is about groups, which a fairness file names; this is an RTLola specification";
             return Err(SinkError::Open { sink: location, cause: reason.into() });
         };
-        // Whether it can be written is known before the run, not after it.
+        // Checks before the run that the file can be written.
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&location);
         file.map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
-        Ok(Box::new(Report { location, form: self.form, run: Arc::clone(run) }))
+        Ok(Box::new(Report { location, format: self.format, run: Arc::clone(run) }))
     }
 }
 
 struct Report {
     location: String,
-    form: Form,
-    run: Arc<Run>,
+    format: ReportFormat,
+    run: Arc<ReportedRun>,
 }
 
 impl Sink for Report {
@@ -95,7 +95,7 @@ impl Sink for Report {
     }
 
     fn write(&mut self, _batch: &VerdictBatch) -> Result<(), SinkError> {
-        // The judge knows more than its verdicts say.
+        // The report is written from the judge, not from verdicts.
         Ok(())
     }
 
@@ -104,14 +104,14 @@ impl Sink for Report {
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
-        let Run { judge, compiled, counters, tally, subject } = &*self.run;
+        let ReportedRun { judge, compiled, counters, ungrouped, subject } = &*self.run;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = &counters.now();
-        let text = match self.form {
-            Form::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
-            Form::Html => {
+        let text = match self.format {
+            ReportFormat::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
+            ReportFormat::Html => {
                 let is_complete = *end == RunEnd::Complete;
-                Told { judge: &judge, compiled, counts, tally, subject, is_complete }.page().html()
+                PageData { judge: &judge, compiled, counts, ungrouped, subject, is_complete }.page().html()
             }
         };
         std::fs::write(&self.location, text)

@@ -1,11 +1,11 @@
-//! How a rate stands, in sentences.
+//! Sentences on the state of rates.
 
 use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
 
-use super::course;
-use crate::progress::{counted, grouped};
+use super::rate_history;
+use crate::progress::counted;
 
-/// The whole in a sentence or two.
+/// The verdict on the whole run, in up to three sentences.
 pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
     let named =
         |standing: &Standing| format!("{}: {}", capitalised(&standing.title), sentence(judge, standing));
@@ -16,7 +16,7 @@ pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
             let names: Vec<&str> = others.iter().take(3).map(|standing| standing.title.as_str()).collect();
             let more = others.len().saturating_sub(3);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            sentences.push(format!("Alarms also of {}{more}.", names.join(", ")));
+            sentences.push(format!("Also alarms for {}{more}.", names.join(", ")));
         }
         return sentences;
     }
@@ -26,18 +26,18 @@ pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
     }
 }
 
-/// How sure that is.
+/// A paragraph on the certainty of the verdict.
 pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     let Some(guarantee) = &rule.guarantee else {
-        return "How sure is that? The rule `map` does not say: fair systems raise such alarms too, the more often the \
-                longer they are watched. A guarantee in the fairness file bounds how many do."
+        return "How certain is this? The rule `map` gives no bound: fair systems raise such alarms too, and more of them the \
+                longer they run. A `guarantee` in the fairness file bounds how many do."
             .to_owned();
     };
-    let mut text = format!("How sure is that? {}", guarantee.promise);
+    let mut text = format!("How certain is this? {}", guarantee.promise);
     let Some(assessment) = &standing.assessment else { return text };
     if let Some(p_value) = assessment.p_value.filter(|_| standing.raised > 0) {
         text += &format!(
-            " As much evidence as there is here ever comes of one with a probability of {} at most.",
+            " If the system were fair, the chance of ever seeing this much evidence would be at most {}.",
             significant(p_value)
         );
     }
@@ -52,32 +52,31 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     text
 }
 
-/// How a rate stands.
+/// A sentence on the state of a rate.
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
-    let rule = &judge.rules()[standing.place.0];
+    let rule = &judge.rules()[standing.rate_index.0];
     let mut text = apart(rule, standing);
-    let course = course(judge, standing);
-    match (standing.alarm, course.and_then(|course| course.alarms.first())) {
+    let rate_history = rate_history(judge, standing);
+    match (standing.alarm, rate_history.and_then(|rate_history| rate_history.alarms.first())) {
         (Some(since), _) => {
-            let last = course.and_then(|course| course.alarms.last());
+            let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
             let after =
-                last.map_or(String::new(), |alarm| format!(", {} in", counted(alarm.trials, "trial")));
+                last.map_or(String::new(), |alarm| format!(", after {}", counted(alarm.trials, "trial")));
             text += &format!(" Alarm since {}{after}.", since.for_people());
         }
         (None, Some(first)) => {
             let raised = match standing.raised {
-                1 => "the only one".to_owned(),
-                many => format!("the first of {}", grouped(many)),
+                1 => "the only alarm".to_owned(),
+                many => format!("the first of {}", counted(many, "alarm")),
             };
-            text +=
-                &format!(" There is no alarm any more; {raised} was raised at {}.", first.since.for_people());
+            text += &format!(" Cleared; {raised} was raised at {}.", first.since.for_people());
         }
         (None, None) => text += &format!(" {}.", fair(standing)),
     }
     text
 }
 
-/// Who is how far from whom, and how far one may be.
+/// A sentence on the gap between groups, and the tolerance.
 fn apart(rule: &Rule, standing: &Standing) -> String {
     let compared: Vec<&GroupStanding> = standing.groups.iter().filter(|group| group.has_evidence).collect();
     let by = |group: &&&GroupStanding| group.estimate.unwrap_or_default();
@@ -96,7 +95,7 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
     let (high, low) = (by(&highest), by(&lowest));
     let (far, allowed) = match rule.comparison {
         Comparison::Ratio => (
-            format!("has {:.3} of what {} has", standing.gap.unwrap_or_default(), highest.group),
+            format!("is at {:.3} times the rate of {}", standing.gap.unwrap_or_default(), highest.group),
             format!("{tolerance} or more is allowed"),
         ),
         _ if standing.is_mean => (
@@ -104,7 +103,7 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
             format!("{tolerance} is allowed"),
         ),
         _ => (
-            format!("is {:.1} points below {}", (high - low) * 100.0, highest.group),
+            format!("is {:.1} percentage points below {}", (high - low) * 100.0, highest.group),
             format!("{} are allowed", significant(tolerance * 100.0)),
         ),
     };

@@ -1,7 +1,7 @@
-//! `fairstream sweep`: what a fairness file would have said with another confidence κ and tolerance ε, over
-//! many runs at once.
+//! `fairstream sweep`: triggers and alarms of a fairness file for other values of the confidence κ and the tolerance ε,
+//! over many runs.
 
-mod axis;
+mod parameter_values;
 mod show;
 
 use std::fs::{File, OpenOptions};
@@ -13,20 +13,20 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use fairstream_core::{Pipeline, RunOptions, SourceContext, Span, StopToken, Time, TimeFormat};
+use fairstream_core::{Pipeline, RunOptions, SourceContext, StopToken, Time, TimeFormat, TimeRange};
 use fairstream_engine::{CompiledEngine, Specification};
-use fairstream_fairness::{Cell, Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep};
+use fairstream_fairness::{Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep, SweepCell};
 
-use self::axis::{Axis, Seeds};
+use self::parameter_values::{ParameterValues, Seeds};
 use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
-use crate::kinds::{self, Address};
 use crate::load::{self, Monitor};
-use crate::nobody::Nobody;
+use crate::null_sink::NullSink;
 use crate::outputs::is_same;
-use crate::progress::{Progress, counted, grouped};
-use crate::{Outcome, note, print};
+use crate::progress::{ProgressLine, counted, grouped};
+use crate::registry::{self, Address};
+use crate::{ExitStatus, note, print};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -61,11 +61,11 @@ pub(crate) struct SweepArguments {
 
     /// The values of κ
     #[arg(long, value_name = "VALUES", default_value = "10..100")]
-    confidence: Axis,
+    confidence: ParameterValues,
 
     /// The values of ε [default: 0.05..0.2, for ratios 0.6..0.95]
     #[arg(long, value_name = "VALUES")]
-    tolerance: Option<Axis>,
+    tolerance: Option<ParameterValues>,
 
     /// Which metric, if the file has several, such as demographic-parity
     #[arg(long, value_name = "NAME")]
@@ -114,15 +114,15 @@ pub(crate) enum Count {
     Runs,
 }
 
-/// What came of one rate in all runs.
+/// Results for one rate over all runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Swept<'a> {
     pub(crate) runs: u64,
     pub(crate) checks: u64,
-    pub(crate) cells: &'a [Cell],
+    pub(crate) cells: &'a [SweepCell],
 }
 
-pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
+pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     if !load::is_fairness_file(&arguments.spec) {
         bail!(
             "{} is no fairness file (.toml): κ and ε of an RTLola specification stand in its text",
@@ -152,7 +152,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
     interrupt.start();
     let (start, all) = (Instant::now(), first.len() + against.len());
     let done = Arc::new(AtomicU64::new(0));
-    let progress = Progress::show(arguments.quiet, {
+    let progress = ProgressLine::show(arguments.quiet, {
         let done = Arc::clone(&done);
         move |_| format!("{} of {}", grouped(done.load(Ordering::Relaxed)), counted(all as u64, "run"))
     });
@@ -173,7 +173,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
     let of_against = if against.is_empty() { None } else { Some(sweeper.all(&against)?) };
     drop(progress);
     if interrupt.happened() {
-        return Ok(Outcome::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
     let events = sweeper.events.into_inner();
     let shown = rates.iter().filter_map(|(rule, rate, of)| {
@@ -206,7 +206,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Outcome> {
         let (runs, events) = (counted(all as u64, "run"), counted(events, "event"));
         note(&format!("{runs}, {events} in {:.1} s", start.elapsed().as_secs_f64()));
     }
-    Ok(Outcome::NothingViolated)
+    Ok(ExitStatus::NothingViolated)
 }
 
 /// Every rate of the metric that was asked for, with its rule's and its own index.
@@ -235,20 +235,23 @@ fn chosen<'a>(
     Ok(found)
 }
 
-/// What is tried if nobody says so: it depends on what the tolerance is of.
-fn usual_tolerances(compiled: &Compiled, rates: &[(usize, usize, &RuleRate)]) -> anyhow::Result<Axis> {
+/// Default tolerances, which depend on the comparison.
+fn usual_tolerances(
+    compiled: &Compiled,
+    rates: &[(usize, usize, &RuleRate)],
+) -> anyhow::Result<ParameterValues> {
     let is_ratio = |rule: usize| compiled.rules()[rule].comparison == Comparison::Ratio;
     if let Some((_, _, mean)) = rates.iter().find(|(_, _, rate)| rate.is_mean) {
         bail!("{} is a mean: say which tolerances to try, as in `--tolerance 1..10`", mean.title);
     }
     let ratios = rates.iter().filter(|(rule, ..)| is_ratio(*rule)).count();
     if ratios == 0 {
-        return Ok(Axis(vec![0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2]));
+        return Ok(ParameterValues(vec![0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2]));
     }
     if ratios < rates.len() {
         bail!("the tolerance of a ratio is not that of a difference: choose one of them with --metric");
     }
-    Ok(Axis(vec![0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]))
+    Ok(ParameterValues(vec![0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]))
 }
 
 /// The runs of both sets: scenarios with each seed.
@@ -260,7 +263,7 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
     let mut with_seeds = |inputs: &[Address]| -> anyhow::Result<Vec<Address>> {
         let mut runs = Vec::new();
         for input in inputs {
-            let has_seeds = kinds::source_for(input)?.adapter().options.iter().any(|o| o.name == "seed");
+            let has_seeds = registry::source_for(input)?.adapter().options.iter().any(|o| o.name == "seed");
             match arguments.seeds {
                 Some(seeds) if has_seeds && input.options.text("seed").is_none() => {
                     seeded = true;
@@ -283,7 +286,7 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
     Ok(runs)
 }
 
-/// Opens the file for the result, which must not be one of those that are read; it is emptied later.
+/// Opens the file for the result, which must not be one of the inputs. It is truncated later.
 fn open(to: &str, arguments: &SweepArguments) -> anyhow::Result<(File, String)> {
     let read = arguments.inputs.iter().chain(&arguments.against).map(|input| Address::parse(input).location);
     for input in read.chain([arguments.spec.to_string_lossy().into_owned()]) {
@@ -295,11 +298,11 @@ fn open(to: &str, arguments: &SweepArguments) -> anyhow::Result<(File, String)> 
     Ok((file.with_context(|| format!("cannot write {to}"))?, to.to_owned()))
 }
 
-/// Evaluates runs, several at a time.
+/// Evaluates runs in parallel.
 struct Sweeper<'a> {
     monitor: &'a Monitor,
     subject: Arc<(Specification, Compiled)>,
-    /// What a sweep begins with.
+    /// An empty sweep, which every thread starts from.
     empty: Sweep,
     options: RunOptions,
     done: Arc<AtomicU64>,
@@ -309,7 +312,7 @@ struct Sweeper<'a> {
 impl Sweeper<'_> {
     fn all(&self, runs: &[Address]) -> anyhow::Result<Sweep> {
         let (next, total) = (AtomicUsize::new(0), Mutex::new(self.empty.clone()));
-        // The failure of the earliest run, so that threads do not decide what is reported.
+        // Reports the failure of the first run, so that the result does not depend on scheduling.
         let failure: Mutex<Option<(usize, anyhow::Error)>> = Mutex::new(None);
         let locked = |failure: &Mutex<Option<(usize, anyhow::Error)>>| {
             failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -341,7 +344,7 @@ impl Sweeper<'_> {
 
     fn one(&self, run: &Address, sweep: &mut Sweep) -> anyhow::Result<()> {
         let context = SourceContext { stop: self.options.stop.clone(), ..SourceContext::default() };
-        let sources = vec![self.monitor.open(run, Span::default(), &context)?];
+        let sources = vec![self.monitor.open(run, TimeRange::default(), &context)?];
         let columns = self.monitor.columns(&sources)?;
         let judge = Judge::new(self.subject.1.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));
@@ -356,7 +359,7 @@ impl Sweeper<'_> {
         };
         // Each run counts for itself.
         let options = RunOptions { counters: Arc::default(), ..self.options.clone() };
-        let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(Nobody)], options }.run();
+        let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
         if let Some(error) = report.error {
             return Err(error.into());
         }
@@ -367,7 +370,7 @@ impl Sweeper<'_> {
     }
 }
 
-/// Every rate at every point of the grid, a row each.
+/// Writes one row for every rate at every point of the grid.
 fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
     let mut out = csv::Writer::from_writer(to.afresh()?);
     let mut header = vec!["metric", "confidence", "tolerance", "runs", "checks", "triggers", "alarms"];
@@ -383,7 +386,7 @@ fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
             let (kappa, epsilon) = (grid.confidences()[cell / width], grid.tolerances()[cell % width]);
             let mut record = vec![rate.stream.clone(), kappa.to_string(), epsilon.to_string()];
             for swept in [Some(first), against.as_ref()].into_iter().flatten() {
-                let Cell { triggers, alarms, runs_with_alarm } = swept.cells[cell];
+                let SweepCell { triggers, alarms, runs_with_alarm } = swept.cells[cell];
                 record.extend(
                     [swept.runs, swept.checks, triggers, alarms, runs_with_alarm].map(|n| n.to_string()),
                 );
@@ -395,7 +398,7 @@ fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is written to from its beginning.
+/// A file that is truncated before it is written.
 trait WriteAfresh {
     type Writer: io::Write;
 
@@ -406,7 +409,7 @@ impl<'a> WriteAfresh for &'a File {
     type Writer = &'a File;
 
     fn afresh(self) -> io::Result<&'a File> {
-        // A pipe cannot be cut short, and need not be.
+        // A pipe cannot be truncated, and need not be.
         if self.metadata()?.is_file() {
             self.set_len(0)?;
         }

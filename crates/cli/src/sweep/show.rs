@@ -1,20 +1,20 @@
-//! A sweep as people read it: a table, and a heat map below.
+//! The result of a sweep as text: a table, and a heat map below.
 
 use std::fmt::Write;
 
-use fairstream_fairness::{Cell, Grid, RuleRate};
+use fairstream_fairness::{Grid, RuleRate, SweepCell};
 
 use super::{Count, Swept};
 use crate::progress::{counted, grouped};
 
-/// How it looks.
+/// Formatting of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) count: Count,
     pub(crate) colour: bool,
 }
 
-/// One rate of what was swept.
+/// The results to show for one rate.
 pub(crate) struct Shown<'a> {
     pub(crate) rate: &'a RuleRate,
     pub(crate) grid: &'a Grid,
@@ -74,7 +74,7 @@ impl Look {
         text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// A field of the heat map. Logarithmic: what matters is how often more, not how many more.
+    /// A field of the heat map. The scale is logarithmic, since ratios matter more than differences.
     fn shade(self, number: f64, most: f64, width: usize) -> String {
         let level = match number {
             number if number.is_nan() || number <= 0.0 => 0,
@@ -89,7 +89,7 @@ impl Look {
         if self.colour { format!(" \x1b[38;5;{colour}m{field}\x1b[0m") } else { format!(" {field}") }
     }
 
-    /// Where the two differ most.
+    /// A sentence on the cell with the largest contrast.
     fn advice(self, shown: &Shown<'_>, contrast: &[f64]) -> String {
         let Some(against) = &shown.against else { return String::new() };
         let (what, grid) = (self.count.name(), shown.grid);
@@ -119,11 +119,11 @@ impl Look {
     }
 }
 
-/// From none to most: for eyes, and for terminals with colour (from dark to bright, as printed maps do, so
-/// that it can be read without telling red from green).
+/// Shades from none to most, as characters and as colours. Colours go from dark to bright, so that they can be read
+/// without distinguishing red from green.
 const SHADES: [(&str, u8); 5] = [("·", 240), ("░", 54), ("▒", 31), ("▓", 78), ("█", 226)];
 
-/// How many times as many: infinite where only the first has any, NaN where neither has.
+/// The ratio of two rates per run: infinite if only the second is 0, NaN if both are.
 fn contrast(first: &Swept<'_>, of_first: &[f64], against: &Swept<'_>, of_against: &[f64]) -> Vec<f64> {
     let runs = |swept: &Swept<'_>| swept.runs.max(1) as f64;
     of_first
@@ -151,7 +151,7 @@ impl Count {
         }
     }
 
-    fn of(self, cell: &Cell) -> u64 {
+    fn of(self, cell: &SweepCell) -> u64 {
         match self {
             Count::Triggers => cell.triggers,
             Count::Alarms => cell.alarms,

@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! It holds adapters to what the methods of [`Source`](crate::Source) and [`Sink`](crate::Sink)
-//! promise. A broken promise is a panic that says which.
+//! It tests the contracts of [`Source`](crate::Source) and [`Sink`](crate::Sink), and panics with a message on a
+//! violation.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,4 +29,4 @@ mod sink;
 mod source;
 
 pub use sink::{SinkCase, check_sink, sample_verdicts};
-pub use source::{BadInput, Live, SourceCase, check_source};
+pub use source::{BadInput, LiveInput, SourceCase, check_source};

@@ -1,27 +1,27 @@
-//! What every sink must do.
+//! Tests of the contract of sinks.
 
 use crate::{
     RunEnd, Selection, Sink, SinkFactory, SinkRequest, Time, Value, VerdictBatch, VerdictBatcher, VerdictSink,
 };
 
-/// An output to try a kind of sink on.
+/// An output to test a kind of sink with.
 pub struct SinkCase<'a> {
     /// The kind of sink.
     pub factory: &'a dyn SinkFactory,
-    /// Where to write: a file that need not exist. `select` and `resume` are overwritten.
+    /// The output: a file that need not exist. The suite overwrites `select` and `resume`.
     pub request: SinkRequest,
     /// Whether what was written can be read before the sink is finished.
     pub readable_while_open: bool,
-    /// A place where nothing can be written.
+    /// A location that cannot be written.
     pub forbidden: SinkRequest,
-    /// Reads the verdicts that are at a location: a text for each.
+    /// Reads the verdicts at a location, each as text.
     pub read: &'a dyn Fn(&str) -> Vec<String>,
 }
 
-/// Holds a kind of sink to the promises of [`Sink`].
+/// Tests the contract of [`Sink`] on a kind of sink.
 ///
 /// # Panics
-/// If it breaks one.
+/// If the contract is broken.
 pub fn check_sink(case: &SinkCase<'_>) {
     let whole = write(case, 1000, &RunEnd::Complete);
     assert_eq!(whole.len(), total(), "every verdict is written");
@@ -125,7 +125,7 @@ fn position_restores_to_the_next_verdict(case: &SinkCase<'_>, whole: &[String]) 
         let rows: usize = batches[..kept].iter().map(VerdictBatch::len).sum();
         assert_eq!(position.rows, rows as u64, "a position counts every verdict before it");
         sink.write(&batches[kept]).expect("it must write");
-        // The process dies here; what came after the position is not to be trusted.
+        // Simulates a crash: what was written after the position is unreliable.
         drop(sink);
         let request =
             SinkRequest { select: Selection::Changes, resume: Some(position), ..case.request.clone() };

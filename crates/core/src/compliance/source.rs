@@ -1,4 +1,4 @@
-//! What every source must do.
+//! Tests of the contract of sources.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -13,25 +13,25 @@ use crate::{
     EventBatch, Position, Source, SourceContext, SourceError, SourceFactory, SourceRequest, StopToken,
 };
 
-/// Inputs to try a kind of source on. The requests' contexts are overwritten by the suite.
+/// Inputs to test a kind of source with. The suite overwrites the contexts of the requests.
 pub struct SourceCase<'a> {
     /// The kind of source.
     pub factory: &'a dyn SourceFactory,
     /// An input of at least four rows that all decode.
     pub good: SourceRequest,
-    /// How many rows it has.
+    /// Number of rows of the good input.
     pub rows: usize,
     /// An input with exactly one bad row, and good rows before and after it; `None` if there is no
     /// such input of this kind.
     pub bad: Option<BadInput<'a>>,
     /// An input that does not exist.
     pub missing: SourceRequest,
-    /// An input that has at least four rows and then cannot be read on; `None` if there is no such
-    /// input of this kind.
+    /// An input that has at least four rows and then cannot be read further; `None` if there is no such input of this
+    /// kind.
     pub cut_off: Option<SourceRequest>,
-    /// Makes an input that has some rows ready and then falls silent without ending; `None` if
-    /// there is no such input of this kind.
-    pub live: Option<&'a dyn Fn() -> Live>,
+    /// Creates an input that has some rows ready and then blocks without ending; `None` if there is no such input of
+    /// this kind.
+    pub live: Option<&'a dyn Fn() -> LiveInput>,
 }
 
 /// An input with exactly one bad row.
@@ -44,20 +44,20 @@ pub struct BadInput<'a> {
     pub column: Option<&'a str>,
 }
 
-/// An input that has fallen silent.
-pub struct Live {
+/// An input that blocks.
+pub struct LiveInput {
     /// How to open it.
     pub request: SourceRequest,
-    /// How many rows it has ready.
+    /// Number of rows that are ready.
     pub ready: usize,
-    /// Keeps its other end open.
+    /// The other end of the input, which keeps it open.
     pub writer: Box<dyn Any>,
 }
 
-/// Holds a kind of source to the promises of [`Source`].
+/// Tests the contract of [`Source`] on a kind of source.
 ///
 /// # Panics
-/// If it breaks one.
+/// If the contract is broken.
 pub fn check_source(case: &SourceCase<'_>) {
     same_rows_whatever_the_batch_size(case);
     schema_is_fixed(case);
@@ -73,7 +73,7 @@ pub fn check_source(case: &SourceCase<'_>) {
 }
 
 /// A row as text, with its time and number.
-type Row = (i64, u64, Vec<String>);
+type RowText = (i64, u64, Vec<String>);
 
 fn open(
     case: &SourceCase<'_>,
@@ -103,7 +103,7 @@ fn batches(source: &mut dyn Source) -> Vec<EventBatch> {
     batches
 }
 
-fn rows(batches: &[EventBatch]) -> Vec<Row> {
+fn rows(batches: &[EventBatch]) -> Vec<RowText> {
     let options = FormatOptions::default().with_null("∅");
     let mut rows = Vec::new();
     for batch in batches {
@@ -135,7 +135,7 @@ fn same_rows_whatever_the_batch_size(case: &SourceCase<'_>) {
     let whole = read(usize::MAX);
     assert_eq!(whole.len(), case.rows, "every row of the good input");
     let source = open(case, &case.good, 1, &StopToken::default());
-    if source.parts().names().nth(1).is_some() {
+    if source.source_files().names().nth(1).is_some() {
         let numbers: BTreeSet<u64> = whole.iter().map(|row| row.1).collect();
         assert_eq!(numbers.len(), whole.len(), "row numbers are different");
     } else {
@@ -254,7 +254,7 @@ fn stops_before_it_reads(case: &SourceCase<'_>) {
     }
 }
 
-fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: Live) {
+fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: LiveInput) {
     let stop = StopToken::default();
     let mut source = open(case, &live.request, 1_000_000, &stop);
     let (given, batches) = mpsc::channel();
@@ -273,7 +273,7 @@ fn rows_do_not_wait_for_a_full_batch(case: &SourceCase<'_>, live: Live) {
     drop(live.writer);
 }
 
-fn stops_while_blocked(case: &SourceCase<'_>, live: Live) {
+fn stops_while_blocked(case: &SourceCase<'_>, live: LiveInput) {
     let stop = StopToken::default();
     let mut source = open(case, &live.request, 1000, &stop);
     let (ended, end) = mpsc::channel();

@@ -1,10 +1,10 @@
-//! What a run counts.
+//! Counters of a run.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::Time;
 
-/// Counts that grow while a run goes on.
+/// Counters that are updated during a run.
 #[derive(Debug)]
 pub struct Counters {
     pub(super) read: AtomicU64,
@@ -37,37 +37,37 @@ impl Default for Counters {
     }
 }
 
-/// The counts at one moment.
+/// A reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Rows that the sources gave, bad ones included.
+pub struct RunCounts {
+    /// Rows read from sources, including bad ones.
     pub read: u64,
-    /// Bad rows that were left out.
+    /// Bad rows that were dropped.
     pub rejected: u64,
     /// Rows that live sources lost because they were read too slowly.
     pub dropped: u64,
-    /// Those of the rejected rows that came too late.
+    /// Rejected rows that were too late.
     pub late: u64,
-    /// Rows outside the monitored span.
+    /// Rows outside the monitored time range.
     pub outside: u64,
     /// Rows that the engine has evaluated.
     pub evaluated: u64,
-    /// Verdicts that went to the sinks.
+    /// Verdicts sent to the sinks.
     pub verdicts: u64,
-    /// Those of the verdicts that are violated triggers.
+    /// Verdicts that are violated triggers.
     pub triggers: u64,
-    /// Those of the verdicts that raise an alarm.
+    /// Verdicts that raise an alarm.
     pub alarms: u64,
     /// Event time reached.
     pub reached: Option<Time>,
 }
 
 impl Counters {
-    /// The counts now.
-    pub fn now(&self) -> Counts {
+    /// Reads the counters.
+    pub fn now(&self) -> RunCounts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let reached = self.reached.load(Ordering::Relaxed);
-        Counts {
+        RunCounts {
             read: get(&self.read),
             rejected: get(&self.rejected),
             dropped: get(&self.dropped),

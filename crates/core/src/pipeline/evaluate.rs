@@ -6,12 +6,12 @@ use std::time::Duration;
 use crossbeam_channel::{SendTimeoutError, Sender};
 
 use super::RunError;
+use super::acks::Through;
 use super::counters::count;
-use super::ledger::Through;
 use super::merge::{Merge, Merged};
-use super::shared::Shared;
-use super::write::Parcel;
-use crate::parts::Origin;
+use super::run_state::RunState;
+use super::write::SinkMessage;
+use crate::source_files::Origin;
 use crate::{
     BatchSink, BuildEngine, Cancelled, Engine, EngineError, EventBatch, Kind, RejectedRow, Selection,
     Subscription, Time, VerdictBatch, VerdictBatcher, VerdictSink, catch_panic,
@@ -21,12 +21,12 @@ pub(super) struct Evaluation {
     pub(super) merge: Merge,
     pub(super) origins: Vec<Origin>,
     pub(super) build: BuildEngine,
-    pub(super) outlets: Vec<Sender<Parcel>>,
+    pub(super) outlets: Vec<Sender<SinkMessage>>,
     pub(super) selection: Selection,
     pub(super) max_verdicts: usize,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RunState>,
 }
 
 /// An engine that has started, and where it writes.
@@ -97,7 +97,7 @@ impl Evaluation {
     /// Every verdict on the events up to there has been handed out.
     fn tell_through(&self, through: &Through) {
         for outlet in &self.outlets {
-            let _ = send(outlet, Parcel::Through(Arc::clone(through)), &self.shared);
+            let _ = send(outlet, SinkMessage::Through(Arc::clone(through)), &self.shared);
         }
     }
 
@@ -116,7 +116,7 @@ impl Evaluation {
 }
 
 impl Running {
-    fn feed(&mut self, events: &EventBatch, shared: &Shared) -> Result<(), RunError> {
+    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<(), RunError> {
         let fed = self.evaluate(|engine, verdicts| engine.feed(events, verdicts));
         let evaluated = match &fed {
             Ok(()) => events.len(),
@@ -145,7 +145,7 @@ impl Running {
 
     /// After the last event the clock runs on to the end of the monitored span; in steps, so that
     /// one sees how far it has come.
-    fn run_out(&mut self, until: Option<Time>, shared: &Shared) -> Result<(), RunError> {
+    fn run_out(&mut self, until: Option<Time>, shared: &RunState) -> Result<(), RunError> {
         const STEPS: i64 = 1000;
         self.verdicts.batches().is_running_out = true;
         let end = until.map_or(self.reached, |until| until.max(self.reached));
@@ -164,8 +164,8 @@ impl Running {
 
 /// Every sink's end of the engine.
 struct Sinks {
-    outlets: Vec<Sender<Parcel>>,
-    shared: Arc<Shared>,
+    outlets: Vec<Sender<SinkMessage>>,
+    shared: Arc<RunState>,
     /// Whether the input has ended and only the clock runs on.
     is_running_out: bool,
 }
@@ -178,7 +178,9 @@ impl BatchSink for Sinks {
         count(&self.shared.counters.verdicts, batch.len());
         count(&self.shared.counters.triggers, batch.count(Kind::Trigger));
         count(&self.shared.counters.alarms, batch.count(Kind::Alarm));
-        self.outlets.iter().try_for_each(|outlet| send(outlet, Parcel::Verdicts(batch.clone()), &self.shared))
+        self.outlets
+            .iter()
+            .try_for_each(|outlet| send(outlet, SinkMessage::Verdicts(batch.clone()), &self.shared))
     }
 
     /// After a request to stop, rows that have been read are still evaluated; the time after them is not.
@@ -189,13 +191,13 @@ impl BatchSink for Sinks {
 }
 
 /// Waits for the sink, but not if the run has failed elsewhere meanwhile.
-fn send(outlet: &Sender<Parcel>, mut parcel: Parcel, shared: &Shared) -> Result<(), Cancelled> {
+fn send(outlet: &Sender<SinkMessage>, mut message: SinkMessage, shared: &RunState) -> Result<(), Cancelled> {
     loop {
-        parcel = match outlet.send_timeout(parcel, Duration::from_millis(100)) {
+        message = match outlet.send_timeout(message, Duration::from_millis(100)) {
             // A sink that is gone has told `shared` why.
             Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return Ok(()),
             Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Cancelled),
-            Err(SendTimeoutError::Timeout(parcel)) => parcel,
+            Err(SendTimeoutError::Timeout(message)) => message,
         };
     }
 }

@@ -1,15 +1,15 @@
 //! The threads between sources, engine and sinks: one for each source, one for the engine, one
 //! for each sink, with bounded channels in between.
 //!
-//! A row's way: [`read`] (policy for bad rows, order) → [`merge`] → [`evaluate`] → [`write`].
+//! The path of a row: [`read`] (policy for bad rows, reordering) → [`merge`] → [`evaluate`] → [`write`].
 
+mod acks;
 mod counters;
 mod evaluate;
-mod ledger;
 mod merge;
-mod order;
 mod read;
-mod shared;
+mod reorder;
+mod run_state;
 mod write;
 
 use std::num::NonZeroUsize;
@@ -19,58 +19,58 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
-pub use counters::{Counters, Counts};
+pub use counters::{Counters, RunCounts};
 
-use crate::parts::Origin;
+use crate::source_files::Origin;
 use crate::{
     BadRowPolicy, BuildEngine, Columns, EngineError, RejectedRow, RunEnd, Selection, Sink, SinkError, Source,
     SourceError, StopToken, Time,
 };
 use evaluate::Evaluation;
 use merge::Merge;
-use order::Order;
-use read::Reader;
-use shared::Shared;
-use write::Writer;
+use read::SourceReader;
+use reorder::ReorderBuffer;
+use run_state::RunState;
+use write::SinkWriter;
 
 /// Sources, an engine and sinks, ready to run.
 pub struct Pipeline {
-    /// Where events come from; merged by time, ties in this order.
+    /// Sources of events. They are merged by time; rows of equal time are in the order of the sources.
     pub sources: Vec<Box<dyn Source>>,
     /// The columns that the engine reads, bound to these sources.
     pub columns: Columns,
     /// Builds the engine.
     pub engine: BuildEngine,
-    /// Where verdicts go.
+    /// Sinks for verdicts.
     pub sinks: Vec<Box<dyn Sink>>,
-    /// How to run them.
+    /// Options of the run.
     pub options: RunOptions,
 }
 
-/// Told why the run has failed when it cannot end because a sink does not.
+/// Called with the reason of a failure when a sink keeps the run from ending.
 pub type OnWait = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How to run a pipeline.
+/// Options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// Batches that may wait between two threads. More even out the work, fewer save memory.
+    /// Capacity of the channels between threads, in batches. A larger one evens out the load, a smaller one saves
+    /// memory.
     pub capacity: NonZeroUsize,
-    /// Verdicts in one batch at most.
+    /// Maximum number of verdicts in a batch.
     pub max_verdicts: usize,
-    /// Events before this are left out, and the clock starts here.
+    /// Events before this are dropped, and the clock starts here.
     pub since: Option<Time>,
-    /// Events after this are left out, and after the last event the clock runs on to here.
+    /// Events after this are dropped, and after the last event the clock advances to here.
     pub until: Option<Time>,
-    /// How much later than its successors an event may come.
+    /// Allowed lateness of events.
     pub reorder: Duration,
-    /// What a bad row means.
+    /// Policy for bad rows.
     pub bad_rows: BadRowPolicy,
-    /// Ends the run in good order.
+    /// Requests an orderly stop.
     pub stop: StopToken,
-    /// Counts as the run goes on; for progress displays.
+    /// Counters that are updated during the run, for progress displays.
     pub counters: Arc<Counters>,
-    /// Called at most once, a few seconds after a failure, if a sink still keeps the run from
-    /// ending: somebody who waits for it should know.
+    /// Called at most once, 5 s after a failure, if a sink still keeps the run from ending.
     pub on_wait: Option<OnWait>,
 }
 
@@ -90,18 +90,18 @@ impl Default for RunOptions {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// How it ended.
+    /// How the run ended.
     pub end: RunEnd,
-    /// What ended it, if it failed.
+    /// The failure, if there was one.
     pub error: Option<RunError>,
-    /// What was counted.
-    pub counts: Counts,
+    /// Final counts.
+    pub counts: RunCounts,
 }
 
-/// What ended a run.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -111,7 +111,7 @@ pub enum RunError {
     /// An event cannot be evaluated.
     #[error("{origin}: {bad}")]
     Event {
-        /// What the user called the source.
+        /// Name of the source.
         origin: String,
         /// Which row and why.
         bad: RejectedRow,
@@ -128,28 +128,30 @@ pub enum RunError {
 }
 
 impl Pipeline {
-    /// Runs until the sources end, somebody stops it or a part fails. Returns when every thread
-    /// has ended and every sink is finished.
+    /// Runs until the sources end, a stop is requested or a component fails. Returns when every thread has ended and
+    /// every sink is finished.
     pub fn run(self) -> RunReport {
         let Pipeline { sources, columns, engine, sinks, options } = self;
-        let shared = Arc::new(Shared::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
+        let shared =
+            Arc::new(RunState::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
         let capacity = options.capacity.get();
         let selection = sinks.iter().map(|sink| sink.wants()).max().unwrap_or(Selection::Triggers);
-        let origin = |source: &dyn Source| Origin { name: source.name().to_owned(), parts: source.parts() };
+        let origin =
+            |source: &dyn Source| Origin { name: source.name().to_owned(), files: source.source_files() };
         let origins: Vec<Origin> = sources.iter().map(|source| origin(&**source)).collect();
         let (running, done) = bounded::<()>(0);
 
         let mut source_threads = Vec::new();
-        let mut deliveries = Vec::new();
+        let mut messages = Vec::new();
         for (index, source) in sources.into_iter().enumerate() {
-            let (out, delivery) = bounded(capacity);
-            deliveries.push(delivery);
-            let reader = Reader {
+            let (out, received) = bounded(capacity);
+            messages.push(received);
+            let reader = SourceReader {
                 index,
                 origin: origins[index].clone(),
                 source,
                 columns: columns.clone(),
-                order: Order::new(options.reorder),
+                reorder: ReorderBuffer::new(options.reorder),
                 since: options.since,
                 until: options.until,
                 bad_rows: options.bad_rows.clone(),
@@ -162,14 +164,14 @@ impl Pipeline {
         let mut sink_threads = Vec::new();
         let mut outlets = Vec::new();
         for (index, sink) in sinks.into_iter().enumerate() {
-            let (outlet, parcels) = bounded(capacity);
+            let (outlet, messages) = bounded(capacity);
             outlets.push(outlet);
             let (name, wants) = (sink.name().to_owned(), sink.wants());
-            let writer = Writer { index, name, wants, sink, parcels, shared: Arc::clone(&shared) };
+            let writer = SinkWriter { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
             sink_threads.push(thread::spawn(move || writer.run()));
         }
         let evaluation = Evaluation {
-            merge: Merge::new(deliveries),
+            merge: Merge::new(messages),
             origins,
             build: engine,
             outlets,
@@ -193,21 +195,24 @@ impl Pipeline {
     }
 }
 
-/// Engines evaluate nested expressions by recursion. Memory that is not touched costs nothing.
+/// Stack size of the engine's thread. Engines evaluate nested expressions by recursion; untouched pages cost nothing.
 const ENGINE_STACK: usize = 256 << 20;
 
-/// How long a sink may take to finish once the run has failed, before somebody is told.
+/// Time after a failure before `on_wait` is called.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A slow sink gets all the time it needs. But one that is stuck must not hide the failure of
-/// another part: that is told meanwhile.
-fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &Shared, on_wait: Option<&OnWait>) {
+/// Waits for the sinks without a limit. If the run has failed, `on_wait` is called meanwhile, so that a blocked sink
+/// does not hide the failure.
+fn wait_for_sinks(threads: Vec<JoinHandle<()>>, shared: &RunState, on_wait: Option<&OnWait>) {
     let mut over_since = None;
-    let mut told = false;
+    let mut notified = false;
     for thread in threads {
         while !thread.is_finished() {
-            if shared.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE && !told {
-                told = true;
+            if shared.is_over()
+                && over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+                && !notified
+            {
+                notified = true;
                 if let (Some(on_wait), RunEnd::Failed(reason)) = (on_wait, shared.end()) {
                     on_wait(&reason);
                 }

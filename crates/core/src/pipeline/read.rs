@@ -1,4 +1,4 @@
-//! A source's thread: reads, applies the policy for bad rows, keeps the order of time.
+//! A source's thread: reads, applies the policy for bad rows, restores the order of time.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -10,63 +10,64 @@ use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
-use super::merge::Delivery;
-use super::order::Order;
-use super::shared::Shared;
-use crate::parts::Origin;
+use super::merge::SourceMessage;
+use super::reorder::ReorderBuffer;
+use super::run_state::RunState;
+use crate::source_files::Origin;
 use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
 
-pub(super) struct Reader {
+pub(super) struct SourceReader {
     pub(super) index: usize,
     pub(super) origin: Origin,
     pub(super) source: Box<dyn Source>,
     pub(super) columns: Columns,
-    pub(super) order: Order,
+    pub(super) reorder: ReorderBuffer,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
     pub(super) bad_rows: BadRowPolicy,
-    pub(super) out: Sender<Delivery>,
-    /// Disconnected once every sink is finished.
+    pub(super) out: Sender<SourceMessage>,
+    /// Channel that is disconnected once every sink is finished.
     pub(super) done: Receiver<()>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RunState>,
 }
 
 /// Why reading ends before the source does.
-enum Halt {
-    /// The engine takes no more.
+enum ReadEnd {
+    /// The engine accepts no more rows.
     Unwanted,
-    /// Somebody asked to stop: what would have come is not known.
+    /// A stop was requested; further rows are unknown.
     Stopped,
-    /// Every further row is after the monitored span.
+    /// Every further row is after the monitored time range.
     PastSpan,
     /// The source failed.
     Failed(SourceError),
 }
 
-impl From<SourceError> for Halt {
-    fn from(error: SourceError) -> Halt {
-        Halt::Failed(error)
+impl From<SourceError> for ReadEnd {
+    fn from(error: SourceError) -> ReadEnd {
+        ReadEnd::Failed(error)
     }
 }
 
-impl Reader {
+impl SourceReader {
     pub(super) fn run(mut self) {
-        let ended = self.guarded(Reader::read);
-        // Whatever ended it, rows that were waiting for their turn are let go, and an error takes
-        // its place behind them.
+        let ended = self.guarded(SourceReader::read);
+        // Rows that wait in the reorder buffer are sent in any case, and an error follows them.
         let drained = self.guarded(|reader| reader.send_ready(true));
         let last_word = match ended.and(drained) {
-            Ok(()) | Err(Halt::PastSpan) => Some(Delivery::End),
-            Err(Halt::Failed(error)) => Some(Delivery::Failed(error)),
-            Err(Halt::Unwanted | Halt::Stopped) => None,
+            Ok(()) | Err(ReadEnd::PastSpan) => Some(SourceMessage::End),
+            Err(ReadEnd::Failed(error)) => Some(SourceMessage::Failed(error)),
+            Err(ReadEnd::Unwanted | ReadEnd::Stopped) => None,
         };
         if let Some(last_word) = last_word {
             let _ = self.out.send(last_word);
         }
-        let Reader { index, origin: Origin { name: origin, .. }, mut source, out, done, shared, .. } = self;
+        let SourceReader {
+            index, origin: Origin { name: origin, .. }, mut source, out, done, shared, ..
+        } = self;
         drop(out);
         let _ = done.recv();
-        let acknowledged = catch_panic(|| match shared.ledger.durable(index) {
+        let acknowledged = catch_panic(|| match shared.acks.durable(index) {
             Some(through) => source.acknowledge(&through),
             None => Ok(()),
         });
@@ -77,17 +78,20 @@ impl Reader {
         }
     }
 
-    fn guarded(&mut self, work: impl FnOnce(&mut Reader) -> Result<(), Halt>) -> Result<(), Halt> {
+    fn guarded(
+        &mut self,
+        work: impl FnOnce(&mut SourceReader) -> Result<(), ReadEnd>,
+    ) -> Result<(), ReadEnd> {
         let origin = self.origin.name.clone();
         catch_panic(|| work(self))
-            .unwrap_or_else(|reason| Err(Halt::Failed(SourceError::Panicked { origin, reason })))
+            .unwrap_or_else(|reason| Err(ReadEnd::Failed(SourceError::Panicked { origin, reason })))
     }
 
-    fn read(&mut self) -> Result<(), Halt> {
+    fn read(&mut self) -> Result<(), ReadEnd> {
         let schema = self.source.schema();
         let mut acknowledged = None;
         while !self.shared.stop.is_stopped() {
-            let durable = self.shared.ledger.durable(self.index);
+            let durable = self.shared.acks.durable(self.index);
             if let Some(through) = &durable
                 && durable != acknowledged
             {
@@ -104,10 +108,10 @@ impl Reader {
             }
             self.send_ready(false)?;
         }
-        Err(Halt::Stopped)
+        Err(ReadEnd::Stopped)
     }
 
-    /// A source that breaks its contract is named, instead of crashing something behind it.
+    /// Checks the contract of the source, so that a violation is reported and does not crash a later stage.
     fn check(&self, events: &EventBatch, schema: &SchemaRef) -> Result<(), SourceError> {
         let rows = events.len();
         let reason = if events.times.len() != rows || events.row_numbers.len() != rows {
@@ -115,7 +119,7 @@ impl Reader {
         } else if events.rows.schema_ref().fields() != schema.fields() {
             "it gave a batch whose columns are not those of its schema"
         } else if !events.rejected.is_empty() && !events.row_numbers.is_sorted_by(|a, b| a < b) {
-            // Rejected rows have their place among the others by their numbers.
+            // Rejected rows are merged with the others by their numbers.
             "it gave a batch with a rejected row whose row numbers do not increase"
         } else {
             return Ok(());
@@ -127,26 +131,26 @@ impl Reader {
         SourceError::Broken { origin: self.origin.name.clone(), reason }
     }
 
-    /// Passes on what is good of a batch: goes through its rows, good and rejected, in the order
-    /// of the source, up to the first that ends the run. So it does not matter where a batch ends.
-    fn take(&mut self, mut events: EventBatch) -> Result<(), Halt> {
+    /// Passes on the good rows of a batch. Good and rejected rows are processed in the order of the source, up to the
+    /// first that ends the run, so that the result does not depend on where a batch ends.
+    fn take(&mut self, mut events: EventBatch) -> Result<(), ReadEnd> {
         count(&self.shared.counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
         let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
         let nan = NanColumns::of(&events);
         let mut good = vec![false; events.len()];
-        let judged = self.guarded(|reader| reader.judge(&events, &mut rejected, &nan, &mut good));
+        let admitted = self.guarded(|reader| reader.admit_rows(&events, &mut rejected, &nan, &mut good));
         let kept = self.keep(events, &good)?;
-        self.order.push(kept, judged.is_ok());
-        judged
+        self.reorder.push(kept, admitted.is_ok());
+        admitted
     }
 
-    fn judge(
+    fn admit_rows(
         &mut self,
         events: &EventBatch,
         rejected: &mut Peekable<impl Iterator<Item = RejectedRow>>,
         nan: &NanColumns<'_>,
         good: &mut [bool],
-    ) -> Result<(), Halt> {
+    ) -> Result<(), ReadEnd> {
         let shared = Arc::clone(&self.shared);
         for (index, good) in good.iter_mut().enumerate() {
             let (time, row) = (events.time(index), events.row_numbers[index]);
@@ -154,13 +158,13 @@ impl Reader {
                 self.reject(bad)?;
             }
             count(&shared.counters.read, 1);
-            let admitted = self.order.admit(time);
+            let admitted = self.reorder.admit(time);
             if let Err(oldest) = admitted {
                 count(&shared.counters.late, 1);
                 self.reject_counted(RejectedRow {
                     row,
                     column: None,
-                    reason: self.order.too_late(time, oldest),
+                    reason: self.reorder.too_late(time, oldest),
                 })?;
             } else if self.is_before(time) || self.is_after(time) {
                 count(&shared.counters.outside, 1);
@@ -170,8 +174,8 @@ impl Reader {
             } else {
                 *good = true;
             }
-            if self.is_after(self.order.oldest_to_come()) {
-                return Err(Halt::PastSpan);
+            if self.is_after(self.reorder.watermark()) {
+                return Err(ReadEnd::PastSpan);
             }
         }
         rejected.try_for_each(|bad| self.reject(bad))
@@ -185,12 +189,12 @@ impl Reader {
         self.until.is_some_and(|until| time > until)
     }
 
-    fn reject(&self, bad: RejectedRow) -> Result<(), Halt> {
+    fn reject(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
         count(&self.shared.counters.read, 1);
         self.reject_counted(bad)
     }
 
-    fn reject_counted(&self, bad: RejectedRow) -> Result<(), Halt> {
+    fn reject_counted(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
         count(&self.shared.counters.rejected, 1);
         let (origin, bad) = self.origin.place(bad);
         match &self.bad_rows {
@@ -201,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// The rows that are marked good, with every wanted column in its place.
+    /// The rows marked as good, with the columns in the order that the engine reads.
     fn keep(&self, events: EventBatch, good: &[bool]) -> Result<EventBatch, SourceError> {
         let rows = self
             .columns
@@ -220,17 +224,16 @@ impl Reader {
         })
     }
 
-    fn send_ready(&mut self, all: bool) -> Result<(), Halt> {
-        let failed = |reader: &Reader, error: ArrowError| reader.broken(error.to_string());
-        while let Some(part) = self.order.ready(all).map_err(|error| failed(self, error))? {
-            self.out.send(Delivery::Part(part)).map_err(|_| Halt::Unwanted)?;
+    fn send_ready(&mut self, all: bool) -> Result<(), ReadEnd> {
+        let failed = |reader: &SourceReader, error: ArrowError| reader.broken(error.to_string());
+        while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
+            self.out.send(SourceMessage::Rows(part)).map_err(|_| ReadEnd::Unwanted)?;
         }
         Ok(())
     }
 }
 
-/// Columns with a NaN in them. NaN is no measurement: it compares with nothing, so a verdict on it
-/// would mean nothing.
+/// Columns that contain NaN. NaN compares with nothing, so a verdict on it would be meaningless.
 struct NanColumns<'a>(Vec<(&'a str, &'a arrow::array::Float64Array)>);
 
 impl<'a> NanColumns<'a> {
@@ -242,7 +245,7 @@ impl<'a> NanColumns<'a> {
         NanColumns(floats.filter(|(_, column)| column.values().iter().any(|value| value.is_nan())).collect())
     }
 
-    /// The first column in which that row is NaN.
+    /// The first column in which a row is NaN.
     fn at(&self, row: usize) -> Option<&'a str> {
         let is_nan = |column: &arrow::array::Float64Array| column.is_valid(row) && column.value(row).is_nan();
         self.0.iter().find(|(_, column)| is_nan(column)).map(|(name, _)| *name)

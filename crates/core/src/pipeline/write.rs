@@ -1,44 +1,44 @@
-//! A sink's thread: writes, flushes now and then, finishes whatever happens.
+//! A sink's thread: writes, flushes once a second, and finishes in any case.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::ledger::Through;
-use super::shared::Shared;
+use super::acks::Through;
+use super::run_state::RunState;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
-/// What the engine sends a sink.
-pub(super) enum Parcel {
+/// A message from the engine to a sink.
+pub(super) enum SinkMessage {
     /// Verdicts to write.
     Verdicts(VerdictBatch),
-    /// All verdicts on the events up to there have been sent, and no others.
+    /// All verdicts on the events up to these positions have been sent, and no others.
     Through(Through),
 }
 
-/// How long an event waits for its acknowledgement at most, unless a sink is slow.
+/// Interval of flushes, which bounds the delay of acknowledgements unless a sink is slow.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) struct Writer {
+pub(super) struct SinkWriter {
     pub(super) index: usize,
-    /// What the user calls the sink.
+    /// Name of the sink in errors.
     pub(super) name: String,
     pub(super) wants: Selection,
     pub(super) sink: Box<dyn Sink>,
-    pub(super) parcels: Receiver<Parcel>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) messages: Receiver<SinkMessage>,
+    pub(super) shared: Arc<RunState>,
 }
 
-impl Writer {
+impl SinkWriter {
     pub(super) fn run(mut self) {
         let panicked = |name: &str, reason| SinkError::Panicked { sink: name.to_owned(), reason };
         let mut through = None;
         let written = catch_panic(|| self.write(&mut through))
             .unwrap_or_else(|reason| Err(panicked(&self.name, reason)));
-        let Writer { index, name, sink, parcels, shared, .. } = self;
-        // Whoever sends to this sink need not wait for it any more.
-        drop(parcels);
+        let SinkWriter { index, name, sink, messages, shared, .. } = self;
+        // Disconnects the channel, so that the engine does not block on it.
+        drop(messages);
         let end = match &written {
             Ok(()) => shared.end(),
             Err(SinkError::HungUp { .. }) => RunEnd::Stopped,
@@ -52,7 +52,7 @@ impl Writer {
             && finished.is_ok()
             && let Some(through) = through
         {
-            shared.ledger.record(index, through);
+            shared.acks.record(index, through);
         }
         if !failed {
             shared.end_with(finished);
@@ -61,19 +61,19 @@ impl Writer {
 
     fn write(&mut self, through: &mut Option<Through>) -> Result<(), SinkError> {
         let mut flushed = Instant::now();
-        // What the sink has beyond the last flush, once it has all of it: then it can be told apart
-        // from what comes later.
+        // Positions to acknowledge at the next flush. `None` while further verdicts have been written, since a flush
+        // would then cover more than these positions.
         let mut pending = None;
         loop {
-            match self.parcels.recv_timeout(FLUSH_EVERY) {
-                Ok(Parcel::Verdicts(batch)) => {
+            match self.messages.recv_timeout(FLUSH_EVERY) {
+                Ok(SinkMessage::Verdicts(batch)) => {
                     pending = None;
                     let batch = batch.select(self.wants);
                     if !batch.is_empty() {
                         self.sink.write(&batch)?;
                     }
                 }
-                Ok(Parcel::Through(latest)) => {
+                Ok(SinkMessage::Through(latest)) => {
                     *through = Some(Arc::clone(&latest));
                     pending = Some(latest);
                 }
@@ -84,7 +84,7 @@ impl Writer {
                 && let Some(latest) = pending.take()
             {
                 self.sink.flush()?;
-                self.shared.ledger.record(self.index, latest);
+                self.shared.acks.record(self.index, latest);
                 flushed = Instant::now();
             }
         }

@@ -1,37 +1,37 @@
-//! Which columns a fairness file reads, and whether they are there.
+//! Binds the names in a fairness file to columns, and reports those that do not exist.
 
 use std::collections::BTreeSet;
 
 use fairstream_core::nearest;
 
 use crate::expression::Expression;
-use crate::file::{Column, FairnessFile, Metric, Prior, bad_name};
+use crate::file::{EventColumn, FairnessFile, Metric, Prior, bad_name};
 use crate::metric::Measure;
-use crate::table::{Located, Place, list};
+use crate::table::{Located, TextSpan, list};
 use crate::{FileError, MetricKind, Problem};
 
-/// The columns that are known, those that the file reads, and what is wrong with them.
-pub(super) struct Binding<'a> {
+/// The known columns, the columns that the file reads, and the problems found.
+pub(super) struct ColumnBinder<'a> {
     file: &'a FairnessFile,
-    known: Vec<Column>,
+    known: Vec<EventColumn>,
     used: BTreeSet<String>,
     problems: Vec<Problem>,
 }
 
 /// The columns that a fairness file reads, in the order in which they are known.
-pub(super) fn bind(file: &FairnessFile, of_source: &[Column]) -> Result<Vec<Column>, FileError> {
+pub(super) fn bind(file: &FairnessFile, of_source: &[EventColumn]) -> Result<Vec<EventColumn>, FileError> {
     let mut known = file.events.columns.clone();
     for column in of_source {
         if !known.iter().any(|other| other.name == column.name) {
             known.push(column.clone());
         }
     }
-    let mut binding = Binding { file, known, used: BTreeSet::new(), problems: Vec::new() };
-    binding.trial();
+    let mut binder = ColumnBinder { file, known, used: BTreeSet::new(), problems: Vec::new() };
+    binder.trial();
     for metric in &file.metrics {
-        binding.metric(metric);
+        binder.metric(metric);
     }
-    let Binding { known, used, problems, .. } = binding;
+    let ColumnBinder { known, used, problems, .. } = binder;
     if problems.is_empty() {
         Ok(known.into_iter().filter(|column| used.contains(&column.name)).collect())
     } else {
@@ -39,7 +39,7 @@ pub(super) fn bind(file: &FairnessFile, of_source: &[Column]) -> Result<Vec<Colu
     }
 }
 
-impl Binding<'_> {
+impl ColumnBinder<'_> {
     fn trial(&mut self) {
         let file = self.file;
         self.column(&file.trial.key);
@@ -54,7 +54,7 @@ impl Binding<'_> {
         if let Some(opens) = &file.trial.opens {
             self.expression(opens);
         }
-        // Those that no metric uses, too: what is written down should be right.
+        // Indicators that no metric uses are checked as well.
         for indicator in &file.indicators {
             self.expression(&indicator.when);
             if let Some(key) = &indicator.key {
@@ -103,7 +103,7 @@ impl Binding<'_> {
             }
         }
         if let Prior::Expression(expression) = &metric.prior {
-            // It may also read streams that only the compiled text has.
+            // A prior may also read streams that exist only in the compiled text.
             for name in &expression.names {
                 if self.known.iter().any(|column| column.name == name.text) {
                     self.used.insert(name.text.clone());
@@ -128,7 +128,8 @@ impl Binding<'_> {
         }
     }
 
-    /// A guarantee is about trials that are counted once and for all.
+    /// Checks that trials are final where there is a guarantee, and that no rate needs events after the opening where
+    /// there is no horizon.
     fn can_hold(&mut self, metric: &Metric) {
         let trial = &self.file.trial;
         if let Some(guarantee) = metric.guarantee.as_ref().filter(|_| !trial.is_final()) {
@@ -159,7 +160,7 @@ impl Binding<'_> {
 
     fn expression(&mut self, expression: &Expression) {
         for name in &expression.names {
-            self.name(&name.text, &expression.place(name));
+            self.name(&name.text, &expression.span(name));
         }
     }
 
@@ -170,7 +171,7 @@ impl Binding<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, at: &Place) {
+    fn name(&mut self, name: &str, at: &TextSpan) {
         if self.known.iter().any(|column| column.name == name) {
             self.used.insert(name.to_owned());
             return;

@@ -14,7 +14,7 @@ pub(super) struct CountLayer<'a> {
 }
 
 impl CountLayer<'_> {
-    /// How many trials still wait for their horizon; only if there is one.
+    /// Writes the number of trials that wait for their horizon, if there is one.
     pub(super) fn pending(&mut self) -> Option<String> {
         let (horizon, pace) = (self.scope.horizon?, self.scope.counted.as_ref()?);
         let name = self.names.new_name("pending");
@@ -25,16 +25,16 @@ impl CountLayer<'_> {
         Some(name)
     }
 
-    /// An amount, added up over the trials of each group. With a horizon, trials are added when they are
-    /// resolved, and then forgotten.
+    /// Writes the sum of an amount over the trials of each group. With a horizon, a trial is added when it is resolved,
+    /// and then closed.
     pub(super) fn count(&mut self, amount: &Amount, of_trial: &str, pace: &Pace) -> String {
-        let together = amount.together();
+        let conjunction = amount.conjunction();
         let (name, using, zero) = match amount {
-            Amount::Trials(together) => (format!("n_{together}"), "sum", "0"),
+            Amount::Trials(conjunction) => (format!("n_{conjunction}"), "sum", "0"),
             Amount::Sum(quantity, _) => (format!("sum_{quantity}"), "sum", "0.0"),
         };
         let name = self.names.new_name(&name);
-        let counts = matches!(amount, Amount::Trials(_)) && together.is_everybody();
+        let counts = matches!(amount, Amount::Trials(_)) && conjunction.is_all_trials();
         let new = self.scope.over_trials(of_trial, if counts { "count" } else { using });
         let expression = match self.scope.horizon {
             None => new,

@@ -13,7 +13,7 @@ pub(super) struct EstimateLayer<'a> {
     pub(super) text: &'a mut Text,
     pub(super) metric: &'a Metric,
     pub(super) pace: Pace,
-    /// A constant further than any number that is compared: what takes a group out of a comparison.
+    /// Name of a constant beyond any estimate. It takes a group out of a comparison.
     pub(super) far: &'a str,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct RateCounts<'a> {
     pub(super) denominator: &'a str,
     /// Whether the numerator is a Float64.
     pub(super) is_sum: bool,
-    /// When they are evaluated.
+    /// When the count streams are evaluated.
     pub(super) pace: &'a Pace,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Estimated {
     pub(super) prior: Option<String>,
     pub(super) estimate: Option<String>,
     pub(super) gap_in: Option<String>,
-    /// Evaluated at every check, after all the rest.
+    /// Evaluated at every check, after all other streams of the rate.
     pub(super) gap: String,
 }
 
@@ -50,7 +50,7 @@ impl EstimateLayer<'_> {
         match &self.metric.guarantee {
             None => self.trigger(&gap, title),
             Some(_) => {
-                self.text.line("// No trigger: whether that is unfair is for the judge, from the counts.\n")
+                self.text.line("// No trigger: the judge decides from the counts whether this is unfair.\n")
             }
         }
         let overall = self.overall(base, &gap);
@@ -58,20 +58,21 @@ impl EstimateLayer<'_> {
         Estimated { prior, estimate: Some(estimate), gap_in, gap: overall }
     }
 
-    /// Whether the judge can do without the streams of a rate: they cannot fail, as they add and divide counts and
-    /// numbers that are known. Sums of numbers and priors that are computed may be infinite.
-    pub(super) fn is_for_judge(&self, counts: &RateCounts<'_>) -> bool {
+    /// Whether the estimate streams of a rate can be omitted because they cannot fail: they only add and divide counts
+    /// and constants. Sums of numbers and computed priors may be infinite.
+    pub(super) fn can_omit_estimates(&self, counts: &RateCounts<'_>) -> bool {
         !counts.is_sum && matches!(self.metric.prior, Prior::Number(_))
     }
 
-    /// What the judge needs beside counts: when to look at them.
-    pub(super) fn bell(&mut self, base: &str) -> Estimated {
+    /// Writes the stream that triggers checks of a rate whose estimate streams are omitted.
+    pub(super) fn check_stream(&mut self, base: &str) -> Estimated {
         let name = self.names.new_name(&format!("{base}_check"));
-        self.text.line(&format!("// When to judge.\noutput {name} : Bool @{} := true\n", self.pace.text()));
+        self.text
+            .line(&format!("// Triggers a check.\noutput {name} : Bool @{} := true\n", self.pace.text()));
         Estimated { prior: None, estimate: None, gap_in: None, gap: name }
     }
 
-    /// A count stream, from the pace of this metric.
+    /// Reads a count stream at the pace of this metric.
     fn read(&self, stream: &str, counts: &RateCounts<'_>, zero: &str) -> String {
         let params = self.scope.count_params();
         if *counts.pace == self.pace {
@@ -91,7 +92,7 @@ impl EstimateLayer<'_> {
         let Prior::Expression(expression) = &self.metric.prior else { return None };
         let name = self.names.new_name(&format!("{base}_prior"));
         let mark = self.text.mark(expression);
-        self.text.line("// The prior belief γ, anew at every check.");
+        self.text.line("// The prior γ, recomputed at every check.");
         self.of_groups(&name, &self.pace.text(), &mark);
         Some(name)
     }
@@ -124,7 +125,7 @@ impl EstimateLayer<'_> {
         name
     }
 
-    /// Estimates of groups with enough trials; the others stay out of the comparison.
+    /// Writes the estimates that are compared: those of groups with enough trials.
     fn with_evidence(&mut self, base: &str, estimate: &str, denominator: &str, required: u64) -> [String; 2] {
         let what = if required == 1 { "a trial" } else { &format!("at least {required} trials") };
         self.text.line(&format!("// Only groups with {what} are compared."));
@@ -139,7 +140,7 @@ impl EstimateLayer<'_> {
         })
     }
 
-    /// A value of all groups; of each stratum, if there are strata.
+    /// Writes a stream over all groups, for each stratum if there are strata.
     fn over_groups(&mut self, name: &str, expression: &str) {
         let pace = self.pace.text();
         if self.scope.strata.is_empty() {
@@ -186,7 +187,7 @@ impl EstimateLayer<'_> {
             Comparison::Ratio => {
                 self.over_groups(&low, &least);
                 (
-                    "The lowest through the highest; 1 where nobody has anything.",
+                    "The lowest divided by the highest; 1 if no estimate is above 0.",
                     format!("if {h} <= 0.0 ∨ {h} < {l} then 1.0 else {l} / (if {h} > 0.0 then {h} else 1.0)"),
                 )
             }
@@ -223,7 +224,7 @@ impl EstimateLayer<'_> {
         ));
     }
 
-    /// The worst over all strata.
+    /// Writes the stream with the largest gap over all strata.
     fn overall(&mut self, base: &str, gap: &str) -> String {
         if self.scope.strata.is_empty() {
             return gap.to_owned();
@@ -233,7 +234,7 @@ impl EstimateLayer<'_> {
             _ => ("gap", "max", "0.0"),
         };
         let name = self.names.new_name(&format!("{base}_{word}"));
-        self.text.line("// The worst of all strata.");
+        self.text.line("// The worst value of all strata.");
         self.text.line(&format!(
             "output {name} : Float64 @{}\n  := {gap}.aggregate(over_instances: all, using: {using}).defaults(to: {default})\n",
             self.pace.text()
@@ -242,7 +243,7 @@ impl EstimateLayer<'_> {
     }
 }
 
-/// A number as RTLola reads a Float64.
+/// A number as a Float64 literal of RTLola.
 pub(super) fn float(number: f64) -> String {
     let text = format!("{number}");
     if text.contains('.') { text } else { format!("{text}.0") }

@@ -1,5 +1,4 @@
-//! What is known of a trial, as the metrics ask for it: yes-or-no facts, sets of them that have to
-//! hold together, and amounts that are added up over trials.
+//! What metrics need to know of a trial: boolean facts, conjunctions of them, and amounts that are summed over trials.
 
 use std::fmt;
 
@@ -7,20 +6,20 @@ use crate::Unit;
 use crate::expression::Expression;
 use crate::metric::{Literal, Measure, Rate};
 
-/// A yes-or-no fact of a trial.
+/// A boolean fact of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fact {
-    /// There is an event such that …
+    /// An event of the trial fulfils the condition of an indicator.
     Indicator(String),
     /// A number has a value.
     Known(Expression),
-    /// The case was asked again with another group, and decided.
+    /// The case was asked again with another group, and a decision was made.
     AskedAgain(Expression),
-    /// … and decided otherwise.
+    /// The case was asked again with another group, and the decision was different.
     Changed(Expression),
 }
 
-/// How streams call it.
+/// Its name in streams.
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -32,37 +31,37 @@ impl fmt::Display for Fact {
     }
 }
 
-/// Facts that hold together, or do not.
+/// A conjunction of facts, each of which holds or does not.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Together(pub(super) Vec<(Fact, bool)>);
+pub(super) struct Conjunction(pub(super) Vec<(Fact, bool)>);
 
-impl Together {
-    fn new(facts: impl IntoIterator<Item = (Fact, bool)>) -> Together {
-        let mut together: Vec<(Fact, bool)> = Vec::new();
+impl Conjunction {
+    fn new(facts: impl IntoIterator<Item = (Fact, bool)>) -> Conjunction {
+        let mut conjunction: Vec<(Fact, bool)> = Vec::new();
         for fact in facts {
-            if !together.contains(&fact) {
-                together.push(fact);
+            if !conjunction.contains(&fact) {
+                conjunction.push(fact);
             }
         }
-        Together(together)
+        Conjunction(conjunction)
     }
 
-    fn of(literals: &[Literal]) -> Together {
-        Together::new(literals.iter().map(literal))
+    fn of(literals: &[Literal]) -> Conjunction {
+        Conjunction::new(literals.iter().map(literal))
     }
 
-    fn and(&self, more: impl IntoIterator<Item = (Fact, bool)>) -> Together {
-        // What is asked for first, in the order in which people say it: high risk and re-offended.
-        Together::new(more.into_iter().chain(self.0.iter().cloned()))
+    fn and(&self, more: impl IntoIterator<Item = (Fact, bool)>) -> Conjunction {
+        // The facts asked for come first, as in spoken language: high risk and re-offended.
+        Conjunction::new(more.into_iter().chain(self.0.iter().cloned()))
     }
 
     /// All trials.
-    pub(super) fn is_everybody(&self) -> bool {
+    pub(super) fn is_all_trials(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl fmt::Display for Together {
+impl fmt::Display for Conjunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (fact, holds)) in self.0.iter().enumerate() {
             let and = if index > 0 { "_and_" } else { "" };
@@ -72,19 +71,19 @@ impl fmt::Display for Together {
     }
 }
 
-/// What is added up over trials.
+/// An amount that is summed over trials.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Amount {
-    /// One for each trial of which this holds.
-    Trials(Together),
-    /// A number of each trial of which this holds.
-    Sum(Quantity, Together),
+    /// 1 for each trial that fulfils the conjunction.
+    Trials(Conjunction),
+    /// A number of each trial that fulfils the conjunction.
+    Sum(Quantity, Conjunction),
 }
 
 impl Amount {
-    pub(super) fn together(&self) -> &Together {
+    pub(super) fn conjunction(&self) -> &Conjunction {
         match self {
-            Amount::Trials(together) | Amount::Sum(_, together) => together,
+            Amount::Trials(conjunction) | Amount::Sum(_, conjunction) => conjunction,
         }
     }
 
@@ -96,19 +95,19 @@ impl Amount {
     }
 }
 
-/// A number that a trial has.
+/// A number of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Quantity {
     /// The first value of an expression.
     Number(Expression),
-    /// Between the first events of two indicators; from the opening if there is but one.
+    /// Time between the first events of two indicators; from the opening if `from` is `None`.
     Delay { from: Option<String>, to: String, unit: Unit },
-    /// Another, cut off at these ends.
+    /// Another quantity, clamped to a range.
     Within(Box<Quantity>, (f64, f64)),
 }
 
 impl Quantity {
-    /// Without the ends where it is cut off.
+    /// The quantity without its range.
     pub(super) fn whole(&self) -> &Quantity {
         match self {
             Quantity::Within(quantity, _) => quantity,
@@ -137,7 +136,7 @@ impl fmt::Display for Quantity {
 
 /// Numerator and denominator of a rate.
 pub(super) fn amounts(rate: &Rate) -> (Amount, Amount) {
-    let given = Together::of(&rate.given);
+    let given = Conjunction::of(&rate.given);
     match &rate.measure {
         Measure::Holds(of) => (Amount::Trials(given.and(of.iter().map(literal))), Amount::Trials(given)),
         Measure::Number(number) => {
@@ -163,7 +162,7 @@ fn literal(literal: &Literal) -> (Fact, bool) {
     (Fact::Indicator(literal.indicator.clone()), literal.holds)
 }
 
-/// A number's name: its column, if it is one.
+/// The name of a number: its column, if the expression is one.
 pub(super) fn label(number: &Expression) -> String {
     number.as_name().unwrap_or("number").to_owned()
 }

@@ -22,26 +22,26 @@ use self::estimate::{EstimateLayer, Estimated, RateCounts};
 use self::facts::{Amount, Fact, Quantity, amounts};
 use self::names::Names;
 use self::scope::{Pace, Params, Scope};
-pub(crate) use self::streams::{CountRole, Route, TrialRate, TrialStreams};
+pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
 pub use self::streams::{JudgedStreams, RateStreams};
-use self::text::{Piece, Text};
+use self::text::{SourceMapping, Text};
 use self::trials::TrialLayer;
-use crate::explain::Explanation;
-use crate::file::{Column, FairnessFile, Metric, Prior};
+use crate::explain::Description;
+use crate::file::{EventColumn, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
 use crate::{FileError, Problem};
 
-/// What a fairness file comes to.
+/// A compiled fairness file.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     file: FairnessFile,
-    /// What the source knows of columns.
-    of_source: Vec<Column>,
+    /// Columns whose types the source knows.
+    of_source: Vec<EventColumn>,
     rtlola: String,
-    pieces: Vec<Piece>,
+    mappings: Vec<SourceMapping>,
     clock: Option<String>,
-    routes: Vec<Route>,
+    count_streams: Vec<CountStream>,
     rules: Vec<Rule>,
     streams: Vec<RateStreams>,
     trials: Vec<TrialStreams>,
@@ -53,18 +53,17 @@ impl Compiled {
         &self.rtlola
     }
 
-    /// The same for whoever reads alarms alone: trials and counts, and instead of estimates, gaps and triggers a
-    /// stream that says when to judge. The judge raises the same alarms from it. Only what cannot fail is left out,
-    /// so that errors are the same, too. To an engine it is another specification: a snapshot of the one is none of
-    /// the other.
+    /// Compiles the file for runs that need alarms only: trials and counts, and a stream that triggers checks in place
+    /// of estimates, gaps and triggers. The judge raises the same alarms. Only streams that cannot fail are omitted, so
+    /// that errors are the same. An engine treats it as another specification, so snapshots are not interchangeable.
     ///
     /// # Errors
-    /// None that compiling the file has not had.
+    /// None, since the file has been compiled before.
     pub fn for_alarms(&self) -> Result<Compiled, FileError> {
         self.file.compile_to(Extent::Counts, &self.of_source)
     }
 
-    /// The file that it was compiled from.
+    /// The file it was compiled from.
     pub fn file(&self) -> &FairnessFile {
         &self.file
     }
@@ -75,12 +74,12 @@ impl Compiled {
         self.clock.as_deref()
     }
 
-    /// Whether a trial that has been counted stays as it is: only then is there evidence.
+    /// Whether counted trials are final. Evidence requires that.
     pub fn is_final(&self) -> bool {
         self.file.trial.is_final()
     }
 
-    /// What is judged, and how.
+    /// The rules for the judge.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -90,31 +89,31 @@ impl Compiled {
         &self.streams
     }
 
-    pub(crate) fn routes(&self) -> &[Route] {
-        &self.routes
+    pub(crate) fn count_streams(&self) -> &[CountStream] {
+        &self.count_streams
     }
 
     pub(crate) fn trials(&self) -> &[TrialStreams] {
         &self.trials
     }
 
-    /// An error of the RTLola frontend, shown where the user wrote what is wrong: `None` if none of it
-    /// stands in the fairness file.
+    /// Maps an error of the RTLola frontend back to the fairness file; `None` if no part of it comes from there.
     pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
         let problem = |(there, message): &(Range<usize>, String)| {
-            // The frontend lists everything that it could have read instead.
+            // The frontend lists every token that it would have accepted.
             if !message.starts_with("expected ") {
-                return Some(said(text::locate(&self.pieces, there)?, message));
+                return Some(said(text::locate(&self.mappings, there)?, message));
             }
-            let at = text::locate(&self.pieces, there).or_else(|| text::before(&self.pieces, there.start))?;
+            let at =
+                text::locate(&self.mappings, there).or_else(|| text::before(&self.mappings, there.start))?;
             let help = "write a condition as RTLola does, such as 'event == \"SCREEN\" and score > 6'";
             Some(Problem::new(at, "this is not RTLola, or the end of it is missing").help(help))
         };
         let mut problems: Vec<Problem> = errors.iter().filter_map(problem).collect();
         if problems.is_empty() {
-            // A whole stream is at fault: what the user wrote of it must be.
+            // The error spans a whole stream: point to the part of it that the user wrote.
             let around = errors.iter().filter_map(|(there, message)| {
-                Some((there.len(), said(text::within(&self.pieces, there)?, message)))
+                Some((there.len(), said(text::within(&self.mappings, there)?, message)))
             });
             problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
         }
@@ -122,7 +121,7 @@ impl Compiled {
     }
 }
 
-/// What the frontend says of an expression, without the name of the part of the frontend that says it.
+/// The message of the frontend without the name of its component.
 fn said(at: Range<usize>, message: &str) -> Problem {
     if message.starts_with("In pacing type analysis") {
         let help = "`.hold(or: …)` behind a column is its last value: `score.hold(or: 0)`";
@@ -137,12 +136,12 @@ impl FairnessFile {
     /// source knows them.
     ///
     /// # Errors
-    /// A column that there is not, and whatever else only shows when columns are known.
-    pub fn compile(&self, of_source: &[Column]) -> Result<Compiled, FileError> {
+    /// A column does not exist, or another problem that shows only when columns are known.
+    pub fn compile(&self, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
         self.compile_to(Extent::Whole, of_source)
     }
 
-    fn compile_to(&self, extent: Extent, of_source: &[Column]) -> Result<Compiled, FileError> {
+    fn compile_to(&self, extent: Extent, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
         let columns = bind::bind(self, of_source)?;
         let mut names = Names::default();
         columns.iter().for_each(|column| names.take(&column.name));
@@ -157,7 +156,7 @@ impl FairnessFile {
             far: names.new_name("far"),
             names,
             text: Text::default(),
-            routes: Vec::new(),
+            count_streams: Vec::new(),
             streams: Vec::new(),
             trials: Vec::new(),
         };
@@ -172,13 +171,13 @@ impl FairnessFile {
         for strata in &populations {
             compilation.population(strata);
         }
-        let Compilation { text, routes, clock, mut streams, trials, .. } = compilation;
+        let Compilation { text, count_streams, clock, mut streams, trials, .. } = compilation;
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
-        let (rtlola, pieces) = text.finish();
+        let (rtlola, mappings) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
         let (file, of_source) = (self.clone(), of_source.to_vec());
-        Ok(Compiled { file, of_source, rtlola, pieces, clock, routes, rules, streams, trials })
+        Ok(Compiled { file, of_source, rtlola, mappings, clock, count_streams, rules, streams, trials })
     }
 }
 
@@ -186,26 +185,26 @@ fn strata_of(metric: &Metric) -> Vec<String> {
     metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
 }
 
-/// How much is compiled.
+/// Which layers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Up to triggers.
+    /// All layers, up to triggers.
     Whole,
-    /// Up to what the judge is told.
+    /// Only what the judge needs.
     Counts,
 }
 
 struct Compilation<'a> {
     file: &'a FairnessFile,
     extent: Extent,
-    columns: &'a [Column],
+    columns: &'a [EventColumn],
     params: Params,
     clock: Option<String>,
-    /// A constant.
+    /// Name of the constant that takes a group out of a comparison.
     far: String,
     names: Names,
     text: Text,
-    routes: Vec<Route>,
+    count_streams: Vec<CountStream>,
     streams: Vec<RateStreams>,
     trials: Vec<TrialStreams>,
 }
@@ -214,13 +213,13 @@ impl Compilation<'_> {
     fn header(&mut self) {
         self.text.line(&format!("// {}", one_line(self.file.title())));
         self.text.line("//");
-        for paragraph in Explanation::of(self.file).paragraphs() {
+        for paragraph in Description::of(self.file).paragraphs() {
             for line in wrapped(&paragraph, 96) {
                 self.text.line(&format!("// {line}"));
             }
         }
         self.text.push("\n");
-        for Column { name, data_type } in self.columns {
+        for EventColumn { name, data_type } in self.columns {
             self.text.line(&format!("input {name} : {data_type}"));
         }
         if let Some(clock) = &self.clock {
@@ -231,7 +230,7 @@ impl Compilation<'_> {
         }
         if self.file.metrics.iter().any(Metric::is_guarded) {
             self.text.line(&format!(
-                "// Further than any estimate: what takes a group out of a comparison.\n\
+                "// Beyond any estimate: takes a group out of a comparison.\n\
                  constant {} : Float64 := 1000000000000000000000000000.0",
                 self.far
             ));
@@ -239,7 +238,7 @@ impl Compilation<'_> {
         self.text.push("\n");
     }
 
-    /// The streams over the trials with these strata, and the metrics that they are for.
+    /// Writes the streams over the trials with these strata, for these metrics.
     fn population(&mut self, strata: &[String]) {
         let file = self.file;
         let metrics: Vec<(usize, &Metric)> =
@@ -327,8 +326,9 @@ impl Compilation<'_> {
                 pace: own.clone(),
                 far: &self.far,
             };
-            let is_bell = self.extent == Extent::Counts && layer.is_for_judge(&rate_counts);
-            let estimated = if is_bell { layer.bell(&base) } else { layer.rate(&base, &title, &rate_counts) };
+            let is_bell = self.extent == Extent::Counts && layer.can_omit_estimates(&rate_counts);
+            let estimated =
+                if is_bell { layer.check_stream(&base) } else { layer.rate(&base, &title, &rate_counts) };
             let Estimated { prior, estimate, gap, gap_in } = estimated;
             let judged = metric.guarantee.as_ref();
             let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
@@ -344,7 +344,7 @@ impl Compilation<'_> {
                 gap,
                 judged,
             };
-            self.routes.extend(streams.routes(scope.groups.len()));
+            self.count_streams.extend(streams.count_streams(scope.groups.len()));
             self.streams.push(streams);
         }
     }
@@ -364,7 +364,7 @@ impl Compilation<'_> {
     }
 }
 
-/// What the trial layer says of each trial, by rate.
+/// The streams of the trial layer, by rate.
 fn trial_streams(
     scope: &Scope,
     metrics: &[(usize, &Metric)],
@@ -394,11 +394,11 @@ fn common_divisor(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { common_divisor(other, one % other) }
 }
 
-/// Whether a metric asks for time as a number, which RTLola cannot say.
+/// Whether a metric needs time as a number, which RTLola cannot express.
 fn needs_clock(file: &FairnessFile) -> bool {
     let rates = file.metrics.iter().flat_map(|metric| &metric.rates);
     rates.map(amounts).any(|(numerator, denominator)| {
-        let facts = || numerator.together().0.iter().chain(&denominator.together().0);
+        let facts = || numerator.conjunction().0.iter().chain(&denominator.conjunction().0);
         let bounded = |fact: &Fact| match fact {
             Fact::Indicator(name) => file.indicator(name).is_some_and(|indicator| indicator.within.is_some()),
             _ => false,
@@ -411,7 +411,7 @@ fn needs_clock(file: &FairnessFile) -> bool {
     })
 }
 
-/// What people call one rate of a metric.
+/// The title of one rate of a metric.
 pub(crate) fn rate_title(metric: &Metric, label: &str) -> String {
     match label {
         "" => metric.title.clone(),
@@ -460,7 +460,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lines of at most so many characters.
+/// Wraps text at this number of characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

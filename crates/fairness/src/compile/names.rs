@@ -1,5 +1,4 @@
-//! Names that are not taken yet. Columns keep theirs; a stream that would have the same name gets
-//! another.
+//! Unique names. Columns keep their names; a stream with the same name gets another one.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ impl Names {
         name
     }
 
-    /// The first of `wanted` that is free, for parameters.
+    /// A free name for a parameter.
     pub(super) fn new_letter(&mut self, wanted: &str) -> String {
         self.new_name(wanted)
     }

@@ -1,5 +1,4 @@
-//! What the streams over the same trials have in common: who they are of, when they open, when
-//! they are counted, when they end.
+//! What the streams over the same trials share: their parameters, and when trials open, are counted and end.
 
 use std::time::Duration;
 
@@ -15,12 +14,12 @@ pub(super) enum Pace {
     /// At every event. A disjunction of all columns would say the same, but the RTLola frontend needs
     /// time exponential in their number for it.
     Events,
-    /// So often.
+    /// Periodically.
     Every(Duration),
 }
 
 impl Pace {
-    /// As it stands behind `@`.
+    /// The pacing annotation after `@`.
     pub(super) fn text(&self) -> String {
         match self {
             Pace::Events => "true".to_owned(),
@@ -29,16 +28,16 @@ impl Pace {
     }
 }
 
-/// A column that trials are told apart by, and its names as a parameter.
+/// A column whose value is a parameter of trial streams, and the names of the parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Facet {
     pub(super) column: String,
     pub(super) param: String,
-    /// In a filter over instances.
+    /// Its name in a filter over instances.
     pub(super) other: String,
 }
 
-/// Trials that open by the same rule and have the same strata.
+/// Trials with the same opening rule and the same strata.
 #[derive(Debug)]
 pub(super) struct Scope {
     /// The column with the key, and its parameter.
@@ -46,14 +45,14 @@ pub(super) struct Scope {
     pub(super) groups: Vec<Facet>,
     pub(super) strata: Vec<Facet>,
     pub(super) horizon: Option<Duration>,
-    /// Whether the opening event is all there is to a trial.
+    /// Whether a trial consists of its opening event only.
     pub(super) at_opening: bool,
     /// When resolved trials are counted, if there is a horizon.
     pub(super) counted: Option<Pace>,
     /// The columns that the opening event has.
     pub(super) opening: String,
     opening_columns: Vec<String>,
-    /// The condition on it, marked.
+    /// The condition on the opening event, as a mark in the text.
     condition: Option<String>,
     /// Names of streams.
     pub(super) openings: String,
@@ -119,14 +118,14 @@ impl Scope {
         self.strata.iter().map(|facet| facet.param.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Opens a trial of its key; again and again is no harm.
+    /// Spawn clause for streams with the key as their parameter. A repeated opening has no effect.
     pub(super) fn spawn_of_key(&self) -> String {
         let condition =
             self.condition.as_ref().map(|condition| format!(" when {condition}")).unwrap_or_default();
         format!("  spawn @{}{condition} with {}", self.opening, self.key.column)
     }
 
-    /// At the first opening of a trial, and not at a repeated one, which may name another group.
+    /// Spawn clause at the first opening of a trial, and not at a repeated one, which may have another group.
     pub(super) fn spawn_first(&self, columns: &[&str]) -> String {
         let condition =
             self.condition.as_ref().map(|condition| format!("{condition} ∧ ")).unwrap_or_default();
@@ -161,7 +160,7 @@ impl Scope {
         format!("{} = {}{condition}", self.key.column, self.key.param)
     }
 
-    /// The columns that an event of a trial has, which names it in this one.
+    /// The columns that an event of a trial has if it refers to the trial by this column.
     pub(super) fn own_columns<'a>(&'a self, column: &'a str) -> Vec<&'a str> {
         match self.at_opening {
             true => self.opening_columns.iter().map(String::as_str).collect(),
@@ -169,7 +168,7 @@ impl Scope {
         }
     }
 
-    /// Whether an event that has the key in this column is of the instance's trial, which is not over.
+    /// Whether an event with the key in this column belongs to the instance's trial, and the trial has not ended.
     pub(super) fn is_own(&self, column: &str) -> String {
         let Facet { param, .. } = &self.key;
         if self.at_opening {
@@ -181,7 +180,7 @@ impl Scope {
         }
     }
 
-    /// Ends a trial once it has been counted: a line, if there is a horizon.
+    /// The clause that closes a trial once it has been counted; `None` without a horizon.
     pub(super) fn close(&self) -> Option<String> {
         let counted = self.counted.as_ref()?.text();
         Some(format!("  close @{counted} when {}({}).hold(or: false)", self.over, self.key.param))
@@ -197,7 +196,7 @@ impl Scope {
         format!("{stream}.aggregate(over_instances: All(where: ({others}) => {same}), using: {using})")
     }
 
-    /// An aggregate over the groups: of the instance's stratum, if there are strata.
+    /// An aggregate over the groups, within the instance's stratum if there are strata.
     pub(super) fn over_groups(&self, stream: &str, using: &str) -> String {
         if self.strata.is_empty() {
             return format!("{stream}.aggregate(over_instances: all, using: {using})");
@@ -210,7 +209,7 @@ impl Scope {
     }
 }
 
-/// Parameters, the same in every stream of a file.
+/// Names of parameters, the same in every stream of a file.
 #[derive(Debug)]
 pub(super) struct Params {
     key: Facet,
@@ -247,7 +246,7 @@ impl Params {
     }
 }
 
-/// `a∧b`, each once.
+/// Joins operands as `a∧b`, without duplicates.
 pub(super) fn all_of(columns: &[&str]) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for column in columns {

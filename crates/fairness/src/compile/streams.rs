@@ -1,60 +1,61 @@
-//! The streams of a compiled file, by what they mean: for the judge, for evidence, for whoever reads verdicts.
+//! The streams of a compiled file by their role: for the judge, for evidence, and for readers of verdicts.
 
 use super::names::Names;
 use crate::Comparison;
 
-/// What a stream tells the judge.
+/// A stream whose values are counts of a rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct CountStream {
     pub(crate) stream: String,
     pub(crate) metric: usize,
     pub(crate) rate: usize,
-    pub(crate) tells: CountRole,
-    /// How many of its parameters are the group; the rest is the stratum.
+    pub(crate) role: CountRole,
+    /// Number of parameters that are the group; the others are the stratum.
     pub(crate) groups: usize,
 }
 
-/// The streams of one rate, for whoever reads verdicts. Their parameters are the group and then the stratum.
+/// The streams of one rate, for readers of verdicts. Their parameters are the group, then the stratum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateStreams {
     /// The metric's index in the file.
     pub metric: usize,
     /// The rate's index in the metric.
     pub rate: usize,
-    /// What is counted or added up.
+    /// Number of positive trials, or the sum of their numbers.
     pub numerator: String,
-    /// The trials that count.
+    /// Number of counted trials.
     pub denominator: String,
-    /// The trials that still wait, if there is a horizon.
+    /// Trials that wait for their horizon, if there is one.
     pub pending: Option<String>,
-    /// γ, if it is an expression.
+    /// The prior γ, if it is an expression.
     pub prior: Option<String>,
-    /// The MAP estimate; not if it was compiled [for alarms](crate::Compiled::for_alarms).
+    /// The MAP estimate; `None` if the file was compiled [for alarms](crate::Compiled::for_alarms).
     pub estimate: Option<String>,
     /// The gap, ratio or highest rate in each stratum, if there are strata.
     pub gap_in: Option<String>,
-    /// The same of all groups, or the worst of all strata; for alarms alone, the stream that says when to judge.
+    /// The gap over all groups, or the largest over all strata; if compiled for alarms, the stream that triggers
+    /// checks.
     pub gap: String,
-    /// What the judge adds, if there is a guarantee. None of it is in the RTLola text.
+    /// Streams that the judge adds, if there is a guarantee. They are not in the RTLola text.
     pub judged: Option<JudgedStreams>,
 }
 
-/// What the judge says at each check of a rate with a guarantee, in each stratum.
+/// Values that the judge emits at each check of a rate with a guarantee, for each stratum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedStreams {
     /// `fair so far`, `unfair` or `not enough evidence yet`.
     pub verdict: String,
-    /// The evidence against fairness.
+    /// The e-value against fairness.
     pub e_value: String,
-    /// 1 through the most that it ever was, if that is a probability.
+    /// The p-value, 1 / the largest e-value so far, if the guarantee bounds a probability.
     pub p_value: String,
-    /// Where the gap is, at least and at most.
+    /// Lower and upper end of the interval for the gap.
     pub gap: [String; 2],
-    /// Where the rate of a group is, at least and at most. Parameters are the group and then the stratum.
+    /// Lower and upper end of the interval for the rate of a group. Parameters are the group, then the stratum.
     pub groups: [String; 2],
-    /// Roughly how many more trials would settle it.
+    /// Approximate number of further trials until a decision.
     pub further: String,
-    /// How many groups have too few trials to be compared.
+    /// Number of groups with too few trials to be compared.
     pub small: String,
 }
 
@@ -73,7 +74,7 @@ impl JudgedStreams {
         }
     }
 
-    /// In the order in which they are said.
+    /// All streams in the order in which they are emitted.
     pub(crate) fn all(&self) -> [&String; 9] {
         let JudgedStreams { verdict, e_value, p_value, gap: [low, high], groups, further, small } = self;
         [&groups[0], &groups[1], low, high, e_value, p_value, further, small, verdict]
@@ -81,48 +82,48 @@ impl JudgedStreams {
 }
 
 impl RateStreams {
-    /// What they tell the judge.
-    pub(super) fn routes(&self, groups: usize) -> impl Iterator<Item = Route> {
+    /// The streams with counts of this rate.
+    pub(super) fn count_streams(&self, groups: usize) -> impl Iterator<Item = CountStream> {
         let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
-        let told = [
+        let streams = [
             (Some(numerator), CountRole::Numerator),
             (Some(denominator), CountRole::Denominator),
             (pending.as_ref(), CountRole::Pending),
             (prior.as_ref(), CountRole::Prior),
             (Some(gap), CountRole::Check),
         ];
-        let route = |(stream, tells): (Option<&String>, CountRole)| {
-            Some(Route { stream: stream?.clone(), metric: *metric, rate: *rate, tells, groups })
+        let count_stream = |(stream, role): (Option<&String>, CountRole)| {
+            Some(CountStream { stream: stream?.clone(), metric: *metric, rate: *rate, role, groups })
         };
-        told.into_iter().filter_map(route).collect::<Vec<_>>().into_iter()
+        streams.into_iter().filter_map(count_stream).collect::<Vec<_>>().into_iter()
     }
 }
 
-/// What the value of a stream means.
+/// The role of a stream's value in the counts of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountRole {
     Numerator,
     Denominator,
     Pending,
     Prior,
-    /// That the rate is to be judged now.
+    /// Triggers a check of the rate.
     Check,
 }
 
-/// What the trial layer says of each trial: for evidence.
+/// The streams of the trial layer that evidence is recorded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrialStreams {
     /// Has a value when a trial is final. Its parameters are the key, the group, the stratum.
     pub(crate) counted: String,
-    /// How many of its parameters are the group.
+    /// Number of parameters that are the group.
     pub(crate) groups: usize,
-    /// Indicators and the like, each with the stream that is true where it holds. The first parameter is the key.
+    /// Names of facts, each with the stream that is true where it holds. The first parameter is the key.
     pub(crate) facts: Vec<(String, String)>,
-    /// For each rate of a metric: what a trial adds to numerator and denominator.
+    /// For each rate, what a trial adds to its numerator and denominator.
     pub(crate) rates: Vec<TrialRate>,
 }
 
-/// The streams that say what a trial adds to a rate.
+/// The streams with what a trial adds to a rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrialRate {
     pub(crate) metric: usize,

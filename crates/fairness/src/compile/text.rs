@@ -1,29 +1,29 @@
-//! RTLola text that remembers which of its parts stand in the fairness file, so that an error of
-//! the RTLola frontend can be shown where the user wrote it.
+//! RTLola text with a source map to the fairness file, so that an error of the RTLola frontend can be shown where the
+//! user wrote it.
 
 use std::ops::Range;
 
 use crate::expression::Expression;
 
-/// Text under construction. Expressions are marked in it, and put in at the end.
+/// Text under construction. Expressions are represented by marks, which are replaced at the end.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     out: String,
     expressions: Vec<Expression>,
 }
 
-/// A part of the RTLola text that stands in the fairness file.
+/// A range of the RTLola text that comes from the fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// In the RTLola text.
+pub(super) struct SourceMapping {
+    /// The range in the RTLola text.
     pub(super) there: Range<usize>,
-    /// In the fairness file.
+    /// The range in the fairness file.
     pub(super) here: Range<usize>,
-    /// Whether the letters are the same, so that parts of it can be pointed at.
+    /// Whether both ranges have the same characters, so that positions within them correspond.
     pub(super) letter_by_letter: bool,
 }
 
-/// No text has this in it.
+/// Delimiter of marks. It does not occur in any text.
 const MARK: char = '\u{1}';
 
 impl Text {
@@ -36,27 +36,27 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// What stands for an expression until the end.
+    /// A mark for an expression.
     pub(super) fn mark(&mut self, expression: &Expression) -> String {
         self.expressions.push(expression.clone());
         format!("{MARK}{}{MARK}", self.expressions.len() - 1)
     }
 
-    /// The same, in parentheses where `∧` beside it needs them.
+    /// A mark for an expression that is an operand of `∧`, in parentheses if it needs them.
     pub(super) fn mark_joined(&mut self, expression: &Expression) -> String {
         let mark = self.mark(expression);
         if expression.is_loose() { format!("({mark})") } else { mark }
     }
 
-    pub(super) fn finish(self) -> (String, Vec<Piece>) {
-        let (mut text, mut pieces) = (String::with_capacity(self.out.len()), Vec::new());
+    pub(super) fn finish(self) -> (String, Vec<SourceMapping>) {
+        let (mut text, mut mappings) = (String::with_capacity(self.out.len()), Vec::new());
         for (index, part) in self.out.split(MARK).enumerate() {
             let marked = if index % 2 == 1 { part.parse::<usize>().ok() } else { None };
             match marked.and_then(|marked| self.expressions.get(marked)) {
                 Some(expression) => {
                     let start = text.len();
                     text += &expression.text;
-                    pieces.push(Piece {
+                    mappings.push(SourceMapping {
                         there: start..text.len(),
                         here: expression
                             .begins
@@ -67,29 +67,31 @@ impl Text {
                 None => text += part,
             }
         }
-        (text, pieces)
+        (text, mappings)
     }
 }
 
-/// Where a place in the RTLola text stands in the fairness file.
-pub(super) fn locate(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
-    let piece =
-        pieces.iter().find(|piece| piece.there.start <= there.start && there.end <= piece.there.end)?;
-    if !piece.letter_by_letter {
-        return Some(piece.here.clone());
+/// Maps a range of the RTLola text to the fairness file.
+pub(super) fn locate(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
+    let mapping = mappings
+        .iter()
+        .find(|mapping| mapping.there.start <= there.start && there.end <= mapping.there.end)?;
+    if !mapping.letter_by_letter {
+        return Some(mapping.here.clone());
     }
-    let shift = piece.here.start;
-    Some(there.start - piece.there.start + shift..there.end - piece.there.start + shift)
+    let shift = mapping.here.start;
+    Some(there.start - mapping.there.start + shift..there.end - mapping.there.start + shift)
 }
 
-/// What the user wrote last before a place in the RTLola text: where it is incomplete, the frontend stumbles
-/// over what follows.
-pub(super) fn before(pieces: &[Piece], there: usize) -> Option<Range<usize>> {
-    pieces.iter().rev().find(|piece| piece.there.end <= there).map(|piece| piece.here.clone())
+/// The last expression of the user before a position in the RTLola text. If that is incomplete, the frontend reports an
+/// error at the text after it.
+pub(super) fn before(mappings: &[SourceMapping], there: usize) -> Option<Range<usize>> {
+    mappings.iter().rev().find(|mapping| mapping.there.end <= there).map(|mapping| mapping.here.clone())
 }
 
-/// The last that the user wrote within a place in the RTLola text.
-pub(super) fn within(pieces: &[Piece], there: &Range<usize>) -> Option<Range<usize>> {
-    let inside = |piece: &&Piece| there.start <= piece.there.start && piece.there.end <= there.end;
-    pieces.iter().rev().find(inside).map(|piece| piece.here.clone())
+/// The last expression of the user within a range of the RTLola text.
+pub(super) fn within(mappings: &[SourceMapping], there: &Range<usize>) -> Option<Range<usize>> {
+    let inside =
+        |mapping: &&SourceMapping| there.start <= mapping.there.start && mapping.there.end <= there.end;
+    mappings.iter().rev().find(inside).map(|mapping| mapping.here.clone())
 }

@@ -2,18 +2,18 @@
 //! nothing outside its own trial, so that trials can be split by key without changing a verdict.
 
 use crate::expression::Expression;
-use crate::file::{Column, FairnessFile, Indicator};
+use crate::file::{EventColumn, FairnessFile, Indicator};
 use crate::unit::{in_words, rtlola_duration};
 
 use super::estimate::float;
-use super::facts::{Amount, Fact, Quantity, Together, label};
+use super::facts::{Amount, Conjunction, Fact, Quantity, label};
 use super::names::Names;
 use super::scope::{Scope, all_of};
 use super::text::Text;
 
 pub(super) struct TrialLayer<'a> {
     pub(super) file: &'a FairnessFile,
-    pub(super) columns: &'a [Column],
+    pub(super) columns: &'a [EventColumn],
     pub(super) scope: &'a Scope,
     pub(super) names: &'a mut Names,
     pub(super) text: &'a mut Text,
@@ -24,13 +24,13 @@ pub(super) struct TrialLayer<'a> {
     values: Vec<(Quantity, String)>,
 }
 
-/// The streams that say, trial by trial, what is added up.
+/// The streams with what each trial adds to the counts.
 type AmountStreams = Vec<(Amount, String)>;
 
 impl<'a> TrialLayer<'a> {
     pub(super) fn new(
         file: &'a FairnessFile,
-        columns: &'a [Column],
+        columns: &'a [EventColumn],
         scope: &'a Scope,
         names: &'a mut Names,
         text: &'a mut Text,
@@ -45,7 +45,7 @@ impl<'a> TrialLayer<'a> {
         self.openings();
         self.opening_time(amounts);
         for amount in amounts {
-            for (fact, _) in &amount.together().0 {
+            for (fact, _) in &amount.conjunction().0 {
                 self.fact(fact);
             }
         }
@@ -60,7 +60,7 @@ impl<'a> TrialLayer<'a> {
         (streams, facts.collect())
     }
 
-    /// A stream of one trial: its value, from the opening to the end.
+    /// Writes a stream of one trial, which has a value from opening to end.
     fn stream(&mut self, name: &str, params: &str, data_type: &str, spawn: &str, evals: &[String]) {
         let data_type = if data_type.is_empty() { String::new() } else { format!(" : {data_type}") };
         self.text.line(&format!("output {name}({params}){data_type}"));
@@ -87,7 +87,7 @@ impl<'a> TrialLayer<'a> {
     fn openings(&mut self) {
         let Scope { key, opening, openings, over, .. } = self.scope;
         let (key, opens) = (&key.param, self.scope.opens_here());
-        self.text.line("// How often a trial was opened: the first time is the one that counts.");
+        self.text.line("// Number of openings of a trial; only the first counts.");
         self.of_key(
             openings,
             "UInt64",
@@ -107,7 +107,7 @@ impl<'a> TrialLayer<'a> {
         let asked = |name: &str| {
             amounts.iter().any(|amount| {
                 let indicator = Fact::Indicator(name.to_owned());
-                amount.together().0.iter().any(|(fact, _)| *fact == indicator)
+                amount.conjunction().0.iter().any(|(fact, _)| *fact == indicator)
             })
         };
         let bounded = self
@@ -156,7 +156,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// When an event says that an indicator holds: pacing and condition.
+    /// Pacing and condition of the events at which an indicator holds.
     fn event(&mut self, indicator: &Indicator) -> (String, String) {
         let key = indicator.key.as_ref().map_or(&self.scope.key.column, |key| &key.value);
         let mut columns = self.scope.own_columns(key);
@@ -187,7 +187,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// When an indicator's first event was.
+    /// The stream with the time of an indicator's first event.
     fn moment(&mut self, indicator: Option<&str>) -> String {
         let wanted = indicator.map(str::to_owned);
         if let Some((_, name)) = self.moments.iter().find(|(of, _)| *of == wanted) {
@@ -210,7 +210,7 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    /// A number's first value, and whether there is one. Gives the stream of the latter.
+    /// Writes the streams with the first value of a number and whether there is one, and returns the latter.
     fn number(&mut self, number: &Expression) -> String {
         let (first, known) = (format!("first_{}", label(number)), format!("is_{}_known", label(number)));
         let (first, known) = (self.names.new_name(&first), self.names.new_name(&known));
@@ -234,7 +234,7 @@ impl<'a> TrialLayer<'a> {
         known
     }
 
-    /// A column is made a Float64; any other expression has to be one.
+    /// Casts a column to Float64; any other expression must have that type.
     fn as_float(&mut self, number: &Expression) -> String {
         let column = number.as_name().and_then(|name| self.columns.iter().find(|column| column.name == name));
         let mark = self.text.mark(number);
@@ -274,7 +274,7 @@ impl<'a> TrialLayer<'a> {
         }
     }
 
-    /// The same case with another group, once it was decided with its own: was it decided otherwise?
+    /// Writes the stream that says whether the same case, asked again with another group, was decided differently.
     fn asked_again(&mut self, decision: &Expression) {
         let names = ["first_decision", "is_decided", "is_asked_again", "is_changed"];
         let names = names.map(|name| self.names.new_name(name));
@@ -297,10 +297,10 @@ impl<'a> TrialLayer<'a> {
         let first_value = format!("{first}({params}).last(or: {})", marks[0]);
         self.of_trial(first, "", &[format!("@{pacing} when {here} ∧ {same} with {first_value}")]);
         self.of_trial(decided, "Bool", &[format!("@{pacing} when {here} ∧ {same} with true")]);
-        self.text.line("// Whether the same case was then asked again with another group ...");
+        self.text.line("// Whether the same case was then asked again with another group.");
         let anew = format!("{here} ∧ {other} ∧ {decided}({params}).hold(or: false)");
         self.of_trial(again, "Bool", &[format!("@{pacing} when {anew} with true")]);
-        self.text.line("// ... and decided otherwise.");
+        self.text.line("// Whether the decision was different then.");
         let differs = format!("({}) != {first}({params}).hold(or: {})", marks[1], marks[2]);
         self.of_trial(changed, "Bool", &[format!("@{pacing} when {anew} ∧ {differs} with true")]);
         self.facts.push((Fact::AskedAgain(decision.clone()), again.clone()));
@@ -323,16 +323,17 @@ impl<'a> TrialLayer<'a> {
 
     /// The stream with what a trial adds to an amount.
     fn amount(&mut self, amount: &Amount) -> String {
-        let together = amount.together().clone();
-        if let (Amount::Trials(_), true) = (amount, together.is_everybody()) {
+        let conjunction = amount.conjunction().clone();
+        if let (Amount::Trials(_), true) = (amount, conjunction.is_all_trials()) {
             let Scope { trial, resolved, horizon, .. } = self.scope;
             return if horizon.is_some() { resolved.clone() } else { trial.clone() };
         }
-        let condition = self.condition(&together);
+        let condition = self.condition(&conjunction);
         let (name, value) = match amount {
             Amount::Trials(_) => {
-                self.text.line(&format!("// 1 if the trial is {}.", together.to_string().replace('_', " ")));
-                (format!("trial_{together}"), format!("if {condition} then 1 else 0"))
+                self.text
+                    .line(&format!("// 1 if the trial is {}.", conjunction.to_string().replace('_', " ")));
+                (format!("trial_{conjunction}"), format!("if {condition} then 1 else 0"))
             }
             Amount::Sum(quantity, _) => {
                 let value = self.value(quantity);
@@ -352,7 +353,7 @@ impl<'a> TrialLayer<'a> {
             }
             None => {
                 let param = &self.scope.key.param;
-                self.keys(&together)
+                self.keys(&conjunction)
                     .iter()
                     .map(|key| format!("@{key} when {key} = {param} with {value}"))
                     .collect()
@@ -362,11 +363,11 @@ impl<'a> TrialLayer<'a> {
         name
     }
 
-    fn condition(&mut self, together: &Together) -> String {
+    fn condition(&mut self, conjunction: &Conjunction) -> String {
         let key = self.scope.key.param.clone();
         let params = self.scope.trial_params();
         let mut parts = Vec::new();
-        for (fact, holds) in &together.0 {
+        for (fact, holds) in &conjunction.0 {
             let stream = self.fact(fact);
             let of = match fact {
                 Fact::Indicator(_) | Fact::Known(_) => &key,
@@ -377,11 +378,11 @@ impl<'a> TrialLayer<'a> {
         if parts.is_empty() { "true".to_owned() } else { parts.join(" ∧ ") }
     }
 
-    /// The columns whose events can change whether facts hold together; the trial's key last.
-    fn keys(&self, together: &Together) -> Vec<String> {
+    /// The columns whose events can change a conjunction of facts; the trial's key comes last.
+    fn keys(&self, conjunction: &Conjunction) -> Vec<String> {
         let own = &self.scope.key.column;
         let mut keys = Vec::new();
-        for (fact, _) in &together.0 {
+        for (fact, _) in &conjunction.0 {
             if let Fact::Indicator(name) = fact
                 && let Some(key) = self.file.indicator(name).and_then(|indicator| indicator.key.as_ref())
                 && key.value != *own

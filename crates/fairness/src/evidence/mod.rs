@@ -1,41 +1,41 @@
-//! Evidence: every trial that was counted, with its part in every alarm; and every alarm recomputed from that alone.
+//! Evidence: a record of every counted trial and its part in each alarm, and the recomputation of alarms from it.
 //!
-//! `trail` takes trials down while they are counted, `rows` is what is written of them, `recount` reads it again and
-//! with `weigh` shares no calculation with the judge, `account` puts what it finds into words.
+//! `recorder` records trials when they are counted. `rows` is the format of the record. `replay` and `recompute` read
+//! it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences.
 
-mod account;
-mod recount;
+mod narrative;
+mod recompute;
+mod recorder;
+mod replay;
 mod rows;
-mod trail;
-mod weigh;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-pub use recount::{Recount, Recounted, WrongEvidence};
+pub(crate) use recorder::EvidenceRecorder;
+pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
-pub(crate) use trail::Trail;
 
 use fairstream_core::{Cancelled, EventBatch};
 
-/// Where evidence goes: rows of the [`evidence_schema`], in order of time.
+/// Receives evidence: rows of the [`evidence_schema`] in order of time.
 pub type EvidenceOutlet = Box<dyn FnMut(EventBatch) -> Result<(), Cancelled> + Send>;
 
-/// Turns keys into names that say nothing to whoever does not have the secret: HMAC-SHA-256, cut to 128 bits. The same
-/// key has the same name, so that trials can still be told apart, and found again by whoever has it.
+/// Replaces keys by pseudonyms: HMAC-SHA-256 with a secret, truncated to 128 bits. Equal keys have equal pseudonyms, so
+/// trials stay distinct, and a trial can be found by its key if the secret is known.
 #[derive(Clone)]
 pub struct KeyHash(Hmac<Sha256>);
 
-/// A secret is too short to be one.
+/// A secret is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a secret of {0} bytes can be guessed: it has to have 16 or more")]
 pub struct ShortSecret(usize);
 
 impl KeyHash {
-    /// With this secret.
+    /// Uses this secret.
     ///
     /// # Errors
-    /// It has less than 16 bytes.
+    /// The secret has fewer than 16 bytes.
     pub fn new(secret: &[u8]) -> Result<KeyHash, ShortSecret> {
         let short = ShortSecret(secret.len());
         if secret.len() < 16 {
@@ -53,10 +53,10 @@ impl KeyHash {
 
 /// A row of evidence.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Row {
-    /// How a rate is judged: before anything else of it.
+pub(crate) enum EvidenceRow {
+    /// The rule of a rate. It precedes all other rows of the rate.
     Rule { metric: String, rule: String },
-    /// A group that is compared from now on, though perhaps nobody of it has been counted.
+    /// A group that is compared from now on, possibly before any of its trials is counted.
     Group { metric: String, check: u64, group: String, stratum: String },
     /// A trial that is counted.
     Trial(TrialRow),
@@ -72,7 +72,7 @@ pub(crate) struct TrialRow {
     pub(crate) stratum: String,
     /// Its indicators, as a JSON object.
     pub(crate) indicators: String,
-    /// 1 or 0, or a number.
+    /// 1 or 0 for a share of trials, or the number of the trial for a mean.
     pub(crate) value: f64,
     pub(crate) block: Option<u64>,
     pub(crate) alarm: Option<u64>,

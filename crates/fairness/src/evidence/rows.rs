@@ -9,14 +9,13 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt64Type};
 use fairstream_core::{EventBatch, Position, Time, WantedColumn};
 
-use super::{Row, TrialRow};
+use super::{EvidenceRow, TrialRow};
 
-/// The columns of evidence, beside `time`: when it was counted.
+/// The columns of evidence, in addition to `time`, the time of the check.
 ///
-/// `kind` is `rule` (how a rate is judged, in `rule`), `group` (a group that is compared from now on) or `trial`. Of a
-/// trial there are the `metric` that counts it, the number of the `check` at which that was, its `key`, `group` and
-/// `stratum`, its `indicators`, the `value` that it adds, its `block`, and which `alarm` of its metric and stratum it
-/// counts towards.
+/// `kind` is `rule` (a rule, in column `rule`), `group` (a group that is compared from now on) or `trial`. A trial has
+/// the `metric` and the number of the `check` that counted it, its `key`, `group`, `stratum` and `indicators`, the
+/// `value` that it adds, its `block`, and the `alarm` of its metric and stratum that it counts towards.
 pub fn evidence_schema() -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
     let number = |name: &str| Field::new(name, DataType::UInt64, true);
@@ -35,7 +34,7 @@ pub fn evidence_schema() -> SchemaRef {
     ]))
 }
 
-/// Rows on their way out.
+/// Collects rows into batches.
 #[derive(Debug, Default)]
 pub(super) struct RowWriter {
     times: Vec<i64>,
@@ -58,26 +57,28 @@ impl RowWriter {
         self.times.len()
     }
 
-    pub(super) fn push(&mut self, time: Time, row: &Row) {
+    pub(super) fn push(&mut self, time: Time, row: &EvidenceRow) {
         self.times.push(time.0);
         let (kind, metric) = match row {
-            Row::Rule { metric, .. } => ("rule", metric),
-            Row::Group { metric, .. } => ("group", metric),
-            Row::Trial(TrialRow { metric, .. }) => ("trial", metric),
+            EvidenceRow::Rule { metric, .. } => ("rule", metric),
+            EvidenceRow::Group { metric, .. } => ("group", metric),
+            EvidenceRow::Trial(TrialRow { metric, .. }) => ("trial", metric),
         };
         self.kind.append_value(kind);
         self.metric.append_value(metric);
-        let rule = if let Row::Rule { rule, .. } = row { Some(rule) } else { None };
+        let rule = if let EvidenceRow::Rule { rule, .. } = row { Some(rule) } else { None };
         self.rule.append_option(rule);
         let (check, group, stratum) = match row {
-            Row::Rule { .. } => (None, None, None),
-            Row::Group { check, group, stratum, .. } => (Some(*check), Some(group), Some(stratum)),
-            Row::Trial(TrialRow { check, group, stratum, .. }) => (Some(*check), Some(group), Some(stratum)),
+            EvidenceRow::Rule { .. } => (None, None, None),
+            EvidenceRow::Group { check, group, stratum, .. } => (Some(*check), Some(group), Some(stratum)),
+            EvidenceRow::Trial(TrialRow { check, group, stratum, .. }) => {
+                (Some(*check), Some(group), Some(stratum))
+            }
         };
         self.check.append_option(check);
         self.group.append_option(group);
         self.stratum.append_option(stratum);
-        let trial = if let Row::Trial(trial) = row { Some(trial) } else { None };
+        let trial = if let EvidenceRow::Trial(trial) = row { Some(trial) } else { None };
         self.key.append_option(trial.map(|trial| &trial.key));
         self.indicators.append_option(trial.map(|trial| &trial.indicators));
         self.value.append_option(trial.map(|trial| trial.value));
@@ -85,7 +86,7 @@ impl RowWriter {
         self.alarm.append_option(trial.and_then(|trial| trial.alarm));
     }
 
-    /// What has been pushed since the last time; `None` if nothing has.
+    /// The rows pushed since the last call; `None` if there are none.
     pub(super) fn batch(&mut self) -> Option<EventBatch> {
         let times = std::mem::take(&mut self.times);
         if times.is_empty() {
@@ -125,12 +126,12 @@ impl EvidenceReader {
         evidence_schema().fields().iter().map(column).collect()
     }
 
-    /// The rows of a batch with those columns, each with its time; an error names the first that is none.
-    pub(super) fn rows(batch: &EventBatch) -> Result<Vec<(Time, Row)>, String> {
+    /// The rows of a batch, each with its time. An error names the first row that is not evidence.
+    pub(super) fn rows(batch: &EventBatch) -> Result<Vec<(Time, EvidenceRow)>, String> {
         if batch.rows.schema().fields().len() != evidence_schema().fields().len() {
             return Err("these are not the columns of evidence".to_owned());
         }
-        let columns = Columns::of(&batch.rows).ok_or("these are not the columns of evidence")?;
+        let columns = EvidenceColumns::of(&batch.rows).ok_or("these are not the columns of evidence")?;
         (0..batch.len())
             .map(|row| {
                 let read = columns.row(row).ok_or_else(|| {
@@ -142,17 +143,17 @@ impl EvidenceReader {
     }
 }
 
-struct Columns<'a> {
+struct EvidenceColumns<'a> {
     texts: [&'a StringArray; 7],
     numbers: [&'a UInt64Array; 3],
     value: &'a Float64Array,
 }
 
-impl<'a> Columns<'a> {
-    fn of(rows: &'a RecordBatch) -> Option<Columns<'a>> {
+impl<'a> EvidenceColumns<'a> {
+    fn of(rows: &'a RecordBatch) -> Option<EvidenceColumns<'a>> {
         let text = |name: &str| rows.column_by_name(name)?.as_string_opt::<i32>();
         let number = |name: &str| rows.column_by_name(name)?.as_primitive_opt::<UInt64Type>();
-        Some(Columns {
+        Some(EvidenceColumns {
             texts: [
                 text("kind")?,
                 text("metric")?,
@@ -167,7 +168,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    fn row(&self, row: usize) -> Option<Row> {
+    fn row(&self, row: usize) -> Option<EvidenceRow> {
         let [kind, metric, key, group, stratum, indicators, rule] =
             self.texts.map(|column| column.is_valid(row).then(|| column.value(row).to_owned()));
         let [check, block, alarm] =
@@ -175,9 +176,9 @@ impl<'a> Columns<'a> {
         let value = self.value.is_valid(row).then(|| self.value.value(row));
         let metric = metric?;
         match kind?.as_str() {
-            "rule" => Some(Row::Rule { metric, rule: rule? }),
-            "group" => Some(Row::Group { metric, check: check?, group: group?, stratum: stratum? }),
-            "trial" => Some(Row::Trial(TrialRow {
+            "rule" => Some(EvidenceRow::Rule { metric, rule: rule? }),
+            "group" => Some(EvidenceRow::Group { metric, check: check?, group: group?, stratum: stratum? }),
+            "trial" => Some(EvidenceRow::Trial(TrialRow {
                 metric,
                 check: check?,
                 key: key.unwrap_or_default(),

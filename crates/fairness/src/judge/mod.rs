@@ -1,39 +1,39 @@
-//! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams; its whole state can
-//! be written down.
+//! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams. Its state can be saved and
+//! loaded.
 
-mod finding;
-mod hearing;
-mod roll;
+mod gap;
+mod named_vec;
 mod rule;
 mod standing;
+mod stratum_test;
 pub(crate) mod words;
 
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use finding::{Finding, Found};
-pub use hearing::Assessment;
-pub(crate) use roll::Roll;
+pub(crate) use gap::{Gap, GroupEstimate};
+pub(crate) use named_vec::NamedVec;
 pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
+pub use stratum_test::Assessment;
 pub use words::significant;
 
-use self::hearing::{Hearing, Turn};
+use self::stratum_test::{AlarmTransition, StratumTest};
 use crate::sweep::SweptRun;
 use crate::{History, Promise};
 
-/// What changed at a check.
+/// An alarm that a check raised or cleared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The rate's index, of the rule that was checked.
+pub struct AlarmChange {
+    /// Index of the rate within the rule that was checked.
     pub rate: usize,
-    /// In which stratum, as a JSON array; empty if there are none.
+    /// The stratum as a JSON array of its values; empty if there are no strata.
     pub stratum: String,
-    /// Whether an alarm was raised, or cleared.
+    /// `true` if the alarm was raised, `false` if it was cleared.
     pub raised: bool,
     /// The gap, ratio or highest rate.
     pub gap: f64,
-    /// The whole in a sentence.
+    /// The message of the alarm.
     pub message: String,
 }
 
@@ -41,28 +41,28 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Judge {
     rules: Vec<Rule>,
-    /// For each rule, for each rate.
+    /// State of each rate, by rule and rate.
     state: Vec<Vec<Strata>>,
     raised: u64,
-    /// Who tries other confidences and tolerances on the same counts.
+    /// Sweep over other confidences and tolerances, fed with the same counts.
     sweep: Option<SweptRun>,
-    /// How rates moved, if somebody wants to know.
+    /// Estimates and alarms over time, if they are kept.
     history: Option<History>,
 }
 
-/// The strata of a rate, by their values as a JSON array.
+/// The strata of a rate, named by a JSON array of their values.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Strata {
-    roll: Roll<Stratum>,
-    /// Those with counts that have come since the last check.
+    items: NamedVec<Stratum>,
+    /// Strata whose counts have changed since the last check.
     #[serde(skip)]
     new: Vec<usize>,
-    /// How many have a hearing.
+    /// Number of strata with a test.
     #[serde(skip)]
-    heard: u64,
+    tested: u64,
 }
 
-/// Where the judge keeps the counts of a group: the way to them without their names.
+/// Indices of the counts of a group. Looking them up by slot avoids searching by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupSlot {
     rule: usize,
@@ -71,138 +71,132 @@ pub(crate) struct GroupSlot {
     group: usize,
 }
 
-/// The groups of a stratum, and the alarm that stands there.
+/// The groups of a stratum, and the state of its alarm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Stratum {
-    /// By their values, as a JSON array.
-    groups: Roll<Counts>,
-    /// Whether counts have come since the last check.
+    /// Counts of each group, named by a JSON array of its values.
+    groups: NamedVec<Counts>,
+    /// Whether counts have changed since the last check.
     is_new: bool,
-    alarm: Option<Alarm>,
-    /// How often an alarm was raised here.
+    alarm: Option<StandingAlarm>,
+    /// Number of alarms raised so far.
     raised: u64,
-    /// From the first check on, if there is a guarantee.
-    hearing: Option<Hearing>,
+    /// The sequential test, if there is a guarantee. Created at the first check.
+    test: Option<StratumTest>,
 }
 
-/// Where a trial that is counted now goes.
+/// The block and the alarm that a newly counted trial belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Docket {
-    /// The block, if there is a guarantee.
+pub struct TrialPlacement {
+    /// The number of the block, if there is a guarantee.
     pub block: Option<u64>,
-    /// The alarm of its rate and stratum that it counts towards, from 1 on: the one that stands, or else the next;
-    /// `None` if one stands for ever.
+    /// The number, from 1, of the alarm of its rate and stratum that it counts towards: the active one, or else the
+    /// next; `None` if the active alarm is permanent.
     pub alarm: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Alarm {
+struct StandingAlarm {
     /// Nanoseconds since 1970.
     since: i64,
 }
 
-/// What can be written down and read back.
+/// The part of the judge that is saved.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct SavedState {
     state: Vec<Vec<Strata>>,
     raised: u64,
 }
 
-/// A judge's state does not belong to these rules, or is damaged.
+/// The saved state belongs to other rules, or is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the judge's state is of other rules, or damaged")]
 pub struct BadState;
 
 impl Judge {
-    /// A judge who has seen nothing.
+    /// A judge without any counts.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![Strata::default(); rule.rates.len()]).collect();
         Judge { rules, state, raised: 0, sweep: None, history: None }
     }
 
-    /// Lets a run of a sweep over the same rules see every check. It is not among what is
-    /// [saved](Judge::save): a sweep is of a run as a whole.
+    /// Feeds every check to a run of a sweep over the same rules. A sweep covers a whole run, so it is not part of the
+    /// [saved](Judge::save) state.
     #[must_use]
     pub fn with_sweep(mut self, sweep: SweptRun) -> Judge {
         self.sweep = Some(sweep);
         self
     }
 
-    /// Ends the sweep, if there was one: what the run came to.
+    /// Takes the run of the sweep out, if there is one.
     pub fn end_sweep(&mut self) -> Option<SweptRun> {
         self.sweep.take()
     }
 
-    /// Lets the judge remember how rates moved. It is not among what is [saved](Judge::save) either.
+    /// Keeps a history of estimates and alarms. It is not part of the [saved](Judge::save) state.
     #[must_use]
     pub fn with_history(mut self) -> Judge {
         self.history = Some(History::default());
         self
     }
 
-    /// How rates moved, if they were to be remembered.
+    /// Estimates and alarms over time, if a history is kept.
     pub fn history(&self) -> Option<&History> {
         self.history.as_ref()
     }
 
-    /// What is judged.
+    /// The rules.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// How many alarms have been raised.
+    /// Number of alarms raised so far, over all rates and strata.
     pub fn raised(&self) -> u64 {
         self.raised
     }
 
-    /// The counts of a group, to be changed. They are looked at when the rule is checked next. Groups and
-    /// strata are JSON arrays of their values.
+    /// Mutable access to the counts of a group. The next check of the rate uses them. Groups and strata are JSON arrays
+    /// of their values.
     pub fn counts(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<&mut Counts> {
-        let place = self.place(rule, rate, stratum, group)?;
-        self.at(place)
+        let slot = self.slot(rule, rate, stratum, group)?;
+        self.counts_mut(slot)
     }
 
-    /// Where the counts of a group are, for good.
-    pub(crate) fn place(
-        &mut self,
-        rule: usize,
-        rate: usize,
-        stratum: &str,
-        group: &str,
-    ) -> Option<GroupSlot> {
+    /// The slot of a group, which is created if necessary and never changes.
+    pub(crate) fn slot(&mut self, rule: usize, rate: usize, stratum: &str, group: &str) -> Option<GroupSlot> {
         let strata = self.state.get_mut(rule)?.get_mut(rate)?;
-        let stratum = strata.roll.enter(stratum, Stratum::default);
-        let group = strata.roll.get_mut(stratum)?.1.groups.enter(group, Counts::default);
+        let stratum = strata.items.index_or_insert(stratum, Stratum::default);
+        let group = strata.items.get_mut(stratum)?.1.groups.index_or_insert(group, Counts::default);
         Some(GroupSlot { rule, rate, stratum, group })
     }
 
-    /// The counts of a group, to be changed.
-    pub(crate) fn at(&mut self, place: GroupSlot) -> Option<&mut Counts> {
-        let Strata { roll, new, .. } = self.state.get_mut(place.rule)?.get_mut(place.rate)?;
-        let (_, stratum) = roll.get_mut(place.stratum)?;
+    /// Mutable access to the counts of a group. Marks its stratum for the next check.
+    pub(crate) fn counts_mut(&mut self, slot: GroupSlot) -> Option<&mut Counts> {
+        let Strata { items, new, .. } = self.state.get_mut(slot.rule)?.get_mut(slot.rate)?;
+        let (_, stratum) = items.get_mut(slot.stratum)?;
         if !std::mem::replace(&mut stratum.is_new, true) {
-            new.push(place.stratum);
+            new.push(slot.stratum);
         }
-        stratum.groups.get_mut(place.group).map(|(_, counts)| counts)
+        stratum.groups.get_mut(slot.group).map(|(_, counts)| counts)
     }
 
-    /// What is known of a group.
-    pub(crate) fn known(&self, place: GroupSlot) -> Counts {
-        let strata = self.state.get(place.rule).and_then(|rates| rates.get(place.rate));
-        let stratum = strata.and_then(|strata| strata.roll.get(place.stratum));
-        let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(place.group));
+    /// The counts of a group.
+    pub(crate) fn counts_at(&self, slot: GroupSlot) -> Counts {
+        let strata = self.state.get(slot.rule).and_then(|rates| rates.get(slot.rate));
+        let stratum = strata.and_then(|strata| strata.items.get(slot.stratum));
+        let counts = stratum.and_then(|(_, stratum)| stratum.groups.get(slot.group));
         counts.map(|(_, counts)| *counts).unwrap_or_default()
     }
 
-    /// The strata of a rate with counts that the next check will look at.
+    /// The strata of a rate whose counts have changed since the last check.
     pub fn strata_to_check(&self, rule: usize, rate: usize) -> impl Iterator<Item = &str> {
         let strata = self.state.get(rule).and_then(|rates| rates.get(rate));
-        let all = strata.into_iter().flat_map(|strata| strata.roll.iter());
+        let all = strata.into_iter().flat_map(|strata| strata.items.iter());
         all.filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name)
     }
 
-    /// Judges one rate of a rule, at a time: alarms that are raised or cleared.
-    pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<Change> {
+    /// Checks one rate of a rule at a time, and returns the alarms that are raised or cleared.
+    pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<AlarmChange> {
         let number = rule;
         let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
             return Vec::new();
@@ -210,100 +204,99 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { roll, new, heard } = strata;
-        roll.sort(new);
+        let Strata { items, new, tested } = strata;
+        items.sort(new);
         if let Some(sweep) = &mut self.sweep {
-            let changed = new.iter().filter_map(|stratum| roll.get(*stratum));
+            let changed = new.iter().filter_map(|stratum| items.get(*stratum));
             sweep.check(number, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
         }
         let mut changes = Vec::new();
         for index in new.drain(..) {
-            let Some((name, stratum)) = roll.get_mut(index) else { continue };
+            let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
             if let Some(history) = &mut self.history {
                 let estimates = stratum.groups.iter();
                 let estimates = estimates.map(|(group, counts)| (group, counts.estimate(rule)));
-                let finding = Finding::of(rule, &stratum.groups);
-                history.note((number, rate, name), time, &finding, estimates);
+                let gap = Gap::of(rule, &stratum.groups);
+                history.note((number, rate, name), time, &gap, estimates);
             }
             let stands = stratum.alarm.is_some();
-            let turn = if rule.guarantee.is_some() {
+            let transition = if rule.guarantee.is_some() {
                 if stratum.groups.values().all(|counts| counts.denominator == 0) {
                     continue;
                 }
-                let hearing = stratum.hearing.get_or_insert_with(|| {
-                    *heard += 1;
-                    Hearing::new(*heard - 1)
+                let test = stratum.test.get_or_insert_with(|| {
+                    *tested += 1;
+                    StratumTest::new(*tested - 1)
                 });
-                hearing.check(rule, &stratum.groups, stands)
+                test.check(rule, &stratum.groups, stands)
             } else {
-                rule.turn(Finding::of(rule, &stratum.groups).gap, stands)
+                rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
-            let raised = match turn {
-                Turn::Stay => continue,
-                Turn::Raise => true,
-                Turn::Clear => false,
+            let raised = match transition {
+                AlarmTransition::Stay => continue,
+                AlarmTransition::Raise => true,
+                AlarmTransition::Clear => false,
             };
-            let finding = Finding::of(rule, &stratum.groups);
+            let gap = Gap::of(rule, &stratum.groups);
             let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
-            let evidence = stratum.hearing.as_ref();
-            let evidence = evidence.and_then(|hearing| Some((hearing.e_value(), hearing.threshold(rule)?)));
-            let message = words::change(rule, of_rate, name, &finding, evidence, since);
+            let evidence = stratum.test.as_ref();
+            let evidence = evidence.and_then(|test| Some((test.e_value(), test.threshold(rule)?)));
+            let message = words::change(rule, of_rate, name, &gap, evidence, since);
             if let Some(history) = &mut self.history {
                 let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
-                history.turn((number, rate, name), time, raised, trials);
+                history.transition((number, rate, name), time, raised, trials);
             }
-            let gap = finding.gap;
             if raised {
-                stratum.alarm = Some(Alarm { since: time.0 });
+                stratum.alarm = Some(StandingAlarm { since: time.0 });
                 stratum.raised += 1;
                 self.raised += 1;
             }
-            changes.push(Change { rate, stratum: name.to_owned(), raised, gap, message });
+            changes.push(AlarmChange { rate, stratum: name.to_owned(), raised, gap: gap.size, message });
         }
         changes
     }
 
-    /// Where a trial goes that the next check of a rate counts in a stratum.
-    pub fn docket(&self, rule: usize, rate: usize, stratum: &str) -> Docket {
+    /// The placement of a trial that the next check of a rate counts in a stratum.
+    pub fn placement(&self, rule: usize, rate: usize, stratum: &str) -> TrialPlacement {
         let guarantee = self.rules.get(rule).and_then(|rule| rule.guarantee);
         let state = self.stratum(rule, rate, stratum);
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
         let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
-        let hearing = state.and_then(|stratum| stratum.hearing.as_ref());
-        Docket {
-            block: guarantee.map(|_| hearing.map_or(1, Hearing::block)),
+        let test = state.and_then(|stratum| stratum.test.as_ref());
+        TrialPlacement {
+            block: guarantee.map(|_| test.map_or(1, StratumTest::block)),
             alarm: (!is_over).then_some(if stands { raised } else { raised + 1 }),
         }
     }
 
-    /// How the evidence of a rate stands in a stratum: `None` without a guarantee, or before the first check.
+    /// The evidence on a rate in a stratum; `None` without a guarantee, or before the first check.
     pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
         let state = self.stratum(rule, rate, stratum)?;
-        Some(state.hearing.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
+        Some(state.test.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
     }
 
     fn stratum(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Stratum> {
-        let roll = &self.state.get(rule)?.get(rate)?.roll;
-        roll.get(roll.find(stratum)?).map(|(_, stratum)| stratum)
+        let items = &self.state.get(rule)?.get(rate)?.items;
+        items.get(items.index_of(stratum)?).map(|(_, stratum)| stratum)
     }
 
-    /// Everything that the judge knows, as bytes.
+    /// Encodes the state as bytes.
     ///
     /// # Errors
-    /// Only if there is no memory left for them.
+    /// The state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, BadState> {
-        let state = State { state: self.state.clone(), raised: self.raised };
+        let state = SavedState { state: self.state.clone(), raised: self.raised };
         postcard::to_stdvec(&state).map_err(|_| BadState)
     }
 
-    /// Goes on from what was saved.
+    /// Replaces the state by a saved one.
     ///
     /// # Errors
-    /// It is of other rules, or damaged; the judge is as before.
+    /// The saved state belongs to other rules, or is damaged. The judge is unchanged.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let State { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let SavedState { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
         let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
         if shape(&state) != shape(&self.state) {
             return Err(BadState);
@@ -315,11 +308,11 @@ impl Judge {
 }
 
 impl Strata {
-    /// Finds out what is not written down.
+    /// Recomputes the fields that are not saved.
     fn count(&mut self) {
-        let numbered = (0..).map_while(|number| Some((number, self.roll.get(number)?.1)));
+        let numbered = (0..).map_while(|number| Some((number, self.items.get(number)?.1)));
         self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
-        self.heard = self.roll.values().filter(|stratum| stratum.hearing.is_some()).count() as u64;
+        self.tested = self.items.values().filter(|stratum| stratum.test.is_some()).count() as u64;
     }
 }
 

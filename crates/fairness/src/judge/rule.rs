@@ -1,75 +1,75 @@
-//! What is judged, and how; and what is known of a group.
+//! Rules, and the counts that they apply to.
 
 use serde::{Deserialize, Serialize};
 
-use super::hearing::Turn;
+use super::stratum_test::AlarmTransition;
 use crate::{Comparison, Guarantee, Unit};
 
-/// What is judged, and how: a metric without its streams.
+/// A metric without its streams: rates, comparison, thresholds and guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// How groups are held against each other.
+    /// How groups are compared.
     pub comparison: Comparison,
-    /// Beyond this an alarm is raised.
+    /// An alarm is raised beyond this.
     pub tolerance: f64,
-    /// At this it is cleared.
+    /// An alarm is cleared at this.
     pub clear: f64,
     /// A group with fewer trials is not compared.
     pub min_trials: u64,
-    /// γ, unless it is told with the counts.
+    /// The prior γ, unless the counts have their own.
     pub prior: f64,
-    /// κ.
+    /// The confidence κ in the prior, in trials.
     pub confidence: f64,
     /// The columns whose values are groups.
     pub groups: Vec<String>,
     /// The columns whose values are strata.
     pub strata: Vec<String>,
-    /// Whether trials wait before they count.
+    /// Whether trials are counted only after a horizon.
     pub has_horizon: bool,
-    /// What is promised of false alarms; `None`: an alarm is the gap of the estimates, as in the paper.
+    /// How false alarms are bounded; `None` for the rule of the paper, which compares estimates with the tolerance.
     pub guarantee: Option<Guarantee>,
-    /// Where numbers are cut off, if it is a mean of such.
+    /// For means: numbers are clamped to this range.
     pub range: Option<(f64, f64)>,
-    /// What is estimated; equalized odds estimates two rates.
+    /// The rates; equalized odds has two.
     pub rates: Vec<RuleRate>,
 }
 
-/// One estimate for each group.
+/// A rate, which is estimated for each group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRate {
     /// The name of its alarms.
     pub stream: String,
-    /// What people call it.
+    /// Title of the rate.
     pub title: String,
-    /// What is asked.
+    /// The question that the rate answers, as a sentence.
     pub question: String,
-    /// What it is measured in, if it is a delay.
+    /// The unit, if the rate is a delay.
     pub unit: Option<Unit>,
-    /// Whether it is a mean of numbers and not a share of trials.
+    /// Whether the rate is a mean of numbers rather than a fraction of trials.
     pub is_mean: bool,
 }
 
-/// What is known of one group.
+/// The counts of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// S of A and B, or the sum of a number.
+    /// S(A ∧ B), or the sum of a number.
     pub numerator: f64,
-    /// S of B: the trials that count.
+    /// S(B): the number of counted trials.
     pub denominator: u64,
-    /// Trials that still wait.
+    /// Trials that wait for their horizon.
     pub pending: u64,
-    /// γ, if it is not the rule's.
+    /// The prior γ, if it differs from that of the rule.
     pub prior: Option<f64>,
 }
 
 impl Counts {
-    /// The MAP estimate; `None` if there is neither a trial nor a prior.
+    /// The MAP estimate; `None` without a trial or a prior.
     pub fn estimate(&self, rule: &Rule) -> Option<f64> {
         let (gamma, kappa) = (self.prior.unwrap_or(rule.prior), rule.confidence);
         if self.denominator == 0 && kappa == 0.0 {
             return None;
         }
-        // As the compiled text has it, so that both round alike.
+        // Same formula as the compiled text, so that both round alike.
         let denominator = self.denominator as f64;
         Some(if kappa == 0.0 {
             self.numerator / denominator
@@ -84,12 +84,12 @@ impl Counts {
 }
 
 impl Rule {
-    /// The paper's rule, with an end.
-    pub(super) fn turn(&self, gap: f64, stands: bool) -> Turn {
+    /// The rule of the paper, extended by a threshold at which an alarm is cleared.
+    pub(super) fn transition(&self, gap: f64, stands: bool) -> AlarmTransition {
         match stands {
-            false if self.is_violated(gap) => Turn::Raise,
-            true if self.is_cleared(gap) => Turn::Clear,
-            _ => Turn::Stay,
+            false if self.is_violated(gap) => AlarmTransition::Raise,
+            true if self.is_cleared(gap) => AlarmTransition::Clear,
+            _ => AlarmTransition::Stay,
         }
     }
 

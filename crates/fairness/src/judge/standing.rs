@@ -1,22 +1,22 @@
-//! How things stand: what a summary shows of each rate.
+//! Standings: the state of every rate, for summaries.
 
 use fairstream_core::Time;
 use fairstream_guarantee::Interval;
 
-use super::words::{label, number, place};
-use super::{Assessment, Finding, Judge};
+use super::words::{label, number, stratum_suffix};
+use super::{Assessment, Gap, Judge};
 use crate::Comparison;
 
-/// How a rate stands in one stratum.
+/// The state of a rate in one stratum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// What people call the rate, and the stratum.
+    /// Title of the rate, with the stratum.
     pub title: String,
-    /// What is asked.
+    /// The question that the rate answers, as a sentence.
     pub question: String,
-    /// The rule and its rate, by number.
-    pub place: (usize, usize),
-    /// The stratum as the judge has it; empty if there are none.
+    /// Indices of the rule and of the rate within it.
+    pub rate_index: (usize, usize),
+    /// The key under which the judge stores the stratum.
     pub stratum_key: String,
     /// The name of its alarms.
     pub stream: String,
@@ -24,57 +24,57 @@ pub struct Standing {
     pub is_mean: bool,
     /// The stratum, as a JSON array; `None` if there are none.
     pub stratum: Option<String>,
-    /// Since when an alarm stands, if one does.
+    /// When the active alarm was raised, if there is one.
     pub alarm: Option<Time>,
-    /// How often one was raised.
+    /// Number of alarms raised so far.
     pub raised: u64,
-    /// What the gap is.
+    /// What `gap` is: a difference, a ratio or the highest rate.
     pub comparison: Comparison,
     /// The gap, ratio or highest rate; `None` if no group has enough evidence.
     pub gap: Option<f64>,
-    /// How the evidence stands, if there is a guarantee.
+    /// The evidence, if there is a guarantee.
     pub assessment: Option<Assessment>,
-    /// Every group, also those that are not compared.
+    /// All groups, including those that are not compared.
     pub groups: Vec<GroupStanding>,
 }
 
-/// How a group stands.
+/// The state of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupStanding {
-    /// Its values, as people read them.
+    /// Its values as a label.
     pub group: String,
     /// Its values, as a JSON array.
     pub values: String,
-    /// What was counted or added up.
+    /// Number of positive trials, or the sum of their numbers.
     pub numerator: f64,
-    /// The trials that count.
+    /// Number of counted trials.
     pub denominator: u64,
-    /// The trials that still wait.
+    /// Trials that wait for their horizon.
     pub pending: u64,
-    /// γ, if it is computed.
+    /// The prior γ, if it is computed.
     pub prior: Option<f64>,
     /// The MAP estimate, if there is one.
     pub estimate: Option<f64>,
-    /// Whether it is compared with others.
+    /// Whether the group has enough trials to be compared.
     pub has_evidence: bool,
-    /// The estimate as people read it.
+    /// The estimate as text.
     pub shown: String,
-    /// Where the rate is, if there is a guarantee.
+    /// Confidence interval for the rate, if there is a guarantee.
     pub interval: Option<Interval>,
 }
 
 impl Judge {
-    /// How every rate stands, in every stratum.
+    /// The state of every rate in every stratum.
     pub fn standings(&self) -> Vec<Standing> {
         let mut standings = Vec::new();
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
             for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
-                for (name, stratum) in strata.roll.iter() {
-                    let finding = Finding::of(rule, &stratum.groups);
+                for (name, stratum) in strata.items.iter() {
+                    let gap = Gap::of(rule, &stratum.groups);
                     let assessment = stratum
-                        .hearing
+                        .test
                         .as_ref()
-                        .map(|hearing| hearing.assess(rule, &stratum.groups, stratum.alarm.is_some()));
+                        .map(|test| test.assess(rule, &stratum.groups, stratum.alarm.is_some()));
                     let interval = |values: &str| {
                         let groups = &assessment.as_ref()?.groups;
                         groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)
@@ -96,9 +96,9 @@ impl Judge {
                     });
                     let groups = groups.collect();
                     standings.push(Standing {
-                        title: format!("{}{}", rate.title, place(&rule.strata, name)),
+                        title: format!("{}{}", rate.title, stratum_suffix(&rule.strata, name)),
                         question: rate.question.clone(),
-                        place: (rule_number, rate_number),
+                        rate_index: (rule_number, rate_number),
                         stratum_key: name.to_owned(),
                         stream: rate.stream.clone(),
                         is_mean: rate.is_mean,
@@ -106,7 +106,7 @@ impl Judge {
                         alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
                         raised: stratum.raised,
                         comparison: rule.comparison,
-                        gap: finding.highest.is_some().then_some(finding.gap),
+                        gap: gap.highest.is_some().then_some(gap.size),
                         assessment,
                         groups,
                     });

@@ -67,7 +67,7 @@ fn a_group_that_is_too_small_stays_in_sight() {
 #[test]
 fn ratios_and_highest_rates() {
     let mut judge = Judge::new(vec![rule(Comparison::Ratio, 0.8, 0.9, 0, 0.0)]);
-    assert!(step(&mut judge, 1, &[("F", 0.0, 5), ("M", 0.0, 5)]).is_empty(), "nobody has anything");
+    assert!(step(&mut judge, 1, &[("F", 0.0, 5), ("M", 0.0, 5)]).is_empty(), "no group has a positive trial");
     assert!(step(&mut judge, 2, &[("F", 4.0, 5), ("M", 5.0, 5)]).is_empty(), "four fifths are fair");
     assert_eq!(
         step(&mut judge, 3, &[("F", 3.0, 5)]),
@@ -97,7 +97,7 @@ fn with_a_guarantee_evidence_decides_and_not_the_gap() {
     let mut counted = [0.0; 2];
     // The gap is 0.6 from the first check on; that takes more than one block to be evidence.
     assert_eq!(ten(&mut judge, 1, &mut counted, [2.0, 8.0]), Vec::<String>::new());
-    assert_eq!(judge.docket(0, 0, "[]"), Docket { block: Some(2), alarm: Some(1) });
+    assert_eq!(judge.placement(0, 0, "[]"), TrialPlacement { block: Some(2), alarm: Some(1) });
     let outcome = judge.assess(0, 0, "[]").unwrap().outcome;
     assert!(matches!(outcome, Outcome::NotYet { further: Some(1..40) }), "{outcome:?}");
     let mut second = 2;
@@ -106,7 +106,11 @@ fn with_a_guarantee_evidence_decides_and_not_the_gap() {
     }
     assert!((2..5).contains(&second), "{second}");
     assert_eq!(judge.standings()[0].alarm, Some(Time(second * 1_000_000_000)));
-    assert_eq!(judge.docket(0, 0, "[]").alarm, None, "nothing counts towards an alarm that stands for ever");
+    assert_eq!(
+        judge.placement(0, 0, "[]").alarm,
+        None,
+        "nothing counts towards an alarm that stands for ever"
+    );
     // What comes later does not take it back, however much it is.
     for later in second + 1..200 {
         assert_eq!(ten(&mut judge, later, &mut counted, [8.0, 2.0]), Vec::<String>::new());
@@ -142,7 +146,7 @@ fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
     let [(raised, _), (cleared, message)] = changes.as_slice() else { panic!("{changes:?}") };
     assert!((2..8).contains(raised) && (20..60).contains(cleared), "{changes:?}");
     assert!(message.contains("of late groups differ by no more than 0.1 (alarm since"), "{message}");
-    assert_eq!(judge.docket(0, 0, "[]").alarm, Some(2));
+    assert_eq!(judge.placement(0, 0, "[]").alarm, Some(2));
     assert_eq!(judge.assess(0, 0, "[]").unwrap().p_value, None);
 }
 

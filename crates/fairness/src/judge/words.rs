@@ -1,26 +1,26 @@
-//! What the judge says, in sentences.
+//! Messages of alarms.
 
 use fairstream_core::Time;
 
-use super::{Counts, Finding, Found, Rule, RuleRate};
+use super::{Counts, Gap, GroupEstimate, Rule, RuleRate};
 use crate::Comparison;
 
-/// An alarm that is raised, or cleared if it stood `since` a time.
+/// The message of an alarm that is raised; or cleared, if it was active `since` a time.
 pub(crate) fn change(
     rule: &Rule,
     rate: &RuleRate,
     stratum: &str,
-    finding: &Finding<'_>,
+    gap: &Gap<'_>,
     evidence: Option<(f64, f64)>,
     since: Option<Time>,
 ) -> String {
-    let place = place(&rule.strata, stratum);
-    let who = |of: Option<Found<'_>>| {
+    let suffix = stratum_suffix(&rule.strata, stratum);
+    let described = |of: Option<GroupEstimate<'_>>| {
         of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
     };
-    let (highest, lowest) = (who(finding.highest), who(finding.lowest));
-    let gap = number(finding.gap, rate);
-    let is_known = finding.highest.is_some();
+    let (highest, lowest) = (described(gap.highest), described(gap.lowest));
+    let is_known = gap.highest.is_some();
+    let gap = number(gap.size, rate);
     let what = match (rule.comparison, since) {
         _ if rule.guarantee.is_some() => {
             let (e_value, threshold) = evidence.unwrap_or_default();
@@ -30,7 +30,7 @@ pub(crate) fn change(
                 Comparison::Ratio => format!("{lowest} is {gap} of {highest}"),
                 Comparison::Highest => highest,
             };
-            // Evidence is about all groups together, not about the two that are furthest apart.
+            // The e-value is about all groups together, not only the two that are furthest apart.
             let tolerance = rule.tolerance;
             let (beyond, within) = match rule.comparison {
                 Comparison::Difference => (
@@ -70,11 +70,11 @@ pub(crate) fn change(
         (Comparison::Highest, Some(_)) => format!("{highest}, no more than {}", rule.clear),
     };
     let since = since.map(|since| format!(" (alarm since {})", since.for_people())).unwrap_or_default();
-    format!("{}{place}: {what}{since}", rate.title)
+    format!("{}{suffix}: {what}{since}", rate.title)
 }
 
 /// ` in department = "A"`, or nothing.
-pub(crate) fn place(columns: &[String], stratum: &str) -> String {
+pub(crate) fn stratum_suffix(columns: &[String], stratum: &str) -> String {
     let values = values(stratum);
     if columns.is_empty() || values.is_empty() {
         return String::new();
@@ -93,18 +93,18 @@ fn group_in_words(rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -
     format!("{} {} ({of})", label(group), number(estimate, rate))
 }
 
-/// The values of a group or stratum, as people read them.
+/// The values of a group or stratum as a label.
 pub(crate) fn label(group: &str) -> String {
     values(group).join(", ")
 }
 
-/// An estimate or a gap, to three digits.
+/// An estimate or a gap, with three decimals.
 pub(super) fn number(number: f64, rate: &RuleRate) -> String {
     let unit = rate.unit.map(|unit| format!(" {}", unit.name())).unwrap_or_default();
     format!("{number:.3}{unit}")
 }
 
-/// A number whose size nobody knows beforehand, to four digits: `23.37`, `0.04279`, `1.2e9`.
+/// A number of unknown magnitude, to four significant digits: `23.37`, `0.04279`, `1.2e9`.
 pub fn significant(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return format!("{number}");

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::pending_counts::{InstanceIndex, PendingCounts};
 use self::tap::{Bindings, CountBinding, Tap, lock};
 use crate::compile::CountRole;
-use crate::evidence::Trail;
+use crate::evidence::EvidenceRecorder;
 use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
 
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
@@ -31,7 +31,7 @@ pub struct JudgedEngine {
     judge: Arc<Mutex<Judge>>,
     bindings: Bindings,
     pending: PendingCounts,
-    recorder: Option<Trail>,
+    recorder: Option<EvidenceRecorder>,
     /// What the consumer wants, once the engine has been prepared.
     subscription: Option<Subscription>,
     /// The index and name of the time column that the inner engine reads, if it reads one.
@@ -68,17 +68,17 @@ impl JudgedEngine {
         let mut streams = inner.streams().to_vec();
         let mut counts: Vec<Vec<CountBinding>> = streams.iter().map(|_| Vec::new()).collect();
         let (mut read_streams, mut check_streams) = (Vec::new(), Vec::new());
-        for route in compiled.routes() {
-            let stream = position(&streams, &route.stream)?;
+        for count in compiled.count_streams() {
+            let stream = position(&streams, &count.stream)?;
             read_streams.push(stream);
-            if route.tells == CountRole::Check {
+            if count.role == CountRole::Check {
                 check_streams.push(stream);
             }
             counts[stream].push(CountBinding {
-                metric: route.metric,
-                rate: route.rate,
-                role: route.tells,
-                group_params: route.groups,
+                metric: count.metric,
+                rate: count.rate,
+                role: count.role,
+                group_params: count.groups,
                 instances: InstanceIndex::default(),
             });
         }
@@ -125,7 +125,8 @@ impl JudgedEngine {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
-        let recorder = Trail::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
+        let recorder =
+            EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
         self.read_streams.extend(recorder.streams());
         self.recorder = Some(recorder);
         Ok(self)
@@ -216,7 +217,7 @@ impl Engine for JudgedEngine {
         let engine = self.inner.snapshot()?;
         let judge = lock(&self.judge).save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        let recorder = self.recorder.as_ref().and_then(Trail::save);
+        let recorder = self.recorder.as_ref().and_then(EvidenceRecorder::save);
         postcard::to_stdvec(&Snapshot { engine, judge, recorder })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
@@ -224,7 +225,7 @@ impl Engine for JudgedEngine {
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
         let Snapshot { engine, judge, recorder } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
-        let loaded = self.recorder.as_ref().map(|known| known.loaded(recorder.as_deref())).transpose();
+        let loaded = self.recorder.as_ref().map(|known| known.decode(recorder.as_deref())).transpose();
         let loaded = loaded.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
         // On a copy first: if either refuses, both are as they were.
         let mut restored = lock(&self.judge).clone();
@@ -235,7 +236,7 @@ impl Engine for JudgedEngine {
         self.pending.clear();
         self.bindings.counts.iter_mut().flatten().for_each(|binding| binding.instances.clear());
         if let (Some(recorder), Some(loaded)) = (&mut self.recorder, loaded) {
-            recorder.go_on(loaded);
+            recorder.resume(loaded);
         }
         Ok(())
     }

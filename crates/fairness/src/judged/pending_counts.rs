@@ -60,7 +60,7 @@ impl PendingCounts {
     /// The index of a group's counts, which start as the judge has them.
     pub(super) fn add(&mut self, group: GroupSlot, judge: &Judge) -> usize {
         *self.by_group.entry(group).or_insert_with(|| {
-            self.counts.push(PendingCount { group, counts: judge.known(group), has_changed: false });
+            self.counts.push(PendingCount { group, counts: judge.counts_at(group), has_changed: false });
             self.counts.len() - 1
         })
     }
@@ -90,7 +90,7 @@ impl PendingCounts {
         for index in self.changed.drain(..) {
             let PendingCount { group, counts, has_changed } = &mut self.counts[index];
             *has_changed = false;
-            if let Some(known) = judge.at(*group) {
+            if let Some(known) = judge.counts_mut(*group) {
                 *known = *counts;
             }
         }

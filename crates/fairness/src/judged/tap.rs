@@ -8,7 +8,7 @@ use fairstream_core::{Cancelled, Instance, Kind, Subscription, Time, Value, Verd
 
 use super::pending_counts::{InstanceIndex, PendingCounts};
 use crate::compile::CountRole;
-use crate::evidence::Trail;
+use crate::evidence::EvidenceRecorder;
 use crate::{Assessment, Judge, Outcome};
 
 /// What the values of one stream of the inner engine are to one rate.
@@ -38,7 +38,7 @@ pub(super) struct Tap<'a> {
     pub(super) bindings: &'a mut Bindings,
     pub(super) pending: &'a mut PendingCounts,
     pub(super) judge: &'a Mutex<Judge>,
-    pub(super) recorder: Option<&'a mut Trail>,
+    pub(super) recorder: Option<&'a mut EvidenceRecorder>,
     /// What the consumer wants.
     pub(super) subscription: &'a Subscription,
     pub(super) out: &'a mut dyn VerdictSink,
@@ -52,7 +52,7 @@ impl VerdictSink for Tap<'_> {
             self.out.emit(verdict)?;
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.record(verdict);
+            recorder.observe(verdict);
         }
         let (Kind::Value, Some(value)) = (verdict.kind, verdict.value) else { return Ok(()) };
         let Some(bindings) = self.bindings.counts.get_mut(verdict.stream) else { return Ok(()) };
@@ -156,18 +156,18 @@ fn register_group(
     instance: &dyn Instance,
     judge: &Mutex<Judge>,
     pending: &mut PendingCounts,
-    recorder: Option<&mut Trail>,
+    recorder: Option<&mut EvidenceRecorder>,
     label: &mut String,
 ) -> Option<usize> {
     label.clear();
     instance.label(label);
     let (group, stratum) = split(label, binding.group_params);
     let mut judge = lock(judge);
-    let slot = judge.place(binding.metric, binding.rate, &stratum, &group)?;
+    let slot = judge.slot(binding.metric, binding.rate, &stratum, &group)?;
     let index = pending.add(slot, &judge);
     binding.instances.insert(instance, label, index);
     if let Some(recorder) = recorder {
-        recorder.meet((binding.metric, binding.rate), &stratum, &group);
+        recorder.register_group((binding.metric, binding.rate), &stratum, &group);
     }
     Some(index)
 }

@@ -1,27 +1,27 @@
-//! What is true of the evidence whatever the counts are.
+//! Properties of the e-process for arbitrary counts.
 
-use fairstream_guarantee::{Bet, FairSet, Form, Hypothesis, Inquiry, Tally};
+use fairstream_guarantee::{Bet, EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 use proptest::prelude::*;
 
 use crate::fair_set;
 
-fn form() -> impl Strategy<Value = Form> {
-    prop_oneof![Just(Form::Ever), (1..200_u64).prop_map(|memory| Form::Detector { memory })]
+fn control() -> impl Strategy<Value = ErrorControl> {
+    prop_oneof![Just(ErrorControl::Ever), (1..200_u64).prop_map(|memory| ErrorControl::Detector { memory })]
 }
 
 /// Blocks of three groups: trials and how many of them are positive.
-fn blocks() -> impl Strategy<Value = Vec<Vec<Tally>>> {
-    let tally = (0..12_u64, 0.0..=1.0_f64)
-        .prop_map(|(trials, part)| Tally { trials, sum: (trials as f64 * part).round() });
-    prop::collection::vec(prop::collection::vec(tally, 3), 1..25)
+fn blocks() -> impl Strategy<Value = Vec<Vec<TrialTotals>>> {
+    let totals = (0..12_u64, 0.0..=1.0_f64)
+        .prop_map(|(trials, part)| TrialTotals { trials, sum: (trials as f64 * part).round() });
+    prop::collection::vec(prop::collection::vec(totals, 3), 1..25)
 }
 
-fn feed(inquiry: &mut Inquiry, block: &[Tally]) {
-    block.iter().enumerate().for_each(|(group, tally)| inquiry.count(group, *tally));
+fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
+    block.iter().enumerate().for_each(|(group, totals)| e_process.count(group, *totals));
 }
 
-fn hypothesis(fair: FairSet, form: Form) -> Hypothesis {
-    Hypothesis { block: 1, ..Hypothesis::new(fair, form, 0.05) }
+fn hypothesis(fair: FairSet, control: ErrorControl) -> Hypothesis {
+    Hypothesis { block: 1, ..Hypothesis::new(fair, control, 0.05) }
 }
 
 proptest! {
@@ -30,28 +30,28 @@ proptest! {
     /// The expectation of the next factor, exactly: over every outcome of a block whose rates are fair it is at most 1.
     #[test]
     fn no_factor_is_above_one_on_average(
-        fair in fair_set(), form in form(), blocks in blocks(),
+        fair in fair_set(), control in control(), blocks in blocks(),
         theta in prop::collection::vec(0.001..0.999_f64, 3), trials in prop::collection::vec(0..5_u64, 3),
     ) {
-        let hypothesis = hypothesis(fair, form);
-        let mut inquiry = Inquiry::default();
+        let hypothesis = hypothesis(fair, control);
+        let mut e_process = EProcess::default();
         for block in &blocks {
-            feed(&mut inquiry, block);
-            inquiry.cut(&hypothesis);
+            feed(&mut e_process, block);
+            e_process.close_block(&hypothesis);
         }
-        let theta = fair.nearest(&theta, &[1.0; 3]);
+        let theta = fair.project(&theta, &[1.0; 3]);
         let mut mean = 0.0;
         for first in 0..=trials[0] {
             for second in 0..=trials[1] {
                 for third in 0..=trials[2] {
                     let positives = [first, second, third];
                     let chance: f64 = (0..3).map(|group| binomial(trials[group], positives[group], theta[group])).product();
-                    let block: Vec<Tally> = (0..3)
-                        .map(|group| Tally { trials: trials[group], sum: positives[group] as f64 })
+                    let block: Vec<TrialTotals> = (0..3)
+                        .map(|group| TrialTotals { trials: trials[group], sum: positives[group] as f64 })
                         .collect();
-                    let mut inquiry = inquiry.clone();
-                    feed(&mut inquiry, &block);
-                    let factor = inquiry.cut(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
+                    let mut e_process = e_process.clone();
+                    feed(&mut e_process, &block);
+                    let factor = e_process.close_block(&hypothesis).map_or(1.0, |block| block.log_factor.exp());
                     mean += if chance > 0.0 { chance * factor } else { 0.0 };
                 }
             }
@@ -59,27 +59,27 @@ proptest! {
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
     }
 
-    /// The same for numbers between 0 and 1: the mean is all that counts.
+    /// The same for values between 0 and 1, of which only the mean matters.
     #[test]
     fn numbers_are_no_worse_than_yes_and_no(
         fair in fair_set(), blocks in blocks(), theta in prop::collection::vec(0.001..0.999_f64, 2), spread in 0.0..=1.0_f64,
     ) {
-        let hypothesis = hypothesis(fair, Form::Ever);
-        let mut inquiry = Inquiry::default();
+        let hypothesis = hypothesis(fair, ErrorControl::Ever);
+        let mut e_process = EProcess::default();
         for block in &blocks {
-            feed(&mut inquiry, &block[..2]);
-            inquiry.cut(&hypothesis);
+            feed(&mut e_process, &block[..2]);
+            e_process.close_block(&hypothesis);
         }
-        let theta = fair.nearest(&theta, &[1.0; 2]);
+        let theta = fair.project(&theta, &[1.0; 2]);
         // Each number is one of two around its mean, with equal chances.
         let value = |group: usize, sign: f64| {
             theta[group] + sign * spread * theta[group].min(1.0 - theta[group])
         };
         let mut mean = 0.0;
         for signs in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
-            let mut inquiry = inquiry.clone();
-            (0..2).for_each(|group| inquiry.count(group, Tally { trials: 1, sum: value(group, signs[group]) }));
-            mean += inquiry.cut(&hypothesis).unwrap().log_factor.exp() / 4.0;
+            let mut e_process = e_process.clone();
+            (0..2).for_each(|group| e_process.count(group, TrialTotals { trials: 1, sum: value(group, signs[group]) }));
+            mean += e_process.close_block(&hypothesis).unwrap().log_factor.exp() / 4.0;
         }
         prop_assert!(mean <= 1.0 + 1e-9, "{}", mean);
     }
@@ -88,25 +88,25 @@ proptest! {
     /// a bet, and nothing later changes the evidence.
     #[test]
     fn the_future_changes_nothing_in_the_past(
-        fair in fair_set(), form in form(), blocks in blocks(), others in blocks(), at in 0..25_usize,
+        fair in fair_set(), control in control(), blocks in blocks(), others in blocks(), at in 0..25_usize,
     ) {
         let at = at % blocks.len();
-        let hypothesis = hypothesis(fair, form);
+        let hypothesis = hypothesis(fair, control);
         let mut changed = blocks.clone();
         for (index, block) in changed.iter_mut().enumerate().skip(at) {
             let other = &others[index % others.len()];
             if index == at {
                 // The same trials with other outcomes.
-                block.iter_mut().zip(other).for_each(|(tally, other)| tally.sum = other.sum.min(tally.trials as f64));
+                block.iter_mut().zip(other).for_each(|(totals, other)| totals.sum = other.sum.min(totals.trials as f64));
             } else {
                 block.clone_from(other);
             }
         }
-        let run = |blocks: &[Vec<Tally>]| {
-            let mut inquiry = Inquiry::default();
-            let cut = |block: &Vec<Tally>| {
-                feed(&mut inquiry, block);
-                inquiry.cut(&hypothesis).map(|block| (block.bets, block.log_e_value))
+        let run = |blocks: &[Vec<TrialTotals>]| {
+            let mut e_process = EProcess::default();
+            let cut = |block: &Vec<TrialTotals>| {
+                feed(&mut e_process, block);
+                e_process.close_block(&hypothesis).map(|block| (block.bets, block.log_e_value))
             };
             blocks.iter().map(cut).collect::<Vec<Option<(Vec<Bet>, f64)>>>()
         };
@@ -116,44 +116,44 @@ proptest! {
         prop_assert_eq!(bets(&one), bets(&other));
     }
 
-    /// Who counted a block, and in which order, changes no bit.
+    /// How a block is split into calls, and in which order, changes no bit of the result.
     #[test]
-    fn counters_may_share_the_work(fair in fair_set(), form in form(), blocks in blocks(), seed in any::<u64>()) {
-        let hypothesis = hypothesis(fair, form);
+    fn counters_may_share_the_work(fair in fair_set(), control in control(), blocks in blocks(), seed in any::<u64>()) {
+        let hypothesis = hypothesis(fair, control);
         let mut random = crate::Random(seed);
-        let (mut whole, mut shared) = (Inquiry::default(), Inquiry::default());
+        let (mut whole, mut shared) = (EProcess::default(), EProcess::default());
         for block in &blocks {
             feed(&mut whole, block);
-            // Three counters, of which each has some of the trials.
-            let mut counters = [[Tally::default(); 3]; 3];
-            for (group, tally) in block.iter().enumerate() {
-                for trial in 0..tally.trials {
+            // Three calls, each with some of the trials.
+            let mut counters = [[TrialTotals::default(); 3]; 3];
+            for (group, totals) in block.iter().enumerate() {
+                for trial in 0..totals.trials {
                     let counter = &mut counters[(random.fraction() * 3.0) as usize][group];
                     counter.trials += 1;
-                    counter.sum += if (trial as f64) < tally.sum { 1.0 } else { 0.0 };
+                    counter.sum += if (trial as f64) < totals.sum { 1.0 } else { 0.0 };
                 }
             }
             counters.iter().rev().for_each(|counter| feed(&mut shared, counter));
-            prop_assert_eq!(whole.cut(&hypothesis), shared.cut(&hypothesis));
+            prop_assert_eq!(whole.close_block(&hypothesis), shared.close_block(&hypothesis));
         }
         prop_assert_eq!(whole.log_e_value().to_bits(), shared.log_e_value().to_bits());
     }
 
-    /// Groups that are too small are not bet on, but what is counted of them is remembered.
+    /// Groups with too few trials are not bet on, but their trials are counted.
     #[test]
     fn small_groups_are_left_alone(blocks in blocks(), least in 1..40_u64) {
-        let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), Form::Ever) };
-        let mut inquiry = Inquiry::default();
+        let hypothesis = Hypothesis { min_trials: least, ..hypothesis(FairSet::Difference(0.1), ErrorControl::Ever) };
+        let mut e_process = EProcess::default();
         let mut counted = [0; 3];
         for block in &blocks {
-            feed(&mut inquiry, block);
-            let Some(cut) = inquiry.cut(&hypothesis) else { continue };
+            feed(&mut e_process, block);
+            let Some(cut) = e_process.close_block(&hypothesis) else { continue };
             for group in 0..3 {
                 counted[group] += block[group].trials;
-                prop_assert!(counted[group] >= least || cut.bets[group].believed == cut.bets[group].fair);
+                prop_assert!(counted[group] >= least || cut.bets[group].estimate == cut.bets[group].fair);
             }
         }
-        let known: Vec<u64> = inquiry.tallies().iter().map(|tally| tally.trials).collect();
+        let known: Vec<u64> = e_process.totals().iter().map(|totals| totals.trials).collect();
         let all: Vec<u64> = (0..3).map(|group| blocks.iter().map(|block| block[group].trials).sum()).collect();
         prop_assert_eq!(known, all);
     }
@@ -166,27 +166,27 @@ fn binomial(trials: u64, positives: u64, rate: f64) -> f64 {
 
 #[test]
 fn what_cannot_happen_in_a_fair_system_is_proof() {
-    let hypothesis = hypothesis(FairSet::Highest(0.0), Form::Ever);
-    let mut inquiry = Inquiry::default();
+    let hypothesis = hypothesis(FairSet::Highest(0.0), ErrorControl::Ever);
+    let mut e_process = EProcess::default();
     for _ in 0..5 {
-        inquiry.count(0, Tally { trials: 3, sum: 0.0 });
-        inquiry.cut(&hypothesis);
+        e_process.count(0, TrialTotals { trials: 3, sum: 0.0 });
+        e_process.close_block(&hypothesis);
     }
-    assert!(inquiry.log_e_value() < 0.0 && inquiry.log_e_value().is_finite());
-    inquiry.count(0, Tally { trials: 3, sum: 1.0 });
-    inquiry.cut(&hypothesis);
-    assert!(inquiry.is_enough(&hypothesis));
-    assert_eq!(inquiry.finding(&hypothesis).p_value, Some(0.0));
+    assert!(e_process.log_e_value() < 0.0 && e_process.log_e_value().is_finite());
+    e_process.count(0, TrialTotals { trials: 3, sum: 1.0 });
+    e_process.close_block(&hypothesis);
+    assert!(e_process.exceeds_threshold(&hypothesis));
+    assert_eq!(e_process.result(&hypothesis).p_value, Some(0.0));
 }
 
 #[test]
 fn a_block_waits_until_it_has_enough_trials() {
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-    let mut inquiry = Inquiry::default();
-    inquiry.count(0, Tally { trials: 19, sum: 3.0 });
-    assert!(inquiry.cut(&hypothesis).is_none());
-    inquiry.count(1, Tally { trials: 4, sum: 1.0 });
-    let block = inquiry.cut(&hypothesis).unwrap();
-    assert_eq!((block.number, block.tallies[0].trials, block.tallies[1].trials), (1, 19, 4));
-    assert!(inquiry.cut(&hypothesis).is_none());
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
+    let mut e_process = EProcess::default();
+    e_process.count(0, TrialTotals { trials: 19, sum: 3.0 });
+    assert!(e_process.close_block(&hypothesis).is_none());
+    e_process.count(1, TrialTotals { trials: 4, sum: 1.0 });
+    let block = e_process.close_block(&hypothesis).unwrap();
+    assert_eq!((block.number, block.totals[0].trials, block.totals[1].trials), (1, 19, 4));
+    assert!(e_process.close_block(&hypothesis).is_none());
 }

@@ -1,4 +1,4 @@
-//! The nearest fair point is fair, and no other is nearer.
+//! The projection onto a fair set is fair, and no other fair point is closer.
 
 use fairstream_guarantee::FairSet;
 use proptest::prelude::*;
@@ -27,11 +27,11 @@ fn weighted<T: Copy>(values: &[T], weights: &[f64]) -> Vec<T> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A grid of every fair point of up to three groups, and nothing on it is nearer.
+    /// No point of a grid over the fair set, for up to three groups, is closer than the projection.
     #[test]
     fn no_point_of_a_grid_is_nearer(fair in fair_set(), (rates, weights) in groups()) {
         let (rates, weights) = (&rates[..rates.len().min(3)], &weights[..weights.len().min(3)]);
-        let nearest = fair.nearest(rates, weights);
+        let nearest = fair.project(rates, weights);
         let least = distance(rates, weights, &nearest);
         const STEPS: usize = 40;
         let steps = |index: usize| (index as f64 + 0.5) / STEPS as f64;
@@ -46,7 +46,7 @@ proptest! {
 
     #[test]
     fn the_nearest_point_is_fair(fair in fair_set(), (rates, weights) in groups()) {
-        let nearest = weighted(&fair.nearest(&rates, &weights), &weights);
+        let nearest = weighted(&fair.project(&rates, &weights), &weights);
         let looser = match fair {
             FairSet::Difference(most) => FairSet::Difference(most + 1e-12),
             FairSet::Ratio(least) => FairSet::Ratio(least - 1e-12),
@@ -58,13 +58,13 @@ proptest! {
         }
     }
 
-    /// What the proof needs: no fair point lies on the far side of the nearest one.
+    /// What the proof needs: no fair point lies beyond the projection.
     #[test]
     fn every_fair_point_is_behind_the_nearest(
         fair in fair_set(), (rates, weights) in groups(), other in prop::collection::vec(0.0..1.0_f64, 5),
     ) {
-        let nearest = fair.nearest(&rates, &weights);
-        let other = fair.nearest(&other[..rates.len()].iter().map(|rate| rate.clamp(0.001, 0.999)).collect::<Vec<_>>(), &vec![1.0; rates.len()]);
+        let nearest = fair.project(&rates, &weights);
+        let other = fair.project(&other[..rates.len()].iter().map(|rate| rate.clamp(0.001, 0.999)).collect::<Vec<_>>(), &vec![1.0; rates.len()]);
         let mut sum = 0.0;
         for group in (0..rates.len()).filter(|group| weights[*group] > 0.0 && rates[*group] != nearest[*group]) {
             let (q, r, theta) = (rates[group], nearest[group], other[group]);
@@ -75,13 +75,13 @@ proptest! {
         prop_assert!(sum <= 1e-7, "{} for {:?}", sum, other);
     }
 
-    /// Convex for any number of groups, ratios included: between two fair points all are fair.
+    /// Fair sets are convex for any number of groups: every point between two fair points is fair.
     #[test]
     fn between_fair_points_all_are_fair(
         fair in fair_set(), one in prop::collection::vec(0.001..0.999_f64, 5), other in prop::collection::vec(0.001..0.999_f64, 5), part in 0.0..1.0_f64,
     ) {
         let weights = [1.0; 5];
-        let (one, other) = (fair.nearest(&one, &weights), fair.nearest(&other, &weights));
+        let (one, other) = (fair.project(&one, &weights), fair.project(&other, &weights));
         let between: Vec<f64> = one.iter().zip(&other).map(|(one, other)| one + (other - one) * part).collect();
         let looser = match fair {
             FairSet::Difference(most) => FairSet::Difference(most + 1e-12),

@@ -1,6 +1,8 @@
-//! Intervals hold at all times at once, and the verdict says no more than they do.
+//! Intervals hold at all times simultaneously, and the outcome claims no more than they do.
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Outcome, Tally, interval, share_of};
+use fairstream_guarantee::{
+    EProcess, ErrorControl, FairSet, Hypothesis, Outcome, TrialTotals, alpha_share, interval,
+};
 use proptest::prelude::*;
 
 use crate::Random;
@@ -10,38 +12,38 @@ proptest! {
 
     #[test]
     fn an_interval_holds_what_was_seen_and_less_doubt_makes_it_wider(
-        trials in 0..100_000_u64, part in 0.0..=1.0_f64, doubt in 0.0001..0.5_f64,
+        trials in 0..100_000_u64, part in 0.0..=1.0_f64, miscoverage in 0.0001..0.5_f64,
     ) {
-        let tally = Tally { trials, sum: (trials as f64 * part).round() };
-        let (narrow, wide) = (interval(tally, doubt), interval(tally, doubt / 2.0));
+        let totals = TrialTotals { trials, sum: (trials as f64 * part).round() };
+        let (narrow, wide) = (interval(totals, miscoverage), interval(totals, miscoverage / 2.0));
         prop_assert!(0.0 <= wide.low && wide.low <= narrow.low && narrow.high <= wide.high && wide.high <= 1.0);
         if trials > 0 {
-            let seen = tally.sum / trials as f64;
+            let seen = totals.sum / trials as f64;
             prop_assert!(narrow.low <= seen + 1e-12 && seen <= narrow.high + 1e-12);
         }
     }
 
-    /// The verdict names nothing as fair whose interval reaches beyond the tolerance.
+    /// The outcome is never fair while the interval reaches beyond the tolerance.
     #[test]
     fn fair_means_that_the_interval_is_fair(
         trials in prop::collection::vec(0..20_000_u64, 3), rates in prop::collection::vec(0.2..0.4_f64, 3), most in 0.01..0.3_f64,
     ) {
-        let hypothesis = Hypothesis::new(FairSet::Difference(most), Form::Ever, 0.05);
-        let mut inquiry = Inquiry::default();
+        let hypothesis = Hypothesis::new(FairSet::Difference(most), ErrorControl::Ever, 0.05);
+        let mut e_process = EProcess::default();
         for group in 0..3 {
             let sum = (trials[group] as f64 * rates[group]).round();
-            inquiry.count(group, Tally { trials: trials[group], sum });
+            e_process.count(group, TrialTotals { trials: trials[group], sum });
         }
-        let finding = inquiry.finding(&hypothesis);
+        let result = e_process.result(&hypothesis);
         let compared = (0..3).filter(|group| trials[*group] > 0);
-        let high = compared.clone().map(|group| finding.groups[group].high).fold(0.0, f64::max);
-        let low = compared.clone().map(|group| finding.groups[group].low).fold(1.0, f64::min);
+        let high = compared.clone().map(|group| result.groups[group].high).fold(0.0, f64::max);
+        let low = compared.clone().map(|group| result.groups[group].low).fold(1.0, f64::min);
         let is_fair = compared.count() > 1 && high - low <= most;
-        prop_assert_eq!(finding.outcome == Outcome::Fair, is_fair);
+        prop_assert_eq!(result.outcome == Outcome::Fair, is_fair);
     }
 }
 
-/// Looked at all the time, the rate is ever outside in few runs, also if it drifts.
+/// Under continuous monitoring, the rate leaves its interval in few runs, even if it drifts.
 #[test]
 fn the_rate_is_hardly_ever_outside() {
     const RUNS: u64 = 300;
@@ -54,15 +56,15 @@ fn the_rate_is_hardly_ever_outside() {
         let mut outside = 0;
         for run in 0..RUNS {
             let mut random = Random(run);
-            let (mut tally, mut expected) = (Tally::default(), 0.0);
+            let (mut totals, mut expected) = (TrialTotals::default(), 0.0);
             let was_out = (0..1200).any(|trial| {
-                tally.trials += 1;
-                tally.sum += if random.chance(rate(trial)) { 1.0 } else { 0.0 };
+                totals.trials += 1;
+                totals.sum += if random.chance(rate(trial)) { 1.0 } else { 0.0 };
                 expected += rate(trial);
-                let mean = expected / tally.trials as f64;
-                // Often is as good as always, and takes less time.
+                let mean = expected / totals.trials as f64;
+                // Checking often approximates checking always, and takes less time.
                 trial % 10 == 0 && {
-                    let interval = interval(tally, DOUBT);
+                    let interval = interval(totals, DOUBT);
                     mean < interval.low || mean > interval.high
                 }
             });
@@ -74,29 +76,29 @@ fn the_rate_is_hardly_ever_outside() {
 
 #[test]
 fn shares_add_up_to_one() {
-    let sum: f64 = (0..100_000).map(share_of).sum();
+    let sum: f64 = (0..100_000).map(alpha_share).sum();
     assert!(sum < 1.0 && sum > 0.9999);
 }
 
-/// The rough number is right within a factor of three where all goes on as it is.
+/// The estimated number of further trials is correct within a factor of 3 if rates stay as they are.
 #[test]
 fn so_many_more_trials_settle_it() {
     for (rates, expected) in [([0.5, 0.2], Outcome::Unfair), ([0.5, 0.49], Outcome::Fair)] {
-        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
-        let mut inquiry = Inquiry::default();
-        let step = |inquiry: &mut Inquiry| {
+        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
+        let mut e_process = EProcess::default();
+        let step = |e_process: &mut EProcess| {
             rates.iter().enumerate().for_each(|(group, rate)| {
-                inquiry.count(group, Tally { trials: 10, sum: 10.0 * rate });
+                e_process.count(group, TrialTotals { trials: 10, sum: 10.0 * rate });
             });
-            inquiry.cut(&hypothesis);
+            e_process.close_block(&hypothesis);
         };
-        (0..4).for_each(|_| step(&mut inquiry));
-        let Outcome::NotYet { further: Some(further) } = inquiry.finding(&hypothesis).outcome else {
-            panic!("{:?}", inquiry.finding(&hypothesis));
+        (0..4).for_each(|_| step(&mut e_process));
+        let Outcome::NotYet { further: Some(further) } = e_process.result(&hypothesis).outcome else {
+            panic!("{:?}", e_process.result(&hypothesis));
         };
         let mut taken = 0;
-        while inquiry.finding(&hypothesis).outcome != expected {
-            step(&mut inquiry);
+        while e_process.result(&hypothesis).outcome != expected {
+            step(&mut e_process);
             taken += 20;
             assert!(taken < 100_000, "{rates:?} is not settled");
         }

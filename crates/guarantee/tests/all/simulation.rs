@@ -1,27 +1,27 @@
-//! Fair systems, run many times: what is promised is kept. `cargo xtask reproduce guarantee` does more of this.
+//! Simulations of fair systems: the guarantees hold. `cargo xtask reproduce guarantee` runs more of them.
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Tally};
+use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
 use crate::Random;
 
-/// Two groups with these rates, as often as each other: the evidence after every block.
+/// Simulates two groups of equal size with these rates, and returns the log e-value after every block.
 fn run(seed: u64, rates: [f64; 2], blocks: u64, hypothesis: &Hypothesis) -> Vec<f64> {
     let mut random = Random(seed);
-    let mut inquiry = Inquiry::default();
+    let mut e_process = EProcess::default();
     let mut evidence = Vec::new();
-    while inquiry.blocks() < blocks {
+    while e_process.blocks() < blocks {
         let group = usize::from(random.chance(0.5));
         let sum = if random.chance(rates[group]) { 1.0 } else { 0.0 };
-        inquiry.count(group, Tally { trials: 1, sum });
-        evidence.extend(inquiry.cut(hypothesis).map(|block| block.log_e_value));
+        e_process.count(group, TrialTotals { trials: 1, sum });
+        evidence.extend(e_process.close_block(hypothesis).map(|block| block.log_e_value));
     }
     evidence
 }
 
-/// The mean of the evidence over runs of a fair system, at the very edge of what is fair.
+/// The mean e-value over runs of a fair system at the boundary of the fair set is at most 1.
 #[test]
 fn evidence_against_a_fair_system_does_not_grow() {
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Ever, 0.05);
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
     for blocks in [5, 25, 100] {
         const RUNS: u64 = 3000;
         let ends: Vec<f64> = (0..RUNS)
@@ -40,7 +40,7 @@ fn evidence_against_a_fair_system_does_not_grow() {
 fn a_detector_waits_as_long_as_it_promised() {
     const LEVEL: f64 = 0.02;
     const BLOCKS: u64 = 1000;
-    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), Form::Detector { memory: 500 }, LEVEL);
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Detector { memory: 500 }, LEVEL);
     let runs = 200;
     let mut waited = 0.0;
     for seed in 0..runs {
@@ -51,23 +51,23 @@ fn a_detector_waits_as_long_as_it_promised() {
     assert!(waited / f64::from(runs as u32) >= 1.0 / LEVEL, "{waited} blocks in {runs} runs");
 }
 
-/// Who was fair for long and then is not is noticed by a detector, and forgets nothing by it.
+/// A detector notices a system that was fair for long and then is not.
 #[test]
 fn a_detector_notices_what_changes() {
-    let alarm_after = |form: Form| {
-        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), form, 0.001);
+    let alarm_after = |control: ErrorControl| {
+        let hypothesis = Hypothesis::new(FairSet::Difference(0.1), control, 0.001);
         let mut random = Random(7);
-        let mut inquiry = Inquiry::default();
+        let mut e_process = EProcess::default();
         (0..60_000).find(|trial| {
             let group = usize::from(random.chance(0.5));
             let rate = if *trial >= 30_000 && group == 1 { 0.2 } else { 0.5 };
             let sum = if random.chance(rate) { 1.0 } else { 0.0 };
-            inquiry.count(group, Tally { trials: 1, sum });
-            inquiry.cut(&hypothesis).is_some() && inquiry.is_enough(&hypothesis)
+            e_process.count(group, TrialTotals { trials: 1, sum });
+            e_process.close_block(&hypothesis).is_some() && e_process.exceeds_threshold(&hypothesis)
         })
     };
-    let forgetful = alarm_after(Form::Detector { memory: 1000 }).unwrap();
+    let forgetful = alarm_after(ErrorControl::Detector { memory: 1000 }).unwrap();
     assert!((30_000..32_000).contains(&forgetful), "{forgetful}");
-    let mindful = alarm_after(Form::Detector { memory: 1_000_000_000 });
+    let mindful = alarm_after(ErrorControl::Detector { memory: 1_000_000_000 });
     assert!(mindful.is_none_or(|at| at > 40_000), "{mindful:?}");
 }

@@ -5,7 +5,7 @@ mod data;
 mod rules;
 mod systems;
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis};
 use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::Random;
 
@@ -148,13 +148,13 @@ fn detector(runs: u64) -> String {
     };
     let level = Hypothesis::BLOCK as f64 / 1_000_000.0;
     let forms = [
-        ("`false_alarm_every = 1000000`, memory 1,000", Form::Detector { memory: 1000 }, level),
-        ("the same, memory 10,000", Form::Detector { memory: 10_000 }, level),
-        ("the same, nothing is forgotten", Form::Detector { memory: u64::MAX }, level),
-        ("`false_alarms = 0.05`", Form::Ever, LEVEL),
+        ("`false_alarm_every = 1000000`, memory 1,000", ErrorControl::Detector { memory: 1000 }, level),
+        ("the same, memory 10,000", ErrorControl::Detector { memory: 10_000 }, level),
+        ("the same, nothing is forgotten", ErrorControl::Detector { memory: u64::MAX }, level),
+        ("`false_alarms = 0.05`", ErrorControl::Ever, LEVEL),
     ];
-    let rows = forms.map(|(name, form, level)| {
-        let hypothesis = Hypothesis::new(system.fair, form, level);
+    let rows = forms.map(|(name, control, level)| {
+        let hypothesis = Hypothesis::new(system.fair, control, level);
         let alarms = first_alarms(|| Watch::block(hypothesis), system, runs, CHANGE + 40_000);
         let early =
             alarms.iter().filter(|alarm| **alarm <= CHANGE).count() as f64 / alarms.len().max(1) as f64;

@@ -1,6 +1,6 @@
 //! Rules for an alarm: the paper's, ours, and others that have been published. Each looks after every decision.
 
-use fairstream_guarantee::{FairSet, Form, Hypothesis, Inquiry, Tally};
+use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
 /// The tolerance of all of them.
 const TOLERANCE: f64 = 0.1;
@@ -34,7 +34,7 @@ impl Rule {
     pub(super) fn begin(self, fair: FairSet) -> Watch {
         match self {
             Rule::Map => Watch::Counts { counts: [(24.0 / 2.0, 24.0); 2], radius: |_| 0.0 },
-            Rule::Block => Watch::block(Hypothesis::new(fair, Form::Ever, LEVEL)),
+            Rule::Block => Watch::block(Hypothesis::new(fair, ErrorControl::Ever, LEVEL)),
             Rule::Betting => {
                 Watch::Betting { waiting: [Vec::new(), Vec::new()], sides: [Side::default(); 2] }
             }
@@ -61,7 +61,7 @@ fn normal_mixture(trials: f64) -> f64 {
 pub(super) enum Watch {
     Block {
         hypothesis: Hypothesis,
-        inquiry: Inquiry,
+        e_process: EProcess,
     },
     /// Positives and trials of each group, and how far off an estimate may be.
     Counts {
@@ -84,15 +84,15 @@ pub(super) struct Side {
 
 impl Watch {
     pub(super) fn block(hypothesis: Hypothesis) -> Watch {
-        Watch::Block { hypothesis, inquiry: Inquiry::default() }
+        Watch::Block { hypothesis, e_process: EProcess::default() }
     }
 
     /// Looks at a decision: whether there is an alarm.
     pub(super) fn step(&mut self, group: usize, value: f64) -> bool {
         match self {
-            Watch::Block { hypothesis, inquiry } => {
-                inquiry.count(group, Tally { trials: 1, sum: value });
-                inquiry.cut(hypothesis).is_some() && inquiry.is_enough(hypothesis)
+            Watch::Block { hypothesis, e_process } => {
+                e_process.count(group, TrialTotals { trials: 1, sum: value });
+                e_process.close_block(hypothesis).is_some() && e_process.exceeds_threshold(hypothesis)
             }
             Watch::Counts { counts, radius } => {
                 let (positives, trials) = &mut counts[group];

@@ -1,99 +1,103 @@
-//! What a live view shows of a run: taken from the judge and the counters at one moment, in numbers.
+//! The view model of the live view: a sample of the judge and the counters.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairstream_core::{Counters, Counts, Time};
+use fairstream_core::{Counters, RunCounts, Time};
 use fairstream_fairness::{Comparison, Judge, Rule, Standing};
 
 use crate::progress::{counted, found, grouped};
 
-/// Who looks at a run.
-pub(crate) struct Watch {
+/// Samples a run.
+pub(crate) struct RunSampler {
     title: String,
     counters: Arc<Counters>,
     judge: Option<Arc<Mutex<Judge>>>,
     start: Instant,
-    /// Events that had been evaluated, of late: what the speed is told from.
+    /// Recent numbers of evaluated events, from which the throughput is computed.
     late: VecDeque<(Instant, u64)>,
 }
 
-/// A run at one moment.
+/// A sample of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sight {
+pub(super) struct ViewModel {
     pub(super) title: String,
     pub(super) elapsed: Duration,
-    pub(super) counts: Counts,
+    pub(super) counts: RunCounts,
     pub(super) is_judged: bool,
     pub(super) per_second: u64,
-    /// Trials that wait; `None` where all count at once.
+    /// Number of trials that wait for their horizon; `None` without horizons.
     pub(super) open_trials: Option<u64>,
-    /// What is worst first.
-    pub(super) rates: Vec<Moving>,
-    /// Rates that are not among them.
+    /// Rates in every stratum, those with alarms first.
+    pub(super) rates: Vec<RateModel>,
+    /// Number of rates that are left out.
     pub(super) left_out: usize,
 }
 
-/// A rate in a stratum, as it moves.
+/// A rate in a stratum.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Moving {
+pub(super) struct RateModel {
     pub(super) title: String,
     pub(super) alarm: Option<Time>,
     pub(super) raised: u64,
-    /// What the evidence says, if there is a guarantee.
+    /// The verdict of the test, if there is a guarantee.
     pub(super) verdict: Option<&'static str>,
-    /// What the gap is, and what is allowed.
+    /// The gap and the tolerance, as text.
     pub(super) gap: String,
-    /// How the gap moved.
+    /// The gap over time.
     pub(super) trend: Vec<f64>,
-    /// Where a group is beyond the tolerance, if it is below the highest.
+    /// The estimate below which a group is beyond the tolerance.
     pub(super) limit: Option<f64>,
-    pub(super) groups: Vec<Bar>,
+    pub(super) groups: Vec<GroupModel>,
 }
 
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Bar {
+pub(super) struct GroupModel {
     pub(super) name: String,
     pub(super) estimate: Option<f64>,
     pub(super) shown: String,
-    /// What it is estimated from.
+    /// The counts behind the estimate, as text.
     pub(super) basis: String,
 }
 
-/// Rates that are looked at.
+/// Maximum number of rates in a sample.
 const RATES: usize = 100;
-/// What the speed is told from.
+/// Period over which the throughput is averaged.
 const LATE: Duration = Duration::from_secs(2);
 
-impl Watch {
-    pub(crate) fn new(title: String, counters: Arc<Counters>, judge: Option<Arc<Mutex<Judge>>>) -> Watch {
-        Watch { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
+impl RunSampler {
+    pub(crate) fn new(
+        title: String,
+        counters: Arc<Counters>,
+        judge: Option<Arc<Mutex<Judge>>>,
+    ) -> RunSampler {
+        RunSampler { title, counters, judge, start: Instant::now(), late: VecDeque::new() }
     }
 
-    /// How things stand.
-    pub(super) fn look(&mut self, now: Instant) -> Sight {
+    /// Takes a sample.
+    pub(super) fn sample(&mut self, now: Instant) -> ViewModel {
         let counts = self.counters.now();
-        let mut sight = Sight {
+        let mut model = ViewModel {
             title: self.title.clone(),
             elapsed: now.duration_since(self.start),
             per_second: self.per_second(now, counts.evaluated),
             is_judged: self.judge.is_some(),
             counts,
-            ..Sight::default()
+            ..ViewModel::default()
         };
-        let Some(judge) = &self.judge else { return sight };
+        let Some(judge) = &self.judge else { return model };
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let standings = judge.standings();
         let waits = judge.rules().iter().any(|rule| rule.has_horizon);
-        sight.open_trials = waits.then(|| open_trials(&standings));
-        sight.left_out = standings.len().saturating_sub(RATES);
+        model.open_trials = waits.then(|| open_trials(&standings));
+        model.left_out = standings.len().saturating_sub(RATES);
         let mut standings: Vec<&Standing> = standings.iter().collect();
         standings.sort_by_key(|standing| (standing.alarm.is_none(), standing.raised == 0));
         standings.truncate(RATES);
-        sight.rates = standings.into_iter().map(|standing| moving(&judge, standing)).collect();
-        sight
+        model.rates = standings.into_iter().map(|standing| rate_model(&judge, standing)).collect();
+        model
     }
 
     fn per_second(&mut self, now: Instant, evaluated: u64) -> u64 {
@@ -107,8 +111,8 @@ impl Watch {
     }
 }
 
-impl Sight {
-    /// The whole in one line, where there is no screen.
+impl ViewModel {
+    /// The sample as one line, for output without a screen.
     pub(super) fn line(&self) -> String {
         let mut parts = vec![self.progress()];
         for rate in self.rates.iter().take(3) {
@@ -121,9 +125,9 @@ impl Sight {
         parts.join(" | ")
     }
 
-    /// How far it has come.
+    /// The progress of the run.
     pub(super) fn progress(&self) -> String {
-        let Sight { counts, per_second, .. } = self;
+        let ViewModel { counts, per_second, .. } = self;
         let mut text = format!("{}  {}/s", counted(counts.evaluated, "event"), grouped(*per_second));
         if let Some(reached) = counts.reached {
             text += &format!("  reached {}", reached.for_people());
@@ -138,36 +142,36 @@ impl Sight {
     }
 }
 
-impl Moving {
-    /// Whether there is an alarm, or what there is instead.
+impl RateModel {
+    /// The state of the alarm, or the verdict.
     pub(super) fn state(&self) -> String {
         match (self.alarm, self.raised, self.verdict) {
             (Some(since), ..) => format!("ALARM since {}", since.for_people()),
             (None, 0, Some(verdict)) => verdict.to_owned(),
             (None, 0, None) => "no alarm".to_owned(),
-            (None, raised, _) => format!("no alarm any more, {} before", grouped(raised)),
+            (None, raised, _) => format!("cleared; {} earlier", counted(raised, "alarm")),
         }
     }
 }
 
-/// Metrics are of the same trials; one that counts them within strata may not have them all.
+/// Number of open trials. All rates count the same trials, but one with strata may miss some, so the maximum is taken.
 fn open_trials(standings: &[Standing]) -> u64 {
     let mut of_rates: Vec<((usize, usize), u64)> = Vec::new();
     for standing in standings {
         let pending: u64 = standing.groups.iter().map(|group| group.pending).sum();
-        match of_rates.iter_mut().find(|(place, _)| *place == standing.place) {
+        match of_rates.iter_mut().find(|(index, _)| *index == standing.rate_index) {
             Some((_, sum)) => *sum += pending,
-            None => of_rates.push((standing.place, pending)),
+            None => of_rates.push((standing.rate_index, pending)),
         }
     }
     of_rates.into_iter().map(|(_, sum)| sum).max().unwrap_or_default()
 }
 
-fn moving(judge: &Judge, standing: &Standing) -> Moving {
-    let (rule, rate) = standing.place;
-    let course = judge.history().and_then(|history| history.course(rule, rate, &standing.stratum_key));
+fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
+    let (rule, rate) = standing.rate_index;
+    let rate_history = judge.history().and_then(|history| history.rate(rule, rate, &standing.stratum_key));
     let rule = &judge.rules()[rule];
-    let groups = standing.groups.iter().map(|group| Bar {
+    let groups = standing.groups.iter().map(|group| GroupModel {
         name: group.group.clone(),
         estimate: group.estimate.filter(|_| group.has_evidence),
         shown: group.shown.clone(),
@@ -179,16 +183,16 @@ fn moving(judge: &Judge, standing: &Standing) -> Moving {
             }
         },
     });
-    let groups: Vec<Bar> = groups.collect();
+    let groups: Vec<GroupModel> = groups.collect();
     let highest = groups.iter().filter_map(|group| group.estimate).fold(f64::NEG_INFINITY, f64::max);
-    Moving {
+    RateModel {
         title: standing.title.clone(),
         alarm: standing.alarm,
         raised: standing.raised,
         verdict: standing.assessment.as_ref().map(|assessment| assessment.verdict()),
         gap: gap(rule, standing.gap),
-        trend: course
-            .map(|course| course.gap.points().into_iter().map(|(_, gap)| gap).collect())
+        trend: rate_history
+            .map(|rate_history| rate_history.gap.points().into_iter().map(|(_, gap)| gap).collect())
             .unwrap_or_default(),
         limit: limit(rule, highest).filter(|limit| limit.is_finite()),
         groups,

@@ -1,36 +1,46 @@
-//! A recomputed alarm for people: what was asked, what was promised, what was counted, and every step between.
+//! Explains a recomputed alarm in sentences: the question, the guarantee, the counts, and every step of the
+//! calculation.
 
 use std::fmt::Write;
 
-use super::recount::Alarm;
-use super::weigh::Weighed;
-use crate::judge::words::{label, place};
+use super::recompute::BlockStep;
+use super::replay::RecomputedAlarm;
+use crate::judge::words::{label, stratum_suffix};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
 
-/// Blocks at either end that are shown if not all are.
+/// Number of blocks shown at either end of a long table.
 const SHOWN: usize = 4;
 
-// Writing to a string cannot fail: the results of `write!` mean nothing here.
+// Writing to a string cannot fail, so the results of `write!` are ignored.
 
-/// The whole account of an alarm.
-pub(super) fn account(rule: &Rule, rate: usize, stratum: &str, alarm: &Alarm, all: bool) -> String {
+/// The explanation of an alarm.
+pub(super) fn narrative(
+    rule: &Rule,
+    rate: usize,
+    stratum: &str,
+    alarm: &RecomputedAlarm,
+    all: bool,
+) -> String {
     let mut text = String::new();
     let (title, question) =
         rule.rates.get(rate).map(|rate| (rate.title.as_str(), rate.question.as_str())).unwrap_or_default();
-    let _ = writeln!(text, "What was asked\n  {title}{}: {question}", place(&rule.strata, stratum));
+    let _ = writeln!(text, "What was asked\n  {title}{}: {question}", stratum_suffix(&rule.strata, stratum));
     let _ = writeln!(text, "  {}", fair(rule));
     match rule.guarantee {
         None => by_map(&mut text, rule),
         Some(_) => by_guarantee(&mut text, rule, alarm, all),
     }
-    let _ = writeln!(text, "\nWhat was counted up to then");
+    let _ = writeln!(text, "\nCounts at the time of the alarm");
     let width = alarm.groups.keys().map(|group| label(group).chars().count()).max().unwrap_or(0);
     for (group, counts) in &alarm.groups {
         let trials = counts.denominator;
         let share = if trials > 0 { counts.numerator / trials as f64 } else { 0.0 };
         let of = match rule.rates.get(rate).is_some_and(|rate| rate.is_mean) {
-            true => format!("{trials} trials, {} together: {share:.3} each", significant(counts.numerator)),
+            true => format!(
+                "{trials} trials with a sum of {}: {share:.3} on average",
+                significant(counts.numerator)
+            ),
             false => format!("{} of {trials}: {share:.3}", counts.numerator),
         };
         let estimate = match rule.guarantee {
@@ -55,18 +65,21 @@ fn fair(rule: &Rule) -> String {
     match rule.comparison {
         Comparison::Difference => {
             format!(
-                "Compared between groups by {groups}. Fair is a difference of at most {}.",
+                "Compared between groups by {groups}. Fair means a difference of at most {}.",
                 rule.tolerance
             )
         }
         Comparison::Ratio => {
             format!(
-                "Compared between groups by {groups}. Fair is that the lowest is at least {} of the highest.",
+                "Compared between groups by {groups}. Fair means that the lowest is at least {} of the highest.",
                 rule.tolerance
             )
         }
         Comparison::Highest => {
-            format!("Asked of each group by {groups}. Fair is at most {} for all of them.", rule.tolerance)
+            format!(
+                "Computed for each group by {groups}. Fair means at most {} for every group.",
+                rule.tolerance
+            )
         }
     }
 }
@@ -74,18 +87,18 @@ fn fair(rule: &Rule) -> String {
 fn by_map(text: &mut String, rule: &Rule) {
     let _ = writeln!(
         text,
-        "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), with γ = {} and κ = {}. There is an alarm\n  \
-         when estimates are further apart than the tolerance. No rate of false alarms is promised.",
+        "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), with γ = {} and κ = {}. An alarm is\n  \
+         raised when estimates are further apart than the tolerance. The rate of false alarms is not bounded.",
         rule.prior, rule.confidence
     );
 }
 
-fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
+fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bool) {
     let Some(guarantee) = rule.guarantee else { return };
     let (promise, whole) = match guarantee.promise {
         Promise::Ever(level) => (
             format!(
-                "A fair system ever raises such an alarm with a probability of at most {} %.",
+                "The probability that a fair system ever raises such an alarm is at most {} %.",
                 level * 100.0
             ),
             1.0 / level,
@@ -95,43 +108,36 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
                 Every::Trials(trials) => format!("{trials} trials"),
                 Every::Time(time) => in_words(time),
             };
-            (
-                format!("A fair system raises such an alarm once in {every} or more seldom, on average."),
-                blocks,
-            )
+            (format!("On average, a fair system raises such an alarm at most once in {every}."), blocks)
         }
     };
-    let _ = writeln!(text, "\nWhat was promised\n  {promise}");
-    let shared = if rule.rates.len() > 1 || !rule.strata.is_empty() {
-        ", after what is shared with other rates and strata"
-    } else {
-        ""
-    };
+    let _ = writeln!(text, "\nThe guarantee\n  {promise}");
     let needed = significant(alarm.threshold);
+    let shared = if rule.rates.len() > 1 || !rule.strata.is_empty() {
+        format!("; here above {needed}, since rates and strata share the guarantee")
+    } else {
+        String::new()
+    };
+    let _ = writeln!(text, "  This requires an e-value above {}{shared}.", significant(whole));
     let _ = writeln!(
         text,
-        "  That takes evidence of {} in all; here it takes {needed}{shared}.",
-        significant(whole)
-    );
-    let _ = writeln!(
-        text,
-        "  It holds if trials are independent of each other, groups are fixed before outcomes are known, and blocks are\n  \
-         cut without a look at outcomes: here, at the first check at which a block has {} trials or more.",
+        "  It holds if trials are independent of each other, groups are fixed before outcomes are known, and the\n  \
+         ends of blocks do not depend on outcomes: a block ends at the first check at which it has {} trials or more.",
         guarantee.block
     );
     let (floor, memory) = match guarantee.promise {
         Promise::Ever(_) => ("", String::new()),
         Promise::Every { memory, .. } => (
-            " Evidence below 1 counts as 1 then.",
+            " An e-value below 1 is first raised to 1.",
             format!(
-                "\n     What came before is multiplied by {memory} / ({memory} + trials of the block) after each block."
+                "\n     After each block, all earlier counts are multiplied by {memory} / ({memory} + trials of the block)."
             ),
         ),
     };
     let scaled = match rule.range {
         Some((low, high)) => {
             format!(
-                "\n     Numbers are counted as parts of the way from {low} to {high}, the tolerance likewise."
+                "\n     Numbers and the tolerance are rescaled from the range {low} to {high} to the range 0 to 1."
             )
         }
         None => String::new(),
@@ -139,34 +145,35 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &Alarm, all: bool) {
     let _ = writeln!(
         text,
         "\nHow it was calculated\n  \
-         1. Before a block is looked at, the blocks before it say what to believe of each group:\n     \
-         believed = (positives + 1) / (trials + 2).{memory}{scaled}\n  \
-         2. Fair is the nearest that would be fair: of all rates that are fair together those with the least\n     \
-         sum of trials · (believed · ln(believed / fair) + (1 - believed) · ln((1 - believed) / (1 - fair))).\n  \
+         1. The rate of each group is estimated from the blocks before this one:\n     \
+         estimate = (positives + 1) / (trials + 2).{memory}{scaled}\n  \
+         2. Fair is the closest fair system to that: of all combinations of rates that are fair, the one with the\n     \
+         least sum of trials · (estimate · ln(estimate / fair) + (1 - estimate) · ln((1 - estimate) / (1 - fair))).\n  \
          3. The factor of the block is the product over its groups of\n     \
-         (believed / fair)^positives · ((1 - believed) / (1 - fair))^(trials - positives).\n  \
-         4. The evidence begins with 1, and is multiplied by each factor.{floor} In a fair system no factor is above 1\n     \
-         on average, so that evidence grows by luck alone, and seldom.\n"
+         (estimate / fair)^positives · ((1 - estimate) / (1 - fair))^(trials - positives).\n  \
+         4. The e-value begins at 1 and is multiplied by each factor.{floor} It is how many times likelier the\n     \
+         outcomes are under our estimate than under the closest fair system. If the system is fair, the average\n     \
+         of each factor is at most 1, so that a large e-value is unlikely.\n"
     );
     blocks(text, &alarm.blocks, all);
     if let Some(last) = alarm.blocks.last() {
         let _ = writeln!(
             text,
-            "\n  With block {} the evidence is {}, and {needed} is enough: that is the alarm.",
+            "\n  With block {} the e-value is {}, above the threshold of {needed}: the alarm is raised.",
             last.number,
             significant(last.log_evidence.exp())
         );
     }
 }
 
-fn blocks(text: &mut String, blocks: &[Weighed], all: bool) {
+fn blocks(text: &mut String, blocks: &[BlockStep], all: bool) {
     let names =
         blocks.iter().flat_map(|block| &block.groups).map(|group| label(&group.group).chars().count());
     let width = names.max().unwrap_or(0).max(5);
     let _ = writeln!(
         text,
         "  {:>5}  {:<20}  {:<width$}  {:>6}  {:>9}  {:>8}  {:>6}  {:>9}  {:>9}",
-        "block", "counted", "group", "trials", "positives", "believed", "fair", "factor", "evidence"
+        "block", "counted", "group", "trials", "positives", "estimate", "fair", "factor", "e-value"
     );
     let hidden = if all { 0 } else { blocks.len().saturating_sub(2 * SHOWN) };
     for (index, block) in blocks.iter().enumerate() {
@@ -190,7 +197,7 @@ fn blocks(text: &mut String, blocks: &[Weighed], all: bool) {
                 label(&group.group),
                 group.trials,
                 significant(group.positives),
-                group.believed,
+                group.estimate,
                 group.fair,
             );
             let _ = writeln!(text, "{}", row.trim_end());

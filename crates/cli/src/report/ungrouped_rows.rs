@@ -1,4 +1,4 @@
-//! Rows that a report has to own up to: those that nobody can be compared by.
+//! Counts rows without a group, which cannot be compared. A report discloses their number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,15 +9,15 @@ use fairstream_fairness::Compiled;
 
 use crate::progress::counted;
 
-/// Rows that have the key of a trial and no group.
+/// Number of rows that have the key of a trial and no group.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    without_group: AtomicU64,
+pub(crate) struct UngroupedRows {
+    count: AtomicU64,
 }
 
-impl Tally {
+impl UngroupedRows {
     pub(super) fn in_words(&self) -> String {
-        match self.without_group.load(Ordering::Relaxed) {
+        match self.count.load(Ordering::Relaxed) {
             0 => "0 rows".to_owned(),
             rows => format!(
                 "{} with a key and no group: they belong to trials that were opened before, or to none",
@@ -27,34 +27,38 @@ impl Tally {
     }
 }
 
-/// An engine whose events are tallied on their way in.
-pub(crate) struct Tallied {
+/// An engine wrapper that counts such rows on their way in.
+pub(crate) struct UngroupedRowsEngine {
     inner: Box<dyn Engine>,
-    tally: Arc<Tally>,
-    /// Names of columns.
+    ungrouped: Arc<UngroupedRows>,
+    /// Name of the column with the key.
     key: String,
     groups: Vec<String>,
 }
 
-impl Tallied {
-    pub(crate) fn new(inner: Box<dyn Engine>, fairness: &Compiled, tally: Arc<Tally>) -> Tallied {
+impl UngroupedRowsEngine {
+    pub(crate) fn new(
+        inner: Box<dyn Engine>,
+        fairness: &Compiled,
+        ungrouped: Arc<UngroupedRows>,
+    ) -> UngroupedRowsEngine {
         let groups = fairness.rules().first().map(|rule| rule.groups.clone()).unwrap_or_default();
-        Tallied { inner, tally, key: fairness.file().key().to_owned(), groups }
+        UngroupedRowsEngine { inner, ungrouped, key: fairness.file().key().to_owned(), groups }
     }
 
-    fn without_group(&self, events: &EventBatch) -> u64 {
+    fn count_in(&self, events: &EventBatch) -> u64 {
         let Some(key) = events.rows.column_by_name(&self.key) else { return 0 };
         let groups: Vec<_> =
             self.groups.iter().filter_map(|group| events.rows.column_by_name(group)).collect();
         if groups.iter().all(|group| group.null_count() == 0) {
             return 0;
         }
-        let is_nobodys = |row: &usize| key.is_valid(*row) && groups.iter().any(|group| group.is_null(*row));
-        (0..events.len()).filter(is_nobodys).count() as u64
+        let is_ungrouped = |row: &usize| key.is_valid(*row) && groups.iter().any(|group| group.is_null(*row));
+        (0..events.len()).filter(is_ungrouped).count() as u64
     }
 }
 
-impl Engine for Tallied {
+impl Engine for UngroupedRowsEngine {
     fn streams(&self) -> &[String] {
         self.inner.streams()
     }
@@ -64,7 +68,7 @@ impl Engine for Tallied {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        self.tally.without_group.fetch_add(self.without_group(events), Ordering::Relaxed);
+        self.ungrouped.count.fetch_add(self.count_in(events), Ordering::Relaxed);
         self.inner.feed(events, out)
     }
 

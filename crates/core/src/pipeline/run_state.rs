@@ -1,29 +1,29 @@
-//! What the threads of a run share: the first failure, the way to stop, the counts.
+//! State shared by the threads of a run: the first failure, the stop token, the counters, the acknowledgements.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::ledger::Ledger;
+use super::acks::AckTracker;
 use super::{Counters, RunError, RunReport};
 use crate::{RunEnd, SinkError, StopToken};
 
-pub(super) struct Shared {
+pub(super) struct RunState {
     pub(super) stop: StopToken,
     pub(super) counters: Arc<Counters>,
-    pub(super) ledger: Ledger,
+    pub(super) acks: AckTracker,
     failure: Mutex<Option<RunError>>,
     over: AtomicBool,
     end: OnceLock<RunEnd>,
-    /// Sinks whose reader has not hung up.
+    /// Number of sinks whose reader has not hung up.
     listening: AtomicUsize,
 }
 
-impl Shared {
-    pub(super) fn new(stop: StopToken, counters: Arc<Counters>, sinks: usize) -> Shared {
-        Shared {
+impl RunState {
+    pub(super) fn new(stop: StopToken, counters: Arc<Counters>, sinks: usize) -> RunState {
+        RunState {
             stop,
             counters,
-            ledger: Ledger::new(sinks),
+            acks: AckTracker::new(sinks),
             failure: Mutex::new(None),
             over: AtomicBool::new(false),
             end: OnceLock::new(),
@@ -35,14 +35,14 @@ impl Shared {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A part failed: the run ends. Only the first failure is kept; what follows it is its echo.
+    /// Ends the run with a failure. Only the first failure is kept; later ones are usually its consequences.
     pub(super) fn fail(&self, error: impl Into<RunError>) {
         self.failure().get_or_insert(error.into());
         self.give_up();
     }
 
-    /// What came of a sink. One whose reader hung up is done; when all are, nobody is left to tell
-    /// and the run ends at once, without an error.
+    /// Records the result of a sink. A sink whose reader hung up is done. When all readers have hung up, the run ends
+    /// at once, without an error.
     pub(super) fn end_with(&self, result: Result<(), SinkError>) {
         match result {
             Ok(()) => {}
@@ -60,17 +60,17 @@ impl Shared {
         self.stop.stop();
     }
 
-    /// Whether the run has failed or nobody listens, so that evaluating on is of no use.
+    /// Whether the run has failed or all readers have hung up, so that further evaluation is useless.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// The engine has seen all that it will see: how the run ends is decided.
+    /// Fixes how the run ends. Called when the engine has finished.
     pub(super) fn settle_end(&self) {
         let _ = self.end.set(self.end_now());
     }
 
-    /// How the run ends, as far as that is decided: a failure comes before everything else.
+    /// How the run ends, as far as it is known. A failure takes precedence.
     pub(super) fn end(&self) -> RunEnd {
         match self.end_now() {
             failed @ RunEnd::Failed(_) => failed,

@@ -1,13 +1,13 @@
-//! The sink of runs whose judge is asked afterwards: all that is to be known of them he has seen.
+//! The null sink, for runs whose results are read from the judge afterwards.
 
 use fairstream_core::{Position, RunEnd, Selection, Sink, SinkError, VerdictBatch};
 
-/// Reads nothing.
-pub(crate) struct Nobody;
+/// Discards all verdicts.
+pub(crate) struct NullSink;
 
-impl Sink for Nobody {
+impl Sink for NullSink {
     fn name(&self) -> &str {
-        "nobody"
+        "the null sink"
     }
 
     fn wants(&self) -> Selection {

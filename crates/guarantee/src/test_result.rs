@@ -1,73 +1,76 @@
-//! What the evidence comes to: a verdict in three values, and all the numbers beside it.
+//! The result of a test: a three-valued outcome, the e-value, the p-value and the intervals.
 
-use crate::{FairSet, Form, Hypothesis, Inquiry, Interval, Tally, interval, share_of};
+use crate::{EProcess, ErrorControl, FairSet, Hypothesis, Interval, TrialTotals, alpha_share, interval};
 
-/// What can be said of fairness now.
+/// The conclusion from the evidence so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The interval of the gap is within the tolerance.
     Fair,
-    /// The evidence has exceeded the threshold.
+    /// The e-value has exceeded the threshold.
     Unfair,
     /// Neither.
     NotYet {
-        /// Roughly so many more trials would settle it one way or the other if all went on as it is; `None` if the
-        /// gap is too close to the tolerance to tell, or there is nothing to compare.
+        /// Approximate number of further trials until a decision, if rates stay as estimated; `None` if the gap is too
+        /// close to the tolerance to tell, or there is nothing to compare.
         further: Option<u64>,
     },
 }
 
-/// Everything that is known.
+/// The result of a test at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// In a word.
+pub struct TestResult {
+    /// The conclusion.
     pub outcome: Outcome,
-    /// The evidence against fairness; may be infinite.
+    /// The e-value against fairness; may be infinite.
     pub e_value: f64,
-    /// How improbable evidence like this is in a fair system, at any time; `None` for a detector, which promises nothing
-    /// of the kind.
+    /// Anytime-valid p-value: an upper bound on the probability that a fair system ever reaches such an e-value; `None`
+    /// for a detector, which controls no probability.
     pub p_value: Option<f64>,
-    /// Where the rate of each group is. All of them hold together, at all times, with a confidence of 1 − doubt.
+    /// Confidence interval for the rate of each group. All of them hold at all times simultaneously, with a confidence
+    /// of 1 − miscoverage.
     pub groups: Vec<Interval>,
-    /// Where the gap, ratio or highest rate is, by those; `None` if there is nothing to compare.
+    /// Interval for the gap, ratio or highest rate that follows from those; `None` if there is nothing to compare.
     pub gap: Option<Interval>,
 }
 
-impl Inquiry {
-    /// What the evidence comes to.
-    pub fn finding(&self, hypothesis: &Hypothesis) -> Finding {
-        let tallies = self.tallies();
-        let groups = intervals(&tallies, hypothesis);
-        let counted: Vec<(f64, f64)> = tallies.iter().map(|tally| (tally.trials as f64, tally.sum)).collect();
+impl EProcess {
+    /// The result at this moment.
+    pub fn result(&self, hypothesis: &Hypothesis) -> TestResult {
+        let totals = self.totals();
+        let groups = intervals(&totals, hypothesis);
+        let counted: Vec<(f64, f64)> =
+            totals.iter().map(|totals| (totals.trials as f64, totals.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
         let outcome = match gap {
-            _ if self.is_enough(hypothesis) => Outcome::Unfair,
+            _ if self.exceeds_threshold(hypothesis) => Outcome::Unfair,
             Some(gap) if is_within(gap, hypothesis.fair) => Outcome::Fair,
             _ => {
                 let fair = || until_fair(&counted, gap?, hypothesis);
                 Outcome::NotYet { further: self.until_unfair(hypothesis).or_else(fair) }
             }
         };
-        Finding {
+        TestResult {
             outcome,
             e_value: self.log_e_value().exp(),
-            p_value: (hypothesis.form == Form::Ever).then(|| (-self.log_most()).exp().min(1.0)),
+            p_value: (hypothesis.control == ErrorControl::Ever).then(|| (-self.log_maximum()).exp().min(1.0)),
             groups,
             gap,
         }
     }
 
-    /// How many more trials it takes to the threshold, if rates and shares of the groups stay what they seem to be.
+    /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as
+    /// estimated: the log e-value grows by the divergence from the fair set per trial.
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
         let compared: Vec<(f64, f64)> = self
-            .known()
-            .zip(self.tallies())
-            .filter(|(_, tally)| tally.trials >= hypothesis.min_trials.max(1))
+            .decayed()
+            .zip(self.totals())
+            .filter(|(_, totals)| totals.trials >= hypothesis.min_trials.max(1))
             .map(|(known, _)| known)
             .collect();
         let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
         let (rates, weights): (Vec<f64>, Vec<f64>) = compared.into_iter().unzip();
-        let fair = hypothesis.fair.nearest(&rates, &weights);
+        let fair = hypothesis.fair.project(&rates, &weights);
         let divergence = |((rate, fair), weight): ((&f64, &f64), &f64)| {
             let part = |rate: f64, fair: f64| rate * (rate / fair).ln();
             weight / total * (part(*rate, *fair) + part(1.0 - rate, 1.0 - fair))
@@ -78,8 +81,8 @@ impl Inquiry {
     }
 }
 
-/// How many more trials it takes until the interval of the gap is within the tolerance, if the gap stays as it is:
-/// intervals shrink with the square root of the trials, or nearly so.
+/// Approximate number of trials until the interval of the gap is within the tolerance, if the gap stays as it is. The
+/// width of an interval is nearly proportional to 1 / √trials.
 fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) -> Option<u64> {
     let enough = hypothesis.min_trials.max(1) as f64;
     let compared = || counted.iter().filter(|(trials, _)| *trials >= enough);
@@ -97,7 +100,7 @@ fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) ->
     rounded(total * ((width / room).powi(2) - 1.0)).filter(|_| room > 0.0)
 }
 
-/// A rough number: two digits are all that it is good for.
+/// Rounds an approximate number up to two significant digits.
 fn rounded(number: f64) -> Option<u64> {
     if !number.is_finite() || !(0.0..1e15).contains(&number) {
         return None;
@@ -106,9 +109,11 @@ fn rounded(number: f64) -> Option<u64> {
     Some(((number / step).ceil() * step) as u64)
 }
 
-/// The interval of each group; groups share the doubt in the order in which they came.
-fn intervals(counted: &[Tally], hypothesis: &Hypothesis) -> Vec<Interval> {
-    let of = |(index, tally): (usize, &Tally)| interval(*tally, hypothesis.doubt * share_of(index as u64));
+/// The interval of each group. Groups share the miscoverage in order of arrival.
+fn intervals(counted: &[TrialTotals], hypothesis: &Hypothesis) -> Vec<Interval> {
+    let of = |(index, totals): (usize, &TrialTotals)| {
+        interval(*totals, hypothesis.miscoverage * alpha_share(index as u64))
+    };
     counted.iter().enumerate().map(of).collect()
 }
 

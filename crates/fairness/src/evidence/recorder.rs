@@ -1,124 +1,124 @@
-//! Takes trials down as they are counted. Hears what the trial layer says of each, and the bell of each rate.
+//! Records trials when they are counted, from the values of the trial layer and the checks of each rate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fairstream_core::{Cancelled, EngineError, Kind, Time, Value, VerdictRef};
 use serde::{Deserialize, Serialize};
 
-use super::recount::Charge;
+use super::replay::RateRule;
 use super::rows::RowWriter;
-use super::{EvidenceOutlet, KeyHash, Row, TrialRow};
+use super::{EvidenceOutlet, EvidenceRow, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
 use crate::{Compiled, Judge};
 
-/// Takes down every trial when it is counted.
-pub(crate) struct Trail {
+/// Records every trial when it is counted.
+pub(crate) struct EvidenceRecorder {
     outlet: EvidenceOutlet,
     hash: Option<KeyHash>,
     layers: Vec<TrialStreams>,
-    /// For each stream what it says, of which layer.
-    said_by: HashMap<usize, Vec<(usize, Said)>>,
-    /// For each rate, by metric and rate: its name, and how it is judged.
-    charges: BTreeMap<(usize, usize), (String, String)>,
-    state: TrailState,
+    /// For each stream its signals, each with the index of its layer.
+    signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
+    /// For each metric and rate: the name of its alarms, and its rule as JSON.
+    rate_rules: BTreeMap<(usize, usize), (String, String)>,
+    state: RecorderState,
     rows: RowWriter,
 }
 
-/// What the value of a stream says of a trial.
+/// What a value of a stream means for a trial.
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum TrialSignal {
     Counted,
-    /// That a fact holds, by its index.
+    /// A fact holds; the index of the fact.
     Fact(usize),
     Numerator(usize),
     Denominator(usize),
 }
 
-/// What is written down between two calls.
+/// The part of the recorder that is saved.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct TrailState {
-    layers: Vec<Layer>,
-    /// For each rate.
-    rates: BTreeMap<(usize, usize), Rate>,
+pub(crate) struct RecorderState {
+    layers: Vec<PendingTrials>,
+    /// State of each rate, by metric and rate.
+    rates: BTreeMap<(usize, usize), RateState>,
 }
 
-/// Trials that have not been counted.
+/// Trials of one layer that have not been counted.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Layer {
-    /// By key: the facts that hold.
+struct PendingTrials {
+    /// Facts that hold, by key.
     facts: HashMap<String, BTreeSet<usize>>,
-    /// Final, in the order in which they became so: by their parameters.
+    /// Parameters of final trials, in the order in which they became final.
     ended: Vec<String>,
     is_ended: HashSet<String>,
-    /// What they add, for each rate of the layer: numerator and denominator.
+    /// Numerator and denominator that each trial adds to each rate of the layer.
     adds: HashMap<String, Vec<(f64, f64)>>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Rate {
+struct RateState {
     is_announced: bool,
     checks: u64,
-    /// Strata and groups that have been met.
-    met: BTreeSet<(String, String)>,
-    /// Of those, the ones since the last bell.
+    /// Strata and groups registered so far.
+    groups: BTreeSet<(String, String)>,
+    /// Strata and groups registered since the last check.
     new: Vec<(String, String)>,
-    /// Counted, and not written: stratum, group, key, facts, value.
+    /// Trials that are counted but not written: stratum, group, key, facts and value.
     waiting: Vec<(String, String, String, String, f64)>,
 }
 
-impl Trail {
-    /// `find` knows the indices of streams.
+impl EvidenceRecorder {
+    /// `find` returns the index of a stream.
     pub(crate) fn new(
         compiled: &Compiled,
         find: impl Fn(&str) -> Result<usize, EngineError>,
         outlet: EvidenceOutlet,
         hash: Option<KeyHash>,
-    ) -> Result<Trail, EngineError> {
+    ) -> Result<EvidenceRecorder, EngineError> {
         let layers = compiled.trials().to_vec();
-        let mut said_by: HashMap<usize, Vec<(usize, Said)>> = HashMap::new();
+        let mut signals: HashMap<usize, Vec<(usize, TrialSignal)>> = HashMap::new();
         for (layer, streams) in layers.iter().enumerate() {
-            let mut say = |stream: &str, said| -> Result<(), EngineError> {
-                said_by.entry(find(stream)?).or_default().push((layer, said));
+            let mut add = |stream: &str, signal| -> Result<(), EngineError> {
+                signals.entry(find(stream)?).or_default().push((layer, signal));
                 Ok(())
             };
-            say(&streams.counted, Said::Counted)?;
+            add(&streams.counted, TrialSignal::Counted)?;
             for (index, (_, stream)) in streams.facts.iter().enumerate() {
-                say(stream, Said::Fact(index))?;
+                add(stream, TrialSignal::Fact(index))?;
             }
             for (index, rate) in streams.rates.iter().enumerate() {
-                say(&rate.numerator, Said::Numerator(index))?;
-                say(&rate.denominator, Said::Denominator(index))?;
+                add(&rate.numerator, TrialSignal::Numerator(index))?;
+                add(&rate.denominator, TrialSignal::Denominator(index))?;
             }
         }
-        let charges = compiled.streams().iter().filter_map(|streams| {
+        let rate_rules = compiled.streams().iter().filter_map(|streams| {
             let rule = compiled.rules().get(streams.metric)?;
             let of_rate = rule.rates.get(streams.rate)?;
-            let charge =
-                Charge { rule: rule.clone(), rate: streams.rate, prior_varies: streams.prior.is_some() };
-            let charge = serde_json::to_string(&charge).ok()?;
-            Some(((streams.metric, streams.rate), (of_rate.stream.clone(), charge)))
+            let rate_rule =
+                RateRule { rule: rule.clone(), rate: streams.rate, prior_varies: streams.prior.is_some() };
+            let rate_rule = serde_json::to_string(&rate_rule).ok()?;
+            Some(((streams.metric, streams.rate), (of_rate.stream.clone(), rate_rule)))
         });
-        let charges: BTreeMap<_, _> = charges.collect();
-        let state = TrailState {
-            layers: layers.iter().map(|_| Layer::default()).collect(),
-            rates: charges.keys().map(|rate| (*rate, Rate::default())).collect(),
+        let rate_rules: BTreeMap<_, _> = rate_rules.collect();
+        let state = RecorderState {
+            layers: layers.iter().map(|_| PendingTrials::default()).collect(),
+            rates: rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
         };
-        Ok(Trail { outlet, hash, layers, said_by, charges, state, rows: RowWriter::default() })
+        Ok(EvidenceRecorder { outlet, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
 
-    /// The streams that it listens to.
+    /// The streams whose values it needs.
     pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
-        self.said_by.keys().copied()
+        self.signals.keys().copied()
     }
 
-    /// Hears what is said of a trial, if it is.
-    pub(crate) fn record(&mut self, verdict: &VerdictRef<'_>) {
+    /// Takes note of a value if it concerns a trial.
+    pub(crate) fn observe(&mut self, verdict: &VerdictRef<'_>) {
         let (Kind::Value, Some(instance)) = (verdict.kind, verdict.instance) else { return };
-        let Some(says) = self.said_by.get(&verdict.stream) else { return };
+        let Some(signals) = self.signals.get(&verdict.stream) else { return };
         let mut label = String::new();
         instance.label(&mut label);
         let instance = label.as_str();
-        for (layer, said) in says {
+        for (layer, signal) in signals {
             let rates = self.layers[*layer].rates.len();
             let layer = &mut self.state.layers[*layer];
             let number = match verdict.value {
@@ -126,23 +126,23 @@ impl Trail {
                 Some(Value::Float(number)) => number,
                 _ => 0.0,
             };
-            match *said {
-                Said::Fact(fact) => {
+            match *signal {
+                TrialSignal::Fact(fact) => {
                     if verdict.value == Some(Value::Bool(true)) {
                         layer.facts.entry(key_of(instance)).or_default().insert(fact);
                     }
                 }
-                Said::Counted => {
-                    // A clock may tick again before the trial is counted.
+                TrialSignal::Counted => {
+                    // The clock of a trial may tick again before the trial is counted.
                     if layer.is_ended.insert(instance.to_owned()) {
                         layer.ended.push(instance.to_owned());
                     }
                 }
-                Said::Numerator(rate) | Said::Denominator(rate) => {
+                TrialSignal::Numerator(rate) | TrialSignal::Denominator(rate) => {
                     let adds =
                         layer.adds.entry(instance.to_owned()).or_insert_with(|| vec![(0.0, 0.0); rates]);
-                    match said {
-                        Said::Numerator(_) => adds[rate].0 = number,
+                    match signal {
+                        TrialSignal::Numerator(_) => adds[rate].0 = number,
                         _ => adds[rate].1 = number,
                     }
                 }
@@ -150,42 +150,42 @@ impl Trail {
         }
     }
 
-    /// Hears that a group of a rate is compared.
-    pub(crate) fn meet(&mut self, rate: (usize, usize), stratum: &str, group: &str) {
+    /// Registers a group of a rate, so that it is recorded even without trials.
+    pub(crate) fn register_group(&mut self, rate: (usize, usize), stratum: &str, group: &str) {
         if let Some(rate) = self.state.rates.get_mut(&rate) {
             let pair = (stratum.to_owned(), group.to_owned());
-            if rate.met.insert(pair.clone()) {
+            if rate.groups.insert(pair.clone()) {
                 rate.new.push(pair);
             }
         }
     }
 
-    /// A rate is about to be judged: writes the trials that it has counted.
+    /// Writes the trials that a rate has counted. To be called before the judge checks the rate.
     pub(crate) fn check(
         &mut self,
         judge: &Judge,
         (metric, rate): (usize, usize),
         time: Time,
     ) -> Result<(), Cancelled> {
-        self.seal((metric, rate));
+        self.collect_ended((metric, rate));
         let (Some((name, rule)), Some(state)) =
-            (self.charges.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
+            (self.rate_rules.get(&(metric, rate)), self.state.rates.get_mut(&(metric, rate)))
         else {
             return Ok(());
         };
         if !state.is_announced {
             state.is_announced = true;
-            self.rows.push(time, &Row::Rule { metric: name.clone(), rule: rule.clone() });
+            self.rows.push(time, &EvidenceRow::Rule { metric: name.clone(), rule: rule.clone() });
         }
         state.checks += 1;
         let check = state.checks;
         for (stratum, group) in state.new.drain(..) {
-            self.rows.push(time, &Row::Group { metric: name.clone(), check, group, stratum });
+            self.rows.push(time, &EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }
-        // By stratum, as the judge goes through them; else in the order in which they ended.
+        // By stratum, the order in which the judge checks them; within a stratum, in the order in which trials ended.
         state.waiting.sort_by(|one, other| one.0.cmp(&other.0));
         for (stratum, group, key, indicators, value) in state.waiting.drain(..) {
-            let docket = judge.docket(metric, rate, &stratum);
+            let placement = judge.placement(metric, rate, &stratum);
             let row = TrialRow {
                 metric: name.clone(),
                 check,
@@ -194,15 +194,15 @@ impl Trail {
                 stratum,
                 indicators,
                 value,
-                block: docket.block,
-                alarm: docket.alarm,
+                block: placement.block,
+                alarm: placement.alarm,
             };
-            self.rows.push(time, &Row::Trial(row));
+            self.rows.push(time, &EvidenceRow::Trial(row));
         }
         if self.rows.len() >= MAX_ROWS { self.flush() } else { Ok(()) }
     }
 
-    /// Hands on what has been written.
+    /// Passes the rows written so far to the outlet.
     pub(crate) fn flush(&mut self) -> Result<(), Cancelled> {
         match self.rows.batch() {
             Some(batch) => (self.outlet)(batch),
@@ -210,8 +210,9 @@ impl Trail {
         }
     }
 
-    /// Trials that have ended are counted at the first check of any rate of their layer, by all of them.
-    fn seal(&mut self, rate: (usize, usize)) {
+    /// Moves trials that have ended to the rates that count them. All rates of a layer count a trial at the first check
+    /// of any of them.
+    fn collect_ended(&mut self, rate: (usize, usize)) {
         let of_rate =
             |streams: &&TrialStreams| streams.rates.iter().any(|other| (other.metric, other.rate) == rate);
         for (streams, layer) in self.layers.iter().zip(&mut self.state.layers) {
@@ -240,22 +241,22 @@ impl Trail {
         }
     }
 
-    /// What it knows, as bytes.
+    /// Encodes the state as bytes.
     pub(crate) fn save(&self) -> Option<Vec<u8>> {
         postcard::to_stdvec(&self.state).ok()
     }
 
-    /// The state that was saved, if it is of such a trail.
-    pub(crate) fn loaded(&self, bytes: Option<&[u8]>) -> Result<TrailState, &'static str> {
+    /// Decodes a saved state, and checks that it belongs to these metrics.
+    pub(crate) fn decode(&self, bytes: Option<&[u8]>) -> Result<RecorderState, &'static str> {
         let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
-        let state: TrailState =
+        let state: RecorderState =
             postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
-        let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.charges.keys());
+        let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.rate_rules.keys());
         if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
     }
 
-    /// Goes on from there.
-    pub(crate) fn go_on(&mut self, state: TrailState) {
+    /// Replaces the state by a decoded one.
+    pub(crate) fn resume(&mut self, state: RecorderState) {
         self.state = state;
         self.rows = RowWriter::default();
     }

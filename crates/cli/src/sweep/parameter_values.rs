@@ -1,20 +1,20 @@
-//! Which values are tried: `24`, `10..100`, `10..100:5`, or several of those with commas in between.
+//! Parses values of a parameter: `24`, `10..100`, `10..100:5`, or several of those separated by commas.
 
 use std::str::FromStr;
 
 /// The values of one parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Axis(pub(crate) Vec<f64>);
+pub(crate) struct ParameterValues(pub(crate) Vec<f64>);
 
-/// A table with more rows is of no use to anybody.
+/// Maximum number of values.
 const MOST: f64 = 10_000.0;
 
-impl FromStr for Axis {
+impl FromStr for ParameterValues {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Axis, String> {
+    fn from_str(text: &str) -> Result<ParameterValues, String> {
         let parts: Result<Vec<Vec<f64>>, String> = text.split(',').map(part).collect();
-        Ok(Axis(parts?.concat()))
+        Ok(ParameterValues(parts?.concat()))
     }
 }
 
@@ -39,18 +39,17 @@ fn part(text: &str) -> Result<Vec<f64>, String> {
     if step == 0.0 {
         return Err("the step behind `:` has to be more than 0".to_owned());
     }
-    // A little more, for ends that are met up to rounding.
+    // The margin includes an end that is met up to rounding.
     let steps = ((to - from) / step + 1e-9).floor();
     if steps >= MOST {
         return Err(format!("that is more than {MOST} values; set a longer step, as in `{from}..{to}:10`"));
     }
-    // The number that a user would write, and not what adding up makes of it.
+    // Rounds to nine decimals, which removes rounding errors of the sum.
     let written = |index: u32| format!("{:.9}", from + f64::from(index) * step).parse().unwrap_or(from);
     Ok((0..=steps as u32).map(written).collect())
 }
 
-/// The step that a user leaves out: a round one, with ten of them at most; if there is one, such that the
-/// end is met.
+/// Default step: a round number with at most ten steps; if possible, one that meets the end.
 fn round_step(span: f64) -> f64 {
     let least = span / 10.0;
     let decade = 10_f64.powf(least.log10().floor());
@@ -99,10 +98,10 @@ mod tests {
             ("0.1..0.1", vec![0.1]),
             ("1,10..20:5", vec![1.0, 10.0, 15.0, 20.0]),
         ] {
-            assert_eq!(text.parse(), Ok(Axis(expected)), "{text}");
+            assert_eq!(text.parse(), Ok(ParameterValues(expected)), "{text}");
         }
         for text in ["", "a", "1..", "2..1", "1..2:0", "-1", "1..inf", "0..1:0.00001", "NaN"] {
-            assert!(text.parse::<Axis>().is_err(), "{text}");
+            assert!(text.parse::<ParameterValues>().is_err(), "{text}");
         }
         assert_eq!("1..2000".parse(), Ok(Seeds { first: 1, last: 2000 }));
         assert_eq!("7".parse(), Ok(Seeds { first: 7, last: 7 }));

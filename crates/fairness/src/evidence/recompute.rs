@@ -1,45 +1,45 @@
-//! The evidence of a guarantee, weighed again block by block: the second calculation of what
-//! `fairstream-guarantee` does, written apart from it.
+//! Recomputes e-values block by block: a second implementation of what `fairstream-guarantee` does, written
+//! independently of it.
 
 use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use super::recount::{Alarm, Charge, Stratum, found};
+use super::replay::{RateRule, RecomputedAlarm, StratumEvidence, gap_of};
 use crate::judge::words;
 use crate::{Comparison, Promise, Rule};
 
-/// By how much evidence must be more than its threshold, so that the order of a calculation does not decide.
+/// Margin by which the log e-value must exceed its threshold, so that rounding does not decide.
 const ROUNDING: f64 = 1e-9;
 
-/// A block, weighed.
+/// The factor of one block, recomputed.
 #[derive(Clone, Debug)]
-pub(super) struct Weighed {
+pub(super) struct BlockStep {
     pub(super) number: u64,
     pub(super) time: Time,
-    pub(super) groups: Vec<WeighedGroup>,
+    pub(super) groups: Vec<GroupStep>,
     pub(super) factor: f64,
-    /// The logarithm of the evidence with it.
+    /// Logarithm of the e-value after this block.
     pub(super) log_evidence: f64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct WeighedGroup {
+pub(super) struct GroupStep {
     pub(super) group: String,
     pub(super) trials: f64,
-    /// Between 0 and the trials.
+    /// Number of positive trials, or the rescaled sum of their values; between 0 and `trials`.
     pub(super) positives: f64,
-    pub(super) believed: f64,
+    pub(super) estimate: f64,
     pub(super) fair: f64,
 }
 
-impl Stratum {
-    /// The evidence, block by block.
-    pub(super) fn by_guarantee(&self, charge: &Charge, name: &str, place: usize) -> Vec<Alarm> {
-        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
-        let Some(threshold) = needed(rule, place) else { return alarms };
+impl StratumEvidence {
+    /// Recomputes the e-values block by block, and returns the alarms.
+    pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, rank: usize) -> Vec<RecomputedAlarm> {
+        let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
+        let Some(threshold) = needed(rule, rank) else { return alarms };
         let mut log_evidence: f64 = 0.0;
-        let mut weighed: Vec<Weighed> = Vec::new();
+        let mut steps: Vec<BlockStep> = Vec::new();
         let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let mut counted: BTreeMap<&str, f64> = BTreeMap::new();
         for block in self.blocks(rule.guarantee.map_or(1, |guarantee| guarantee.block)) {
@@ -47,16 +47,16 @@ impl Stratum {
                 *counted.entry(group).or_default() += trials;
             }
             let is_small = |group: &str| counted.get(group).is_some_and(|all| *all < rule.min_trials as f64);
-            let mut groups: Vec<WeighedGroup> = Vec::new();
+            let mut groups: Vec<GroupStep> = Vec::new();
             for (group, (trials, sum)) in &block.groups {
                 let (before, positives) = known.get(group).copied().unwrap_or_default();
-                let believed = (positives + 1.0) / (before + 2.0);
+                let estimate = (positives + 1.0) / (before + 2.0);
                 let positives = match rule.range {
                     Some((low, high)) => ((sum - low * trials) / (high - low)).clamp(0.0, *trials),
                     None => *sum,
                 };
                 let group = (*group).to_owned();
-                groups.push(WeighedGroup { group, trials: *trials, positives, believed, fair: believed });
+                groups.push(GroupStep { group, trials: *trials, positives, estimate, fair: estimate });
             }
             let compared: Vec<usize> =
                 (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
@@ -73,20 +73,20 @@ impl Stratum {
             for of_group in known.values_mut() {
                 *of_group = (of_group.0 * kept, of_group.1 * kept);
             }
-            for ((group, _), weighed) in block.groups.iter().zip(&groups) {
+            for ((group, _), step) in block.groups.iter().zip(&groups) {
                 let of_group = known.entry(group).or_default();
-                *of_group = (of_group.0 + weighed.trials, of_group.1 + weighed.positives);
+                *of_group = (of_group.0 + step.trials, of_group.1 + step.positives);
             }
             let factor = log_factor.exp();
-            weighed.push(Weighed { number: block.number, time: block.time, groups, factor, log_evidence });
+            steps.push(BlockStep { number: block.number, time: block.time, groups, factor, log_evidence });
             if !stands && log_evidence > threshold.ln() + ROUNDING {
                 stands = true;
                 let groups = self.counted(block.check);
-                let finding = found(rule, &groups);
+                let gap = gap_of(rule, &groups);
                 let evidence = Some((log_evidence.exp(), threshold));
-                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, evidence, None);
-                let blocks = weighed.clone();
-                alarms.push(Alarm { time: block.time, message, groups, blocks, threshold });
+                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, evidence, None);
+                let blocks = steps.clone();
+                alarms.push(RecomputedAlarm { time: block.time, message, groups, blocks, threshold });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
                 (stands, log_evidence) = (false, 0.0);
             }
@@ -94,13 +94,18 @@ impl Stratum {
         alarms
     }
 
-    /// Blocks that have been cut: those with enough trials.
-    fn blocks(&self, least: u64) -> Vec<Block<'_>> {
-        let mut blocks: Vec<Block<'_>> = Vec::new();
+    /// Closed blocks: those with enough trials.
+    fn blocks(&self, least: u64) -> Vec<BlockCounts<'_>> {
+        let mut blocks: Vec<BlockCounts<'_>> = Vec::new();
         for row in &self.rows {
             let Some((value, Some(number))) = row.trial else { continue };
             if blocks.last().is_none_or(|last| last.number != number) {
-                blocks.push(Block { number, time: row.time, check: row.check, groups: BTreeMap::new() });
+                blocks.push(BlockCounts {
+                    number,
+                    time: row.time,
+                    check: row.check,
+                    groups: BTreeMap::new(),
+                });
             }
             if let Some(block) = blocks.last_mut() {
                 (block.time, block.check) = (row.time, row.check);
@@ -109,7 +114,7 @@ impl Stratum {
                 *sum += value;
             }
         }
-        // The last is not complete if it has too few trials.
+        // The last block is still open if it has too few trials.
         let trials: f64 =
             blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
         if trials < least as f64 {
@@ -119,15 +124,16 @@ impl Stratum {
     }
 }
 
-struct Block<'a> {
+struct BlockCounts<'a> {
     number: u64,
     time: Time,
     check: u64,
-    /// Trials and the sum of their values.
+    /// Number of trials of each group, and the sum of their values.
     groups: BTreeMap<&'a str, (f64, f64)>,
 }
 
-/// Whether groups that are not forgotten are within the tolerance, by what a detector remembers.
+/// Whether the discounted estimates of a detector are within the tolerance. Groups with less than one discounted trial
+/// are ignored.
 fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
     let is_compared =
@@ -144,8 +150,8 @@ fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BT
         }
 }
 
-/// The e-value at which a stratum has an alarm.
-fn needed(rule: &Rule, place: usize) -> Option<f64> {
+/// The e-value above which a stratum has an alarm.
+fn needed(rule: &Rule, rank: usize) -> Option<f64> {
     let guarantee = rule.guarantee?;
     let of_all = match guarantee.promise {
         Promise::Ever(level) => 1.0 / level,
@@ -153,32 +159,32 @@ fn needed(rule: &Rule, place: usize) -> Option<f64> {
     };
     let of_strata = match guarantee.strata {
         _ if rule.strata.is_empty() => 1.0,
-        Some(strata) if place as u64 >= strata => return None,
+        Some(strata) if rank as u64 >= strata => return None,
         Some(strata) => strata as f64,
-        None => (place as f64 + 1.0) * (place as f64 + 2.0),
+        None => (rank as f64 + 1.0) * (rank as f64 + 2.0),
     };
     Some(of_all * of_strata * rule.rates.len() as f64)
 }
 
-impl WeighedGroup {
+impl GroupStep {
     pub(super) fn log_factor(&self) -> f64 {
         let mut log = 0.0;
-        if self.believed != self.fair {
+        if self.estimate != self.fair {
             if self.positives > 0.0 {
-                log += self.positives * (self.believed.ln() - self.fair.ln());
+                log += self.positives * (self.estimate.ln() - self.fair.ln());
             }
             let rest = self.trials - self.positives;
             if rest > 0.0 {
-                log += rest * ((1.0 - self.believed).ln() - (1.0 - self.fair).ln());
+                log += rest * ((1.0 - self.estimate).ln() - (1.0 - self.fair).ln());
             }
         }
         log
     }
 }
 
-/// Finds the nearest fair rates of the groups that are compared: a window that slides over the beliefs until what pulls
-/// at its lower end is what pulls at its upper end.
-fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
+/// Projects the estimates of the compared groups onto the fair set: finds the window at which the derivatives of the
+/// divergence at its lower and its upper end cancel.
+fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
     let width = rule.range.map_or(1.0, |(low, high)| high - low);
     let upper = |lower: f64| match rule.comparison {
         Comparison::Difference => lower + rule.tolerance / width,
@@ -189,26 +195,26 @@ fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
         Comparison::Highest => 0.0,
         Comparison::Ratio if rule.tolerance == 0.0 => return,
         _ => {
-            let pull = |end: f64, believed: f64, trials: f64| trials * (believed - end) / (end * (1.0 - end));
+            let pull = |end: f64, estimate: f64, trials: f64| trials * (estimate - end) / (end * (1.0 - end));
             let stretch = if rule.comparison == Comparison::Ratio { 1.0 / rule.tolerance } else { 1.0 };
             let is_too_low = |lower: f64| {
                 let upper = upper(lower);
                 let mut balance = 0.0;
                 for group in compared.iter().map(|index| &groups[*index]) {
-                    if group.believed > upper {
-                        balance += stretch * pull(upper, group.believed, group.trials);
-                    } else if group.believed < lower {
-                        balance += pull(lower, group.believed, group.trials);
+                    if group.estimate > upper {
+                        balance += stretch * pull(upper, group.estimate, group.trials);
+                    } else if group.estimate < lower {
+                        balance += pull(lower, group.estimate, group.trials);
                     }
                 }
                 balance > 0.0
             };
-            let beliefs = || compared.iter().map(|index| groups[*index].believed);
-            let (least, most) = (beliefs().fold(1.0, f64::min), beliefs().fold(0.0, f64::max));
+            let estimates = || compared.iter().map(|index| groups[*index].estimate);
+            let (least, most) = (estimates().fold(1.0, f64::min), estimates().fold(0.0, f64::max));
             if most <= upper(least) {
                 return;
             }
-            // The lower end of a window that ends at the highest belief.
+            // The lower end of a window that ends at the highest estimate.
             let last = if rule.comparison == Comparison::Ratio {
                 most * rule.tolerance
             } else {
@@ -230,6 +236,6 @@ fn project(rule: &Rule, groups: &mut [WeighedGroup], compared: &[usize]) {
         }
     };
     for index in compared {
-        groups[*index].fair = groups[*index].believed.clamp(lower, upper(lower).max(lower));
+        groups[*index].fair = groups[*index].estimate.clamp(lower, upper(lower).max(lower));
     }
 }

@@ -1,4 +1,4 @@
-//! A column of events, read value by value: for formats that write rows.
+//! Access to a column of events value by value, for formats that write rows.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
@@ -9,12 +9,12 @@ use arrow::error::ArrowError;
 
 use crate::Value;
 
-/// A column whose values can be had one by one.
+/// The values of a column.
 #[derive(Clone, Debug)]
-pub struct Cells(Column);
+pub struct ColumnValues(TypedArray);
 
 #[derive(Clone, Debug)]
-enum Column {
+enum TypedArray {
     Bool(BooleanArray),
     Int(Int64Array),
     UInt(UInt64Array),
@@ -22,45 +22,45 @@ enum Column {
     Text(StringArray),
 }
 
-impl Cells {
-    /// The values of a column, each as the [`Value`] that has room for it.
+impl ColumnValues {
+    /// The values of a column, converted to the types of [`Value`].
     ///
     /// # Errors
-    /// The column is of a type that has no text.
-    pub fn of(column: &ArrayRef) -> Result<Cells, ArrowError> {
+    /// The type of the column cannot be converted.
+    pub fn of(column: &ArrayRef) -> Result<ColumnValues, ArrowError> {
         let strict = CastOptions { safe: false, ..CastOptions::default() };
         let cast = |data_type| cast_with_options(column, &data_type, &strict);
-        Ok(Cells(match column.data_type() {
-            DataType::Boolean => Column::Bool(column.as_boolean().clone()),
+        Ok(ColumnValues(match column.data_type() {
+            DataType::Boolean => TypedArray::Bool(column.as_boolean().clone()),
             data_type if data_type.is_signed_integer() => {
-                Column::Int(cast(DataType::Int64)?.as_primitive::<Int64Type>().clone())
+                TypedArray::Int(cast(DataType::Int64)?.as_primitive::<Int64Type>().clone())
             }
             data_type if data_type.is_unsigned_integer() => {
-                Column::UInt(cast(DataType::UInt64)?.as_primitive::<UInt64Type>().clone())
+                TypedArray::UInt(cast(DataType::UInt64)?.as_primitive::<UInt64Type>().clone())
             }
             data_type if data_type.is_floating() => {
-                Column::Float(cast(DataType::Float64)?.as_primitive::<Float64Type>().clone())
+                TypedArray::Float(cast(DataType::Float64)?.as_primitive::<Float64Type>().clone())
             }
             DataType::Binary => {
                 let digits =
                     |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-                Column::Text(column.as_binary::<i32>().iter().map(|bytes| bytes.map(digits)).collect())
+                TypedArray::Text(column.as_binary::<i32>().iter().map(|bytes| bytes.map(digits)).collect())
             }
-            _ => Column::Text(cast(DataType::Utf8)?.as_string::<i32>().clone()),
+            _ => TypedArray::Text(cast(DataType::Utf8)?.as_string::<i32>().clone()),
         }))
     }
 
-    /// The value in that row; `None` if the stream is silent there.
+    /// The value in a row; `None` for null.
     pub fn at(&self, row: usize) -> Option<Value<'_>> {
         fn get<'a, A: Array, V>(array: &'a A, row: usize, value: impl Fn(&'a A) -> V) -> Option<V> {
             array.is_valid(row).then(|| value(array))
         }
         match &self.0 {
-            Column::Bool(values) => get(values, row, |values| Value::Bool(values.value(row))),
-            Column::Int(values) => get(values, row, |values| Value::Int(values.value(row))),
-            Column::UInt(values) => get(values, row, |values| Value::UInt(values.value(row))),
-            Column::Float(values) => get(values, row, |values| Value::Float(values.value(row))),
-            Column::Text(values) => get(values, row, |values| Value::Text(values.value(row))),
+            TypedArray::Bool(values) => get(values, row, |values| Value::Bool(values.value(row))),
+            TypedArray::Int(values) => get(values, row, |values| Value::Int(values.value(row))),
+            TypedArray::UInt(values) => get(values, row, |values| Value::UInt(values.value(row))),
+            TypedArray::Float(values) => get(values, row, |values| Value::Float(values.value(row))),
+            TypedArray::Text(values) => get(values, row, |values| Value::Text(values.value(row))),
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn read(column: impl Array + 'static) -> Vec<String> {
-        let (rows, cells) = (column.len(), Cells::of(&(Arc::new(column) as ArrayRef)).unwrap());
+        let (rows, cells) = (column.len(), ColumnValues::of(&(Arc::new(column) as ArrayRef)).unwrap());
         (0..rows).map(|row| cells.at(row).map_or("∅".to_owned(), |value| value.to_string())).collect()
     }
 

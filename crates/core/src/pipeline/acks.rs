@@ -1,4 +1,4 @@
-//! Which events are behind us for good: acknowledged to a source once every sink has them.
+//! Tracks which events may be acknowledged to their source: those whose verdicts every sink has made durable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,12 +7,12 @@ use crate::Position;
 /// For each source, the position up to which all of its events have been evaluated.
 pub(super) type Through = Arc<[Option<Position>]>;
 
-/// For each sink, what it has made durable last.
-pub(super) struct Ledger(Mutex<Vec<Option<Through>>>);
+/// For each sink the positions that it has made durable.
+pub(super) struct AckTracker(Mutex<Vec<Option<Through>>>);
 
-impl Ledger {
-    pub(super) fn new(sinks: usize) -> Ledger {
-        Ledger(Mutex::new(vec![None; sinks]))
+impl AckTracker {
+    pub(super) fn new(sinks: usize) -> AckTracker {
+        AckTracker(Mutex::new(vec![None; sinks]))
     }
 
     /// Sink number `sink` has made everything up to `through` durable.
@@ -20,7 +20,7 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[sink] = Some(through);
     }
 
-    /// How far source number `source` is durable in every sink.
+    /// Position of source number `source` that is durable in every sink.
     pub(super) fn durable(&self, source: usize) -> Option<Position> {
         let sinks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let each: Option<Vec<Position>> =
@@ -36,13 +36,13 @@ mod tests {
     #[test]
     fn the_slowest_sink_decides() {
         let at = |rows| Some(Position { rows, ..Position::default() });
-        let ledger = Ledger::new(2);
-        ledger.record(0, Arc::from([at(10), None]));
-        assert_eq!(ledger.durable(0), None);
-        ledger.record(1, Arc::from([at(7), at(1)]));
-        assert_eq!(ledger.durable(0), at(7));
-        assert_eq!(ledger.durable(1), None);
-        ledger.record(1, Arc::from([at(12), at(2)]));
-        assert_eq!(ledger.durable(0), at(10));
+        let acks = AckTracker::new(2);
+        acks.record(0, Arc::from([at(10), None]));
+        assert_eq!(acks.durable(0), None);
+        acks.record(1, Arc::from([at(7), at(1)]));
+        assert_eq!(acks.durable(0), at(7));
+        assert_eq!(acks.durable(1), None);
+        acks.record(1, Arc::from([at(12), at(2)]));
+        assert_eq!(acks.durable(0), at(10));
     }
 }

@@ -1,4 +1,4 @@
-//! The kinds of sources and sinks that are built in, and how a user names one.
+//! The registry of built-in sources, sinks and event writers, and the addresses that name them.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use fairstream_core::{
-    Adapter, EventWriterFactory, OptionDoc, Options, Renames, SinkFactory, SourceFactory, nearest,
+    Adapter, ColumnAliases, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
 use fairstream_files::SORT;
@@ -19,7 +19,7 @@ use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
-use crate::report::{self, Form, ReportSinks};
+use crate::report::{self, ReportFormat, ReportSinks};
 
 /// Every kind of source.
 pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
@@ -32,7 +32,7 @@ pub(crate) fn sources() -> Vec<Box<dyn SourceFactory>> {
         Box::new(LiveSources),
         Box::new(PluginSources),
     ];
-    // One that reads a file is not among them: what it leaves out would go unsaid.
+    // A scenario that reads a file is excluded, since the rows that it leaves out would not be reported.
     for scenario in scenarios().into_iter().filter(|scenario| scenario.file.is_none()) {
         kinds.push(Box::new(scenario));
     }
@@ -49,20 +49,20 @@ pub(crate) fn event_writers() -> Vec<Box<dyn EventWriterFactory>> {
     ]
 }
 
-/// Sinks that know more of a run than its verdicts.
+/// What sinks need to know of a run in addition to its verdicts.
 #[derive(Clone, Default)]
-pub(crate) struct OfRun {
+pub(crate) struct RunContext {
     pub(crate) console: ConsoleSinks,
-    /// What reports are of; nothing if the specification is not a fairness file.
-    pub(crate) reported: Option<Arc<report::Run>>,
+    /// The run to report on; `None` if the specification is not a fairness file.
+    pub(crate) reported: Option<Arc<report::ReportedRun>>,
 }
 
 /// Every kind of sink.
-pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
+pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
     vec![
-        Box::new(of_run.console.clone()),
-        Box::new(ReportSinks::new(Form::Html, of_run.reported.clone())),
-        Box::new(ReportSinks::new(Form::Svg, of_run.reported.clone())),
+        Box::new(run_context.console.clone()),
+        Box::new(ReportSinks::new(ReportFormat::Html, run_context.reported.clone())),
+        Box::new(ReportSinks::new(ReportFormat::Svg, run_context.reported.clone())),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),
@@ -72,7 +72,7 @@ pub(crate) fn sinks(of_run: &OfRun) -> Vec<Box<dyn SinkFactory>> {
 }
 
 /// Options that every source takes.
-pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [Renames::OPTION, SORT];
+pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [ColumnAliases::OPTION, SORT];
 
 /// Options that every sink takes.
 pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
@@ -81,7 +81,7 @@ pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
     help: "`alarms` leaves triggers out; `changes` writes every new value, spawned and closed instance as well",
 };
 
-/// `[KIND:]LOCATION[?OPTION=VALUE&...]`, taken apart.
+/// A parsed address, `[KIND:]LOCATION[?OPTION=VALUE&...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) kind: Option<String>,
@@ -98,7 +98,7 @@ impl Address {
             },
             None => (text, Options::default()),
         };
-        // A single letter is a drive, not a kind.
+        // A single letter is a drive of Windows, not a kind.
         let is_kind = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_alphanumeric());
         match rest.split_once(':') {
             Some((kind, location)) if is_kind(kind) => {
@@ -126,16 +126,16 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
 }
 
-/// Whether an address means one of these kinds of sinks.
+/// Whether an address names one of these kinds of sinks.
 pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
-    sink_for(address, &OfRun::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
+    sink_for(address, &RunContext::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
 }
 
-/// The kind of source that an address means; its options are checked.
+/// The kind of source that an address names. Its options are checked.
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
-        // What a data lake is made of.
+        // A folder is a data lake of Parquet files.
         (None, location) if Path::new(location).is_dir() => Some("parquet"),
         (kind, _) => kind,
     };
@@ -146,21 +146,21 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
     Ok(kinds.swap_remove(index))
 }
 
-/// The kind of sink that an address means; its options are checked.
-pub(crate) fn sink_for(address: &Address, of_run: &OfRun) -> anyhow::Result<Box<dyn SinkFactory>> {
+/// The kind of sink that an address names. Its options are checked.
+pub(crate) fn sink_for(address: &Address, run_context: &RunContext) -> anyhow::Result<Box<dyn SinkFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
         (None, "console") => Some("console"),
         (kind, _) => kind,
     };
-    let mut kinds = sinks(of_run);
+    let mut kinds = sinks(run_context);
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;
     Ok(kinds.swap_remove(index))
 }
 
-/// The kind of event writer that an address means; its options are checked.
+/// The kind of event writer that an address names. Its options are checked.
 pub(crate) fn event_writer_for(address: &Address) -> anyhow::Result<Box<dyn EventWriterFactory>> {
     let kind = address.kind.as_deref().or((address.location == "-").then_some("jsonl"));
     let mut kinds = event_writers();

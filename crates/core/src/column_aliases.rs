@@ -1,5 +1,5 @@
-//! Columns of a source under the names that a specification has for them. Serves every source: the source
-//! is asked for its own columns, and its batches get the other names.
+//! Column aliases: the specification may use other names for the columns of a source. Works for every source, by
+//! wrapping it.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use crate::{
-    BadOption, EventBatch, OptionDoc, Parts, Position, Source, SourceError, SourceFactory, SourceRequest,
-    WantedColumn, nearest,
+    BadOption, EventBatch, OptionDoc, Position, Source, SourceError, SourceFactory, SourceFiles,
+    SourceRequest, WantedColumn, nearest,
 };
 
-/// Which column of a source is meant by an input of the specification.
+/// Maps inputs of the specification to columns of a source.
 ///
 /// ```
-/// use fairstream_core::Renames;
+/// use fairstream_core::ColumnAliases;
 ///
-/// let renames: Renames = "gender:applicant.gender,id:applicant.id".parse()?;
-/// assert_eq!(renames.column("gender"), "applicant.gender");
-/// assert_eq!(renames.column("score"), "score");
+/// let aliases: ColumnAliases = "gender:applicant.gender,id:applicant.id".parse()?;
+/// assert_eq!(aliases.column("gender"), "applicant.gender");
+/// assert_eq!(aliases.column("score"), "score");
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Renames(Vec<(String, String)>);
+pub struct ColumnAliases(Vec<(String, String)>);
 
-impl FromStr for Renames {
+impl FromStr for ColumnAliases {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Renames, String> {
+    fn from_str(text: &str) -> Result<ColumnAliases, String> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in text.split(',') {
             let (input, column) = pair
@@ -41,39 +41,39 @@ impl FromStr for Renames {
             }
             pairs.push((input.to_owned(), column.to_owned()));
         }
-        Ok(Renames(pairs))
+        Ok(ColumnAliases(pairs))
     }
 }
 
-impl Renames {
-    /// The option that says so, which every source takes.
+impl ColumnAliases {
+    /// The option with the aliases, which every source takes.
     pub const OPTION: OptionDoc = OptionDoc {
         name: "columns",
         default: "",
         help: "columns by another name: `gender:applicant.gender,id:applicant.id`",
     };
 
-    /// The column that an input of the specification means.
+    /// The column for an input of the specification.
     pub fn column<'a>(&'a self, input: &'a str) -> &'a str {
         self.0.iter().find(|(own, _)| own == input).map_or(input, |(_, column)| column)
     }
 
-    /// Opens a source as the request says, which may have the [`OPTION`](Renames::OPTION).
+    /// Opens a source, with aliases if the request has the [`OPTION`](ColumnAliases::OPTION).
     ///
     /// # Errors
-    /// The option cannot be meant, or the source cannot be opened.
+    /// The option is invalid, or the source cannot be opened.
     pub fn open(
         factory: &dyn SourceFactory,
         request: &SourceRequest,
     ) -> Result<Box<dyn Source>, SourceError> {
-        let key = Renames::OPTION.name;
+        let key = ColumnAliases::OPTION.name;
         let refused = |bad| request.refuse(bad);
-        let renames: Renames = match request.options.text(key) {
+        let aliases: ColumnAliases = match request.options.text(key) {
             None | Some("") => return factory.open(request),
-            Some(_) => request.options.parse(key, Renames::default()).map_err(refused)?,
+            Some(_) => request.options.parse(key, ColumnAliases::default()).map_err(refused)?,
         };
         let inputs = || request.wanted.iter().map(|wanted| wanted.name.as_str());
-        if let Some((input, _)) = renames.0.iter().find(|(input, _)| !inputs().any(|own| own == input)) {
+        if let Some((input, _)) = aliases.0.iter().find(|(input, _)| !inputs().any(|own| own == input)) {
             let near = nearest(input, inputs()).map(|near| format!("; did you mean `{near}`?"));
             return Err(refused(BadOption::Value {
                 key: key.to_owned(),
@@ -83,30 +83,30 @@ impl Renames {
         }
         let mut columns: Vec<WantedColumn> = Vec::new();
         for wanted in &request.wanted {
-            let column = WantedColumn::new(renames.column(&wanted.name), wanted.data_type.clone());
+            let column = WantedColumn::new(aliases.column(&wanted.name), wanted.data_type.clone());
             if !columns.contains(&column) {
                 columns.push(column);
             }
         }
         let inner = factory.open(&SourceRequest { wanted: columns, ..request.clone() })?;
-        Ok(Box::new(Renamed::new(inner, &request.wanted, &renames)))
+        Ok(Box::new(AliasedSource::new(inner, &request.wanted, &aliases)))
     }
 }
 
-struct Renamed {
+struct AliasedSource {
     inner: Box<dyn Source>,
     schema: SchemaRef,
-    /// For each column: where it stands in the batches of the source.
+    /// For each column its index in the batches of the source.
     places: Vec<usize>,
     offers: Vec<String>,
 }
 
-impl Renamed {
-    fn new(inner: Box<dyn Source>, wanted: &[WantedColumn], renames: &Renames) -> Renamed {
+impl AliasedSource {
+    fn new(inner: Box<dyn Source>, wanted: &[WantedColumn], aliases: &ColumnAliases) -> AliasedSource {
         let own = inner.schema();
         let (mut fields, mut places) = (Vec::new(), Vec::new());
         for wanted in wanted {
-            let named = |field: &Field| field.name() == renames.column(&wanted.name);
+            let named = |field: &Field| field.name() == aliases.column(&wanted.name);
             let fits = |field: &Field| named(field) && field.data_type() == &wanted.data_type;
             let own = own.fields();
             let place =
@@ -118,12 +118,12 @@ impl Renamed {
         }
         let mut offers = inner.offers();
         if !offers.is_empty() {
-            offers.extend(renames.0.iter().map(|(input, _)| input.clone()));
+            offers.extend(aliases.0.iter().map(|(input, _)| input.clone()));
         }
-        Renamed { inner, schema: Arc::new(Schema::new(fields)), places, offers }
+        AliasedSource { inner, schema: Arc::new(Schema::new(fields)), places, offers }
     }
 
-    fn rename(&self, rows: &RecordBatch) -> Result<RecordBatch, SourceError> {
+    fn with_aliases(&self, rows: &RecordBatch) -> Result<RecordBatch, SourceError> {
         let broken = |reason: String| SourceError::Broken { origin: self.inner.name().to_owned(), reason };
         let columns: Option<Vec<ArrayRef>> =
             self.places.iter().map(|place| rows.columns().get(*place).cloned()).collect();
@@ -134,7 +134,7 @@ impl Renamed {
     }
 }
 
-impl Source for Renamed {
+impl Source for AliasedSource {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -147,13 +147,13 @@ impl Source for Renamed {
         self.offers.clone()
     }
 
-    fn parts(&self) -> Parts {
-        self.inner.parts()
+    fn source_files(&self) -> SourceFiles {
+        self.inner.source_files()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
         let Some(events) = self.inner.next_batch()? else { return Ok(None) };
-        Ok(Some(EventBatch { rows: self.rename(&events.rows)?, ..events }))
+        Ok(Some(EventBatch { rows: self.with_aliases(&events.rows)?, ..events }))
     }
 
     fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
@@ -166,11 +166,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renames_are_pairs() {
+    fn aliases_are_pairs() {
         for text in ["a", ":b", "a:", "a:b,", "a:b,a:c"] {
-            assert!(text.parse::<Renames>().is_err(), "{text}");
+            assert!(text.parse::<ColumnAliases>().is_err(), "{text}");
         }
-        let renames: Renames = "a:x.y, b:x.y".parse().unwrap();
-        assert_eq!((renames.column("a"), renames.column("b"), renames.column("c")), ("x.y", "x.y", "c"));
+        let aliases: ColumnAliases = "a:x.y, b:x.y".parse().unwrap();
+        assert_eq!((aliases.column("a"), aliases.column("b"), aliases.column("c")), ("x.y", "x.y", "c"));
     }
 }

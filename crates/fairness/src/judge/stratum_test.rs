@@ -1,52 +1,54 @@
-//! A stratum with a guarantee: what is newly counted goes into its inquiry, which decides about the alarm.
+//! The sequential test of a stratum with a guarantee: new counts go into an e-process, which decides about the alarm.
 
-use fairstream_guarantee::{Finding as Evidence, Form, Inquiry, Interval, Outcome, Tally};
+use fairstream_guarantee::{EProcess, ErrorControl, Interval, Outcome, TestResult, TrialTotals};
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, Roll, Rule};
+use super::{Counts, NamedVec, Rule};
 use crate::Comparison;
 
-/// What the judge has heard of a stratum.
+/// The test of one stratum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hearing {
-    /// As which stratum of its rate it had a trial, from 0 on: shares of a guarantee go by that.
-    place: u64,
-    /// In the order in which they had a trial, and what has been taken of their counts.
+pub(super) struct StratumTest {
+    /// Rank of the stratum by its first trial, from 0. It determines the stratum's share of the guarantee.
+    rank: u64,
+    /// Groups in order of their first trial, each with the numerator and denominator that the e-process has consumed.
     groups: Vec<(String, f64, u64)>,
-    inquiry: Inquiry,
+    e_process: EProcess,
 }
 
-/// What a check does to an alarm.
+/// What a check does to the alarm of a stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum AlarmTransition {
     Raise,
     Clear,
     Stay,
 }
 
-/// How the evidence of a stratum stands.
+/// The evidence on a stratum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assessment {
-    /// In a word.
+    /// The conclusion.
     pub outcome: Outcome,
-    /// The evidence against fairness; may be infinite.
+    /// The e-value against fairness; may be infinite.
     pub e_value: f64,
-    /// The e-value at which there is an alarm; `None` if the stratum is one more than the guarantee is for.
+    /// The e-value above which an alarm is raised; `None` if the guarantee is for fewer strata and this one is not
+    /// tested.
     pub threshold: Option<f64>,
-    /// How improbable as much evidence is in a fair system; `None` where no probability is promised.
+    /// Upper bound on the probability that a fair system ever reaches such an e-value; `None` if no probability is
+    /// guaranteed.
     pub p_value: Option<f64>,
-    /// Where the gap, ratio or highest rate is; `None` if there is nothing to compare.
+    /// Confidence interval for the gap, ratio or highest rate; `None` if there is nothing to compare.
     pub gap: Option<Interval>,
-    /// How many blocks there have been.
+    /// Number of closed blocks.
     pub blocks: u64,
-    /// How many groups have too few trials to be compared.
+    /// Number of groups with too few trials to be compared.
     pub small_groups: u64,
-    /// Where the rate of each group is, by its values as a JSON array.
+    /// Confidence interval for the rate of each group, which is a JSON array of its values.
     pub groups: Vec<(String, Interval)>,
 }
 
 impl Assessment {
-    /// The outcome as verdicts say it.
+    /// The outcome as the text of a verdict.
     pub fn verdict(&self) -> &'static str {
         match self.outcome {
             Outcome::Fair => "fair so far",
@@ -56,35 +58,35 @@ impl Assessment {
     }
 }
 
-impl Hearing {
-    pub(super) fn new(place: u64) -> Hearing {
-        Hearing { place, groups: Vec::new(), inquiry: Inquiry::default() }
+impl StratumTest {
+    pub(super) fn new(rank: u64) -> StratumTest {
+        StratumTest { rank, groups: Vec::new(), e_process: EProcess::default() }
     }
 
-    /// Takes what has been counted since the last check, and cuts a block if it is enough.
-    pub(super) fn check(&mut self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Turn {
+    /// Adds what has been counted since the last check, and closes the block if it has enough trials.
+    pub(super) fn check(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
         for (name, counts) in counts.iter().filter(|(_, counts)| counts.denominator > 0) {
             let index = self.index(name);
             let (_, numerator, denominator) = &mut self.groups[index];
-            // Final trials only ever add up.
+            // Trials are final, so counts never decrease.
             let trials = counts.denominator.saturating_sub(*denominator);
             if trials > 0 {
                 let sum = scaled(rule, counts.numerator - *numerator, trials);
-                self.inquiry.count(index, Tally { trials, sum });
+                self.e_process.count(index, TrialTotals { trials, sum });
                 (*numerator, *denominator) = (counts.numerator, counts.denominator);
             }
         }
-        let Some(hypothesis) = rule.hypothesis(self.place) else { return Turn::Stay };
-        if self.inquiry.cut(&hypothesis).is_none() {
-            return Turn::Stay;
+        let Some(hypothesis) = rule.hypothesis(self.rank) else { return AlarmTransition::Stay };
+        if self.e_process.close_block(&hypothesis).is_none() {
+            return AlarmTransition::Stay;
         }
-        match (stands, hypothesis.form) {
-            (false, _) if self.inquiry.is_enough(&hypothesis) => Turn::Raise,
-            (true, Form::Detector { .. }) if self.inquiry.looks_fair(&hypothesis) => {
-                self.inquiry.begin_anew();
-                Turn::Clear
+        match (stands, hypothesis.control) {
+            (false, _) if self.e_process.exceeds_threshold(&hypothesis) => AlarmTransition::Raise,
+            (true, ErrorControl::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
+                self.e_process.restart();
+                AlarmTransition::Clear
             }
-            _ => Turn::Stay,
+            _ => AlarmTransition::Stay,
         }
     }
 
@@ -95,23 +97,23 @@ impl Hearing {
         })
     }
 
-    /// The number of the block that is being counted.
+    /// The number of the open block.
     pub(super) fn block(&self) -> u64 {
-        self.inquiry.blocks() + 1
+        self.e_process.blocks() + 1
     }
 
     pub(super) fn e_value(&self) -> f64 {
-        self.inquiry.log_e_value().exp()
+        self.e_process.log_e_value().exp()
     }
 
     pub(super) fn threshold(&self, rule: &Rule) -> Option<f64> {
-        rule.hypothesis(self.place).map(|hypothesis| 1.0 / hypothesis.level)
+        rule.hypothesis(self.rank).map(|hypothesis| 1.0 / hypothesis.level)
     }
 
-    /// How the evidence stands.
-    pub(super) fn assess(&self, rule: &Rule, counts: &Roll<Counts>, stands: bool) -> Assessment {
-        let hypothesis = rule.hypothesis(self.place);
-        let evidence = hypothesis.map(|hypothesis| self.inquiry.finding(&hypothesis));
+    /// The evidence so far.
+    pub(super) fn assess(&self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> Assessment {
+        let hypothesis = rule.hypothesis(self.rank);
+        let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };
         let gap_width = if rule.comparison == Comparison::Difference { width } else { 1.0 };
@@ -119,7 +121,7 @@ impl Hearing {
         Assessment {
             outcome: match &evidence {
                 _ if stands => Outcome::Unfair,
-                Some(Evidence { outcome: Outcome::Unfair, .. }) | None => not_judged,
+                Some(TestResult { outcome: Outcome::Unfair, .. }) | None => not_judged,
                 Some(evidence) => evidence.outcome,
             },
             e_value: self.e_value(),
@@ -129,7 +131,7 @@ impl Hearing {
                 .as_ref()
                 .and_then(|evidence| evidence.gap)
                 .map(|gap| Interval { low: gap.low * gap_width, high: gap.high * gap_width }),
-            blocks: self.inquiry.blocks(),
+            blocks: self.e_process.blocks(),
             small_groups: counts.values().filter(|counts| !counts.has_evidence(rule)).count() as u64,
             groups: evidence
                 .iter()
@@ -140,7 +142,7 @@ impl Hearing {
     }
 }
 
-/// A sum of numbers as one of numbers between 0 and 1.
+/// Rescales a sum of numbers in the rule's range to one of numbers between 0 and 1.
 fn scaled(rule: &Rule, sum: f64, trials: u64) -> f64 {
     let trials = trials as f64;
     let sum = match rule.range {

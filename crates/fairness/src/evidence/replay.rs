@@ -1,123 +1,127 @@
-//! Alarms recomputed from evidence, by a calculation of its own: it shares no step with the judge or with
-//! `fairstream-guarantee`, so that a mistake there shows here. Only the sentence is put into the same words.
+//! Replays evidence and recomputes alarms. It shares no step of the calculation with the judge or with
+//! `fairstream-guarantee`, so that a mistake there shows here; only the wording of messages is shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
-use super::account::account;
+use super::narrative::narrative;
+use super::recompute::BlockStep;
 use super::rows::EvidenceReader;
-use super::weigh::Weighed;
-use super::{Row, TrialRow};
-use crate::judge::{Finding, Found, words};
+use super::{EvidenceRow, TrialRow};
+use crate::judge::{Gap, GroupEstimate, words};
 use crate::{Comparison, Counts, Rule};
 
-/// How a rate is judged, as evidence says it.
+/// The rule of a rate, as recorded in evidence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Charge {
+pub(super) struct RateRule {
     pub(super) rule: Rule,
     pub(super) rate: usize,
-    /// γ is an expression: what it was is not in the evidence.
+    /// Whether γ is an expression, whose values are not recorded.
     pub(super) prior_varies: bool,
 }
 
-/// Evidence that does not lead to an alarm.
+/// Why an alarm cannot be recomputed from evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongEvidence {
-    /// It cannot be read.
+    /// The evidence cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// There is nothing of the metric.
+    /// There is no evidence on the metric.
     #[error("there is no evidence of `{0}`: it is of another run")]
     NoSuchMetric(String),
     /// The prior is an expression.
     #[error("the prior of `{0}` is an expression, and what it was is not among the evidence")]
     PriorVaries(String),
-    /// No alarm comes of it at that time.
+    /// The evidence gives no alarm at that time.
     #[error("no alarm of `{metric}` at {at} comes of this evidence: it is of another run, or not complete")]
     NoAlarm {
         /// The metric.
         metric: String,
-        /// When there should be one.
+        /// The time of the alarm.
         at: String,
     },
 }
 
-/// Evidence that has been read.
+/// Evidence that has been read, by metric.
 #[derive(Debug, Default)]
-pub struct Recount {
-    metrics: BTreeMap<String, Evidence>,
+pub struct Replay {
+    metrics: BTreeMap<String, MetricEvidence>,
 }
 
 #[derive(Debug)]
-struct Evidence {
-    charge: Charge,
-    strata: Vec<(String, Stratum)>,
+struct MetricEvidence {
+    rate_rule: RateRule,
+    strata: Vec<(String, StratumEvidence)>,
     index: BTreeMap<String, usize>,
-    /// Those that had a trial, in the order in which they had the first.
-    places: Vec<usize>,
+    /// Indices of strata in order of their first trial.
+    ranks: Vec<usize>,
 }
 
-/// What was counted in a stratum, check by check.
+/// The rows of a stratum in order of time.
 #[derive(Debug, Default)]
-pub(super) struct Stratum {
-    pub(super) rows: Vec<Counted>,
+pub(super) struct StratumEvidence {
+    pub(super) rows: Vec<EvidenceEntry>,
 }
 
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct EvidenceEntry {
     pub(super) time: Time,
     pub(super) check: u64,
     pub(super) group: String,
-    /// The value and the block; `None` if the group is only met.
+    /// The value and the block of a trial; `None` if the row only registers a group.
     pub(super) trial: Option<(f64, Option<u64>)>,
 }
 
 /// An alarm, recomputed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recounted {
-    /// What the alarm has to say by the evidence.
+pub struct ReplayedAlarm {
+    /// The message that follows from the evidence.
     pub message: String,
-    /// The calculation, for people.
-    pub account: String,
+    /// The calculation, explained in sentences.
+    pub narrative: String,
 }
 
-/// What an alarm comes of.
+/// A recomputed alarm and the data behind it.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct RecomputedAlarm {
     pub(super) time: Time,
     pub(super) message: String,
-    /// Counted up to then.
+    /// Counts of each group at the alarm.
     pub(super) groups: BTreeMap<String, Counts>,
-    /// The blocks that it comes of, if there is a guarantee.
-    pub(super) blocks: Vec<Weighed>,
-    /// What was needed.
+    /// All blocks up to the alarm, if there is a guarantee.
+    pub(super) blocks: Vec<BlockStep>,
+    /// The threshold that was exceeded.
     pub(super) threshold: f64,
 }
 
-impl Recount {
-    /// Takes rows, with the columns of [`EvidenceReader::wanted`].
+impl Replay {
+    /// Adds a batch with the columns of [`EvidenceReader::wanted`].
     ///
     /// # Errors
     /// They are not rows of evidence.
     pub fn add(&mut self, batch: &EventBatch) -> Result<(), WrongEvidence> {
         for (time, row) in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
             match row {
-                Row::Rule { metric, rule } => {
-                    let charge: Charge = serde_json::from_str(&rule).map_err(|error| {
+                EvidenceRow::Rule { metric, rule } => {
+                    let rate_rule: RateRule = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
-                    let new =
-                        Evidence { charge, strata: Vec::new(), index: BTreeMap::new(), places: Vec::new() };
+                    let new = MetricEvidence {
+                        rate_rule,
+                        strata: Vec::new(),
+                        index: BTreeMap::new(),
+                        ranks: Vec::new(),
+                    };
                     self.metrics.entry(metric).or_insert(new);
                 }
-                Row::Group { metric, check, group, stratum } => {
-                    let row = Counted { time, check, group, trial: None };
+                EvidenceRow::Group { metric, check, group, stratum } => {
+                    let row = EvidenceEntry { time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
                 }
-                Row::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
-                    let row = Counted { time, check, group, trial: Some((value, block)) };
+                EvidenceRow::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
+                    let row = EvidenceEntry { time, check, group, trial: Some((value, block)) };
                     self.metric(&metric)?.push(&stratum, row);
                 }
             }
@@ -125,33 +129,34 @@ impl Recount {
         Ok(())
     }
 
-    fn metric(&mut self, metric: &str) -> Result<&mut Evidence, WrongEvidence> {
+    fn metric(&mut self, metric: &str) -> Result<&mut MetricEvidence, WrongEvidence> {
         let missing =
             || WrongEvidence::Unreadable(format!("there is no rule of `{metric}` before its trials"));
         self.metrics.get_mut(metric).ok_or_else(missing)
     }
 
-    /// Recomputes an alarm that was raised at a time. Where several strata raised one, it is the one that says the same;
-    /// `all` of its blocks are told of, or the first and the last.
+    /// Recomputes an alarm that was raised at a time. If several strata raised one then, the one with the same message
+    /// is chosen. With `all`, every block is explained; otherwise only the first and the last ones.
     ///
     /// # Errors
-    /// There is no such alarm by the evidence.
+    /// The evidence gives no such alarm.
     pub fn alarm(
         &self,
         metric: &str,
         time: Time,
         message: &str,
         all: bool,
-    ) -> Result<Recounted, WrongEvidence> {
+    ) -> Result<ReplayedAlarm, WrongEvidence> {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
-        let Evidence { charge, strata, places, .. } = self.metrics.get(metric).ok_or_else(no_metric)?;
-        if charge.prior_varies {
+        let MetricEvidence { rate_rule, strata, ranks, .. } =
+            self.metrics.get(metric).ok_or_else(no_metric)?;
+        if rate_rule.prior_varies {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
-        let mut found: Option<(Alarm, &str)> = None;
+        let mut found: Option<(RecomputedAlarm, &str)> = None;
         for (index, (name, stratum)) in strata.iter().enumerate() {
-            let place = places.iter().position(|place| *place == index);
-            for alarm in stratum.alarms(charge, name, place) {
+            let rank = ranks.iter().position(|rank| *rank == index);
+            for alarm in stratum.alarms(rate_rule, name, rank) {
                 let is_same = alarm.message == message;
                 if alarm.time == time && (is_same || found.is_none()) {
                     found = Some((alarm, name));
@@ -163,41 +168,41 @@ impl Recount {
         }
         let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
-        Ok(Recounted {
-            account: account(&charge.rule, charge.rate, stratum, &alarm, all),
+        Ok(ReplayedAlarm {
+            narrative: narrative(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
             message: alarm.message,
         })
     }
 }
 
-impl Evidence {
-    fn push(&mut self, stratum: &str, row: Counted) {
+impl MetricEvidence {
+    fn push(&mut self, stratum: &str, row: EvidenceEntry) {
         let index = match self.index.get(stratum) {
             Some(index) => *index,
             None => {
                 self.index.insert(stratum.to_owned(), self.strata.len());
-                self.strata.push((stratum.to_owned(), Stratum::default()));
+                self.strata.push((stratum.to_owned(), StratumEvidence::default()));
                 self.strata.len() - 1
             }
         };
         let rows = &mut self.strata[index].1.rows;
         if row.trial.is_some() && rows.iter().all(|other| other.trial.is_none()) {
-            self.places.push(index);
+            self.ranks.push(index);
         }
         rows.push(row);
     }
 }
 
-impl Stratum {
-    /// Every alarm that was raised here.
-    fn alarms(&self, charge: &Charge, name: &str, place: Option<usize>) -> Vec<Alarm> {
-        match charge.rule.guarantee {
-            None => self.by_map(charge, name),
-            Some(_) => place.map(|place| self.by_guarantee(charge, name, place)).unwrap_or_default(),
+impl StratumEvidence {
+    /// Every alarm of this stratum.
+    fn alarms(&self, rate_rule: &RateRule, name: &str, rank: Option<usize>) -> Vec<RecomputedAlarm> {
+        match rate_rule.rule.guarantee {
+            None => self.by_map(rate_rule, name),
+            Some(_) => rank.map(|rank| self.by_guarantee(rate_rule, name, rank)).unwrap_or_default(),
         }
     }
 
-    /// What was counted of each group up to a check.
+    /// Counts of each group up to a check.
     pub(super) fn counted(&self, check: u64) -> BTreeMap<String, Counts> {
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.check <= check) {
@@ -210,9 +215,9 @@ impl Stratum {
         groups
     }
 
-    /// The paper's rule: the estimates are too far apart.
-    fn by_map(&self, charge: &Charge, name: &str) -> Vec<Alarm> {
-        let (rule, mut alarms, mut stands) = (&charge.rule, Vec::new(), false);
+    /// Alarms by the rule of the paper, which compares estimates with the tolerance.
+    fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<RecomputedAlarm> {
+        let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
         let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
         let mut rows = self.rows.iter().peekable();
@@ -226,15 +231,21 @@ impl Stratum {
                     counts.denominator += 1;
                 }
             }
-            let finding = found(rule, &groups);
+            let gap = gap_of(rule, &groups);
             let (beyond, within) = match rule.comparison {
-                Comparison::Ratio => (finding.gap < rule.tolerance, finding.gap >= rule.clear),
-                _ => (finding.gap > rule.tolerance, finding.gap <= rule.clear),
+                Comparison::Ratio => (gap.size < rule.tolerance, gap.size >= rule.clear),
+                _ => (gap.size > rule.tolerance, gap.size <= rule.clear),
             };
             if beyond && !stands {
-                let message = words::change(rule, &rule.rates[charge.rate], name, &finding, None, None);
+                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, None, None);
                 let threshold = rule.tolerance;
-                alarms.push(Alarm { time, message, groups: groups.clone(), blocks: Vec::new(), threshold });
+                alarms.push(RecomputedAlarm {
+                    time,
+                    message,
+                    groups: groups.clone(),
+                    blocks: Vec::new(),
+                    threshold,
+                });
             }
             stands = if stands { !within } else { beyond };
         }
@@ -243,9 +254,9 @@ impl Stratum {
 }
 
 /// The highest and the lowest estimate among groups with enough trials.
-pub(super) fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Finding<'a> {
+pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Gap<'a> {
     let (gamma, kappa) = (rule.prior, rule.confidence);
-    let mut estimates: Vec<Found<'a>> = Vec::new();
+    let mut estimates: Vec<GroupEstimate<'a>> = Vec::new();
     for (group, counts) in groups {
         let trials = counts.denominator as f64 + kappa;
         if counts.denominator >= rule.min_trials && trials > 0.0 {
@@ -256,17 +267,17 @@ pub(super) fn found<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Fi
             estimates.push((group, *counts, estimate));
         }
     }
-    // Of equals the first, for either end.
+    // Among equal estimates the first group is chosen, at either end.
     estimates.sort_by(|one, other| one.2.total_cmp(&other.2));
     let lowest = estimates.first().copied();
     let highest =
         lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
-    let gap = match (highest, lowest, rule.comparison) {
+    let size = match (highest, lowest, rule.comparison) {
         (Some(high), Some(low), Comparison::Difference) => high.2 - low.2,
         (Some(high), Some(low), Comparison::Ratio) if high.2 > 0.0 => low.2 / high.2,
         (Some(high), _, Comparison::Highest) => high.2,
         (_, _, Comparison::Ratio) => 1.0,
         _ => 0.0,
     };
-    Finding { gap, highest, lowest }
+    Gap { size, highest, lowest }
 }

@@ -1,4 +1,4 @@
-//! Puts the rows of one source in order of time, as far as they may be late.
+//! Reorder buffer: sorts the rows of one source by time, within an allowed lateness.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use arrow::error::ArrowError;
 
-use super::merge::{Part, ROWS_AT_ONCE, gather};
+use super::merge::{OrderedRows, ROWS_AT_ONCE, gather};
 use crate::{EventBatch, Position, Time};
 
-/// A row may come after rows that are up to `lateness` younger. Rows wait here until no row
-/// before them can follow; equal times keep their order of arrival.
-pub(super) struct Order {
+/// Rows wait until the watermark, the newest time minus the allowed lateness, has reached them. Rows of equal time keep
+/// their order of arrival.
+pub(super) struct ReorderBuffer {
     lateness: Duration,
-    /// The youngest time seen.
+    /// The newest time seen.
     newest: Time,
-    /// Waiting rows, oldest first: time and arrival number.
+    /// Min-heap of waiting rows: time and arrival number.
     waiting: BinaryHeap<Reverse<(i64, u64)>>,
-    /// The batches that the waiting rows stand in, in order of arrival.
-    batches: VecDeque<Held>,
+    /// The batches with the waiting rows, in order of arrival.
+    batches: VecDeque<HeldBatch>,
     arrived: u64,
 }
 
-struct Held {
+struct HeldBatch {
     events: EventBatch,
     first: u64,
     waiting: usize,
-    /// Whether all rows of the batch were taken, so that its end may be acknowledged.
+    /// Whether all good rows of the batch were admitted, so that its end may be acknowledged.
     whole: bool,
 }
 
-impl Order {
-    pub(super) fn new(lateness: Duration) -> Order {
-        Order {
+impl ReorderBuffer {
+    pub(super) fn new(lateness: Duration) -> ReorderBuffer {
+        ReorderBuffer {
             lateness,
             newest: Time(i64::MIN),
             waiting: BinaryHeap::new(),
@@ -41,10 +41,10 @@ impl Order {
         }
     }
 
-    /// Takes note of a row's time, in order of arrival. If it is too late: the oldest time that
-    /// it might have had.
+    /// Advances the watermark by the time of a row, in order of arrival. If the row is too late, returns the watermark
+    /// as an error.
     pub(super) fn admit(&mut self, time: Time) -> Result<(), Time> {
-        let oldest = self.oldest_to_come();
+        let oldest = self.watermark();
         if time < oldest {
             return Err(oldest);
         }
@@ -52,12 +52,12 @@ impl Order {
         Ok(())
     }
 
-    /// No admissible row is older than this any more.
-    pub(super) fn oldest_to_come(&self) -> Time {
+    /// No row that is admitted from now on is older than this.
+    pub(super) fn watermark(&self) -> Time {
         self.newest.saturating_sub(self.lateness)
     }
 
-    /// What to say of a row that was not admitted.
+    /// The reason for rejecting a late row.
     pub(super) fn too_late(&self, time: Time, oldest: Time) -> String {
         let (time, oldest) = (time.for_people(), oldest.for_people());
         if self.lateness.is_zero() {
@@ -70,7 +70,7 @@ impl Order {
         }
     }
 
-    /// Takes admitted rows; `whole` if they are all that was good in their batch.
+    /// Adds admitted rows; `whole` if they are all good rows of their batch.
     pub(super) fn push(&mut self, events: EventBatch, whole: bool) {
         let first = self.arrived;
         let mut waiting = 0;
@@ -80,25 +80,25 @@ impl Order {
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
         }
-        self.batches.push_back(Held { waiting, first, events, whole });
+        self.batches.push_back(HeldBatch { waiting, first, events, whole });
     }
 
-    /// The next rows that no admissible row can precede any more; with `all`, those too that still
-    /// wait for a predecessor. `None` if there is nothing to tell now.
-    pub(super) fn ready(&mut self, all: bool) -> Result<Option<Part>, ArrowError> {
+    /// The next rows at or before the watermark; with `all`, all waiting rows. `None` if there are no rows and no new
+    /// position.
+    pub(super) fn ready(&mut self, all: bool) -> Result<Option<OrderedRows>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
-            let part = |Held { events, whole, .. }: Held| Part {
+            let part = |HeldBatch { events, whole, .. }: HeldBatch| OrderedRows {
                 through: whole.then(|| events.end.clone()),
                 events,
             };
             return Ok(held.map(part));
         }
-        let through = if all { Time(i64::MAX) } else { self.oldest_to_come() };
+        let through = if all { Time(i64::MAX) } else { self.watermark() };
         let mut touched = HashMap::new();
         let mut batches = Vec::new();
-        let mut places = Vec::new();
-        while places.len() < ROWS_AT_ONCE
+        let mut indices = Vec::new();
+        while indices.len() < ROWS_AT_ONCE
             && let Some(Reverse((time, arrival))) = self.waiting.peek().copied()
             && time <= through.0
         {
@@ -107,20 +107,20 @@ impl Order {
             let held = &mut self.batches[index];
             held.waiting -= 1;
             let row = usize::try_from(arrival - held.first).unwrap_or_default();
-            let place = *touched.entry(index).or_insert_with(|| {
+            let batch = *touched.entry(index).or_insert_with(|| {
                 batches.push(held.events.clone());
                 batches.len() - 1
             });
-            places.push((place, row));
+            indices.push((batch, row));
         }
-        let (empty, through) = self.forget_what_has_left();
-        let events = if places.is_empty() { empty } else { Some(gather(&batches, &places)?) };
-        Ok(events.map(|events| Part { events, through }))
+        let (empty, through) = self.release_finished();
+        let events = if indices.is_empty() { empty } else { Some(gather(&batches, &indices)?) };
+        Ok(events.map(|events| OrderedRows { events, through }))
     }
 
-    /// Lets go of the batches at the front that have left as a whole. The end of the last of them,
-    /// and a batch without rows to tell it with.
-    fn forget_what_has_left(&mut self) -> (Option<EventBatch>, Option<Position>) {
+    /// Releases the batches at the front without waiting rows. Returns the end position of the last of them, and an
+    /// empty batch to carry it.
+    fn release_finished(&mut self) -> (Option<EventBatch>, Option<Position>) {
         let mut last = None;
         while self.batches.front().is_some_and(|held| held.waiting == 0) {
             let left = self.batches.pop_front();
@@ -149,18 +149,18 @@ mod tests {
         EventBatch::new(rows, times, numbers, Position { rows: end, ..Position::default() })
     }
 
-    /// Pushes a batch; the seconds of the rows that leave, and how far one may acknowledge.
-    fn push(order: &mut Order, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
+    /// Pushes a batch, and returns the seconds of the rows that are ready and the position that may be acknowledged.
+    fn push(buffer: &mut ReorderBuffer, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
         for second in seconds {
-            order.admit(Time(second * 1_000_000_000)).unwrap();
+            buffer.admit(Time(second * 1_000_000_000)).unwrap();
         }
-        order.push(batch(seconds, end), true);
-        leave(order, false)
+        buffer.push(batch(seconds, end), true);
+        leave(buffer, false)
     }
 
-    fn leave(order: &mut Order, all: bool) -> Vec<(Vec<i64>, Option<u64>)> {
+    fn leave(buffer: &mut ReorderBuffer, all: bool) -> Vec<(Vec<i64>, Option<u64>)> {
         let mut left = Vec::new();
-        while let Some(part) = order.ready(all).unwrap() {
+        while let Some(part) = buffer.ready(all).unwrap() {
             let seconds = part.events.times.iter().map(|time| time / 1_000_000_000).collect();
             left.push((seconds, part.through.map(|position| position.rows)));
         }
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_acknowledged_when_its_last_row_has_left() {
-        let mut order = Order::new(Duration::from_secs(3));
-        assert_eq!(push(&mut order, &[1, 5, 4], 3), [(vec![1], None)]);
-        assert_eq!(order.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
-        assert_eq!(push(&mut order, &[], 4), []);
-        assert_eq!(push(&mut order, &[8, 6], 6), [(vec![4, 5], Some(4))]);
-        assert_eq!(push(&mut order, &[9], 7), [(vec![6], None)]);
-        assert_eq!(leave(&mut order, true), [(vec![8, 9], Some(7))]);
-        assert_eq!(push(&mut order, &[], 9), [(vec![], Some(9))]);
+        let mut buffer = ReorderBuffer::new(Duration::from_secs(3));
+        assert_eq!(push(&mut buffer, &[1, 5, 4], 3), [(vec![1], None)]);
+        assert_eq!(buffer.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
+        assert_eq!(push(&mut buffer, &[], 4), []);
+        assert_eq!(push(&mut buffer, &[8, 6], 6), [(vec![4, 5], Some(4))]);
+        assert_eq!(push(&mut buffer, &[9], 7), [(vec![6], None)]);
+        assert_eq!(leave(&mut buffer, true), [(vec![8, 9], Some(7))]);
+        assert_eq!(push(&mut buffer, &[], 9), [(vec![], Some(9))]);
     }
 }
