@@ -158,7 +158,8 @@ fn the_examples_are_true() {
 
 #[test]
 fn links_lead_somewhere_and_the_map_names_what_is_there() {
-    let pages = ["README.md", "ARCHITECTURE.md", "docs/SUMMARY.md"].map(|page| root().join(page));
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/SUMMARY.md"];
+    let pages = pages.map(|page| root().join(page));
     let examples = std::fs::read_dir(root().join("examples")).unwrap();
     let examples = examples.map(|example| example.unwrap().path().join("README.md"));
     let more = [root().join("examples/README.md")];
