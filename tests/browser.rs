@@ -1,5 +1,5 @@
-//! Reports in a real browser: Chromium, where there is one. Each page is asked what it looks like by a script that only
-//! the copy for the test has.
+//! Tests reports in a real browser, Chromium, if it is installed. A script that only the test copy of a page
+//! contains queries its layout.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::report::{FILE, events, report};
 
-/// Where Chromium is; without one the test says so and passes.
+/// Path of Chromium; without it the test prints a message and passes.
 fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -17,14 +17,14 @@ fn chromium() -> Option<PathBuf> {
         .flat_map(|folder| ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name)));
     let browser = named.into_iter().chain(found).find(|browser| browser.is_file());
     if browser.is_none() {
-        // Not by a macro: the harness swallows what those print while a test passes.
+        // Written directly: the test harness captures the output of print macros of passing tests.
         let _ = std::io::stderr()
             .write_all(b"SKIPPED: no Chromium found, no report was looked at in a browser\n");
     }
     browser
 }
 
-/// Runs it on a page: what it printed, and what it complained about.
+/// Opens a page. Returns standard output and standard error.
 fn browse(browser: &Path, page: &Path, options: &[&str]) -> (String, String) {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)
@@ -49,7 +49,7 @@ fn browse(browser: &Path, page: &Path, options: &[&str]) -> (String, String) {
     (text(&output.stdout), complaints)
 }
 
-/// What a page can say about itself once it is laid out.
+/// Script that reports facts about the page after layout.
 const ASK: &str = r#"
 const light = c => { const v = c.map(x => x / 255).map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
   return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
@@ -94,7 +94,7 @@ fn facts(browser: &Path, html: &str, options: &[&str]) -> Value {
     serde_json::from_str(&facts.replace("&amp;", "&")).unwrap()
 }
 
-/// What has to hold of every page, however it is looked at.
+/// What must hold for every page, at every size and mode.
 fn check(name: &str, facts: &Value) {
     assert_eq!(
         (&facts["fetched"], &facts["scripts"]),

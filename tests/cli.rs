@@ -1,4 +1,4 @@
-//! The command line as users meet it: arguments, exit code, standard output and error, together.
+//! Snapshots of the command line: arguments, exit code, standard output and standard error.
 
 use std::process::Stdio;
 
@@ -27,7 +27,7 @@ impl Folder {
         self
     }
 
-    /// Runs `fairstream` there: exit code, standard output, standard error.
+    /// Runs `fairstream` there and returns exit code, standard output and standard error.
     pub(crate) fn run(&self, arguments: &str) -> String {
         let output = fairstream()
             .args(arguments.split_whitespace())
@@ -248,7 +248,7 @@ fn arguments_that_do_not_fit() {
     assert_snapshot!("sink_is_link_to_input", folder.run("run spec.lola events.csv --to link.csv"));
     assert_eq!(folder.read("events.csv"), "time,id,score,name\n1,1,1.5,Ada\n", "the input is as it was");
     assert_eq!(folder.read("spec.lola"), SPEC, "the specification is as it was");
-    // A run that does not start leaves the verdicts of an earlier one alone.
+    // A run that does not start leaves the verdicts of an earlier one unchanged.
     let folder = folder
         .file("keep.jsonl", "precious")
         .file("regex.lola", "import regex\ninput name : String\ntrigger name.matches(regex: \"(\")\n");
@@ -280,7 +280,7 @@ fn check_and_adapters() {
     assert!(completions.contains("complete -F _fairstream"), "{completions}");
 }
 
-/// A fairness file for rows `time,id,gender,place,hired,score`, without types: the data says them.
+/// A fairness file for rows `time,id,gender,place,hired,score`, without types: they are inferred from the data.
 const FAIR: &str = r#"name = "hires"
 [trial]
 key = "id"

@@ -1,5 +1,5 @@
-//! What RTLola means, as small files: `conformance/*.toml`, each with a specification, a trace, the
-//! verdicts that are expected and the reason. The same cases hold for every engine.
+//! The semantics of RTLola, as small files: `conformance/*.toml`, each with a specification, a trace, the expected
+//! verdicts and the reason. Every engine must pass all cases.
 
 use std::path::Path;
 
@@ -20,8 +20,9 @@ struct Case {
     select: Expected,
     since: Option<String>,
     until: Option<String>,
-    /// Why the reference engine is wrong here, and what it says instead; `refused` if it says nothing.
+    /// The reason why the reference engine is wrong in this case.
     differs: Option<String>,
+    /// Its verdicts; `refused` if it refuses the specification.
     reference: Option<String>,
 }
 
@@ -56,7 +57,7 @@ fn every_case_gives_its_verdicts() {
     assert!(cases >= 30, "only {cases} cases were found");
 }
 
-/// Whether an engine gives the verdicts of a case; what it gives instead.
+/// Checks that an engine gives the verdicts of a case. The error has the actual verdicts.
 pub(crate) fn check(path: &Path, name: &str, engine: BuildFor) -> Result<(), String> {
     let case: Case =
         toml::from_str(&std::fs::read_to_string(path).unwrap()).map_err(|error| error.to_string())?;

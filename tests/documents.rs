@@ -1,4 +1,4 @@
-//! The commands in the documents do what the documents say.
+//! The commands in the documents have the output that the documents show.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use fairstream_fairness::{FairnessFile, MetricKind};
 use crate::plugins::rust_plugin;
 use crate::support::{fairstream, root, without_seconds};
 
-/// A command of a `console` block, and what it prints.
+/// A command of a `console` block, and its expected output.
 struct Example {
     line: usize,
     command: String,
     output: String,
 }
 
-/// Commands that are there to be read, not to be run by a test.
+/// Commands that are not run by the tests.
 const NOT_RUN: [&str; 2] = ["cargo xtask ci", "cargo build -q -p plugin-rust"];
 
 fn examples(text: &str) -> Vec<Example> {
@@ -38,9 +38,9 @@ fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Runs every command of a document, one after another, where the document says: at the root.
+/// Runs every command of a document in order, in a copy of the root of the repository.
 fn check(document: &Path) -> usize {
-    // A copy, so that what the commands write does not stay.
+    // A copy, so that files that the commands write are removed.
     let place = tempfile::tempdir().unwrap();
     for folder in ["specs", "examples"] {
         let copied =
@@ -80,7 +80,7 @@ fn check(document: &Path) -> usize {
     run
 }
 
-/// The chapters of the book, as its table of contents has them.
+/// The chapters of the book, from its table of contents.
 fn chapters() -> Vec<PathBuf> {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     links(&summary).map(|(link, _)| root().join("docs").join(link)).collect()
@@ -105,7 +105,7 @@ fn the_book_is_true() {
     }
 }
 
-/// What the chapter on metrics writes down can be written so, and every metric is there with when not to use it.
+/// The examples in the chapter on metrics are valid, and every metric has a section that says when not to use it.
 #[test]
 fn every_metric_has_its_section() {
     const AROUND: &str = r#"
@@ -158,7 +158,8 @@ fn the_examples_are_true() {
 
 #[test]
 fn links_lead_somewhere_and_the_map_names_what_is_there() {
-    let pages = ["README.md", "ARCHITECTURE.md", "docs/SUMMARY.md"].map(|page| root().join(page));
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/SUMMARY.md"];
+    let pages = pages.map(|page| root().join(page));
     let examples = std::fs::read_dir(root().join("examples")).unwrap();
     let examples = examples.map(|example| example.unwrap().path().join("README.md"));
     let more = [root().join("examples/README.md")];
@@ -185,7 +186,7 @@ fn links_lead_somewhere_and_the_map_names_what_is_there() {
     }
 }
 
-/// Where a text leads: a path, and a heading there. Links out of the repository are not looked at.
+/// The links of a text: path and heading. Links out of the repository are ignored.
 fn links(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     links.filter(|link| !link.starts_with("https:")).map(|link| match link.split_once('#') {

@@ -1,4 +1,4 @@
-//! `run --evidence` and `explain`, as users meet them: every alarm of every example is recomputed, whatever the format.
+//! `run --evidence` and `explain`: every alarm of every example is recomputed, in every format.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::cli::Folder;
 use crate::support::{fairstream, root};
 
-/// Runs a command in a folder: the exit code, and what it printed.
+/// Runs a command in a folder. Returns the exit code and the output.
 fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let done = fairstream().args(arguments).current_dir(folder).output().unwrap();
     let text = [done.stdout, done.stderr].concat();
@@ -18,7 +18,7 @@ fn spec(name: &str) -> String {
     root().join("specs").join(name).to_str().unwrap().to_owned()
 }
 
-/// Runs a fairness file, and recomputes each of its alarms; how many there were.
+/// Runs a fairness file, and recomputes each of its alarms. Returns their number.
 fn all_alarms(name: &str, input: &str, more: &[&str], ending: &str) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let (verdicts, evidence) = (format!("verdicts.{ending}"), format!("evidence.{ending}"));
@@ -79,7 +79,7 @@ fn every_alarm_of_compas_is_recomputed() {
     }
 }
 
-/// One row that says something else, and the alarm is another: that is noticed.
+/// One changed row of evidence changes the alarm, which is detected.
 #[test]
 fn evidence_that_was_changed_is_noticed() {
     let folder = Folder::new();
@@ -96,7 +96,7 @@ fn evidence_that_was_changed_is_noticed() {
     let (code, text) = run(folder.path(), &["explain", "verdicts.jsonl", "changed.jsonl"]);
     assert_eq!(code, 2);
     assert!(text.contains("it is of another run, or"), "{text}");
-    // Without the last rows before the alarm there is none.
+    // Without the last rows before the alarm there is no alarm.
     let block =
         evidence.lines().take_while(|line| !line.contains("\"block\":7")).map(|line| format!("{line}\n"));
     let folder = folder.file("short.jsonl", block.collect::<String>());
@@ -110,7 +110,8 @@ fn evidence_that_was_changed_is_noticed() {
     assert_snapshot!("evidence_not_verdicts", folder.run("explain evidence.jsonl verdicts.jsonl"));
 }
 
-/// Hashed keys: the same person has the same name, another secret gives another, and alarms are recomputed all the same.
+/// Hashed keys: the same key has the same hash, another secret gives another hash, and alarms can still be
+/// recomputed.
 #[test]
 fn keys_can_be_hashed() {
     let folder =
@@ -172,7 +173,7 @@ fn what_cannot_be_written_down_is_said_before_anything_is() {
     assert_snapshot!("guarantee_check", folder.run("check fair.toml events.csv"));
 }
 
-/// Evidence that cannot be written ends the run, with an error that says so.
+/// Evidence that cannot be written ends the run with an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_no_alarm() {

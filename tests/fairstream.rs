@@ -1,5 +1,5 @@
-//! The `fairstream` command as the tests run it: the same one-line `main`, built into this package
-//! so that cargo tells the tests where it is. And, if a test asks for it, a panic while it runs.
+//! The `fairstream` command as the tests run it: the same one-line `main`, built in this package so that cargo
+//! provides its path to the tests. It can be made to panic during a run, for one of the tests.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Parts that fail, panic, hang or lie in the middle of a run: nothing hangs, nothing that was
-//! written is lost, and the error is the part's own.
+//! Components that fail, panic, block or violate their contract in the middle of a run: nothing hangs, no written
+//! verdict is lost, and the error is that of the component.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,21 +17,21 @@ use fairstream_core::{
 
 use crate::support::{Collect, Collected};
 
-/// What a part does when its turn comes.
+/// What a component does at its fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Error,
     Panic,
     HangUp,
-    /// Waits until the run is stopped.
+    /// Blocks until the run is stopped.
     Block,
-    /// Gives a batch with too few times.
+    /// Returns a batch with too few times.
     Lie,
-    /// Takes its time, every time.
+    /// Is slow at every call.
     Slow,
 }
 
-/// Ten batches of ten rows, a second apart; something happens instead of batch number `at`.
+/// A source of ten batches of ten rows, one second apart, with a fault instead of batch number `at`.
 #[derive(Clone, Default)]
 struct Rows {
     name: &'static str,
@@ -109,7 +109,7 @@ impl Source for Rows {
     }
 }
 
-/// Fires a trigger at every event; something happens instead at event number `at`.
+/// An engine that fires a trigger at every event, with a fault instead at event number `at`.
 struct Fire {
     streams: Vec<String>,
     fault: Option<(usize, Fault)>,
@@ -147,7 +147,7 @@ impl Engine for Fire {
     }
 }
 
-/// Collects; something happens instead of writing batch number `at`.
+/// A sink that collects, with a fault instead of writing batch number `at`.
 struct Faulty {
     collect: Collect,
     fault: Option<(usize, Fault)>,
@@ -190,7 +190,7 @@ impl Sink for Faulty {
     }
 }
 
-/// Which part does what, and what came of it.
+/// The components of a run and their faults.
 #[derive(Default)]
 struct Run {
     sources: Vec<Rows>,
@@ -203,14 +203,14 @@ struct Run {
 
 struct Outcome {
     report: RunReport,
-    /// What the sink that works has.
+    /// Verdicts of the sink without a fault.
     good: Collected,
-    /// What the sink with the fault has.
+    /// Verdicts of the sink with the fault.
     faulty: Collected,
 }
 
 impl Run {
-    /// Runs with two sinks, a good one and one with the fault; fails if it hangs.
+    /// Runs with two sinks, one of them with the fault. Fails if the run hangs.
     fn go(self) -> Outcome {
         let good = Collect::new(Selection::Triggers);
         let bad = Collect::new(Selection::Triggers);
@@ -254,7 +254,7 @@ fn fired(count: usize) -> Vec<String> {
     (0..count).map(|second| format!("{second}s trigger_0 ! fired")).collect()
 }
 
-/// The run failed with that message, and both sinks were told.
+/// Checks that the run failed with that message, and that both sinks were informed.
 fn assert_failed(outcome: &Outcome, message: &str) {
     let error = outcome.report.error.as_ref().expect("an error").to_string();
     assert!(error.contains(message), "`{error}` should say `{message}`");
@@ -303,7 +303,7 @@ fn an_engine_that_fails_names_the_row_and_keeps_the_verdicts_before_it() {
 #[test]
 fn an_engine_that_fails_names_the_input_when_there_are_several() {
     let sources = vec![rows("first"), rows("second")];
-    // Both have a row at each second; event 2n + 1 is row n of the second.
+    // Both sources have a row at each second; event 2n + 1 is row n of the second source.
     let outcome = Run { sources, engine: Some((25, Fault::Error)), ..Run::default() }.go();
     assert_failed(&outcome, "second: row 12: it overflows");
     assert_eq!(outcome.good.lines.len(), 25);
@@ -323,7 +323,7 @@ fn a_sink_that_fails_or_panics_ends_the_run_and_the_other_keeps_what_it_has() {
         (Fault::Error, "cannot write faulty: the disk is full"),
         (Fault::Panic, "faulty stopped working: a bug in the sink"),
     ] {
-        // A source that would wait for ever must not keep the run from ending.
+        // A source that blocks for ever must not keep the run from ending.
         let source = Rows { fault: Some((6, Fault::Block)), ..rows("events") };
         let acknowledged = Arc::clone(&source.acknowledged);
         let outcome = Run { sources: vec![source], sink: Some((3, fault)), ..Run::default() }.go();
@@ -359,7 +359,7 @@ fn when_nobody_is_left_to_tell_the_run_ends_quietly() {
 #[test]
 fn a_sink_is_flushed_when_it_has_all_verdicts_of_its_events() {
     let options = RunOptions { max_verdicts: 3, ..RunOptions::default() };
-    // Forty writes of 60 ms, so that more than one flush falls due on the way.
+    // Forty writes of 60 ms, so that more than one flush is due in between.
     let outcome =
         Run { sources: vec![rows("events")], sink: Some((0, Fault::Slow)), options, ..Run::default() }.go();
     assert!(outcome.report.error.is_none());
@@ -430,7 +430,7 @@ fn a_stop_does_not_judge_what_a_silent_source_might_have_preceded() {
     });
     let outcome = Run { sources: vec![silent, rows("events")], options, ..Run::default() }.go();
     assert!(outcome.report.error.is_none());
-    // Seconds 0 to 19 of both; what is at 19 in the second comes after 19 in the first.
+    // Seconds 0 to 19 of both; the row at 19 of the second source follows the row at 19 of the first.
     let times: Vec<&str> = outcome.good.lines.iter().map(|line| line.split_once('s').unwrap().0).collect();
     assert_eq!(times.iter().filter(|time| time.parse::<u64>().unwrap() > 19).count(), 0, "{times:?}");
     assert!(times.len() >= 39, "{times:?}");
@@ -511,8 +511,8 @@ fn a_slow_sink_keeps_few_batches_in_flight() {
         .run();
         assert!(report.error.is_none());
         assert_eq!(written.load(Ordering::SeqCst), BATCHES);
-        // On the way: one being read, a channel full, one being evaluated, a channel full (each
-        // batch is followed by a note of how far it goes), one being written.
+        // Batches in flight: one being read, a full channel, one being evaluated, a full channel (each batch is
+        // followed by a progress message), one being written.
         let bound = 1 + capacity + 1 + capacity.div_ceil(2) + 1;
         let most = most.load(Ordering::SeqCst);
         assert!(most <= bound, "{most} batches in flight with capacity {capacity}; at most {bound} may be");
@@ -520,7 +520,7 @@ fn a_slow_sink_keeps_few_batches_in_flight() {
     }
 }
 
-/// Notes how many batches have been read and not yet written.
+/// Counts the batches that have been read and not yet written.
 struct Watching {
     inner: Faulty,
     given: Arc<AtomicUsize>,

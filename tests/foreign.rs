@@ -1,5 +1,5 @@
-//! Files that other programs wrote: `make_foreign.py` and `make_json.py` in `tests/data` say how. The same events in all of them
-//! must give the same verdicts; what cannot be read must be refused in words.
+//! Files that other programs wrote: `make_foreign.py` and `make_json.py` in `tests/data` document how. The same
+//! events in all of them must give the same verdicts; unreadable files must be refused with a message.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn changes(input: &str, more: &[&str]) -> String {
     out
 }
 
-/// In `tests/data/json`; `make_json.py` says how they were written.
+/// Files in `tests/data/json`; `make_json.py` documents how they were written.
 const JSON: [&str; 9] = [
     "json/python.jsonl",
     "json/python_utf8.jsonl",
@@ -66,7 +66,7 @@ fn the_same_events_give_the_same_verdicts() {
         .flat_map(|folder| std::fs::read_dir(root().join("tests/data").join(folder)).unwrap());
     for file in files.map(|file| file.unwrap().file_name().into_string().unwrap()) {
         let known = FILES.iter().chain(&JSON).any(|known| known.contains(&file));
-        assert!(known || file.starts_with("bad_") || file == "events.csv", "{file} is tested by nobody");
+        assert!(known || file.starts_with("bad_") || file == "events.csv", "no test covers {file}");
     }
 }
 
@@ -121,7 +121,7 @@ fn what_cannot_be_read_is_refused_in_words() {
     }
 }
 
-/// Damage anywhere is an error or other values, but nothing worse.
+/// Damage at any position gives an error or other values, never a panic.
 #[test]
 fn damage_is_never_a_panic() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! One stream of events, in every format there is: whoever reads it, verdicts are the same.
+//! The same events in every format give the same verdicts.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn verdicts(factory: &dyn SourceFactory, path: &Path, max_rows: usize, sort: boo
     collect.lines()
 }
 
-/// Tuples take every way that other values take: sorted, merged with an input that has none, from every format.
+/// Tuples are supported wherever other values are: sorted, merged with an input without tuples, in every format.
 #[test]
 fn tuples_are_the_same_in_every_format() {
     const TUPLES: &str = "
@@ -193,7 +193,7 @@ trigger at.1 = (\"b\", 0.5) \"found\"";
                 .unwrap();
         assert_eq!(heard(vec![Box::new(sorted)]), expected, "sorted, in batches of {rows}");
     }
-    // The rows with a number come from a file that has no tuples.
+    // The rows with a number are in a file without tuples.
     let (numbers, tuples): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("\"n\""));
     std::fs::write(at("tuples.jsonl"), tuples.join("\n")).unwrap();
     let csv = numbers.iter().map(|line| {
@@ -245,8 +245,8 @@ proptest! {
         prop_assert_eq!(&verdicts(&ArrowSources, &at("a.arrow"), read, true), &expected, "sorted");
     }
 
-    /// Rows are dealt out to files: by turns, so that files overlap, or one file after another. Where times
-    /// are equal, the order of the files counts, so that here they are not.
+    /// Rows are distributed to files alternately, so that files overlap, or one file after another. Times are
+    /// distinct, as the order of files matters for equal times.
     #[test]
     fn files_of_a_lake_are_merged_by_time(
         mut events in events(),

@@ -1,4 +1,4 @@
-//! `fairstream generate` as users meet it, and what it writes as what is read.
+//! `fairstream generate`: its messages, and that its output can be read.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ fn a_mistake_costs_nobody_a_file() {
     }
 }
 
-/// The same seed, the same bytes; and a scenario is the same input whether it went through a file or not.
+/// The same seed gives the same bytes; and a scenario is the same input with and without a file in between.
 #[test]
 fn the_way_through_a_file_changes_nothing() {
     let specs = crate::support::root().join("specs/rtlola");
@@ -110,7 +110,7 @@ fn the_way_through_a_file_changes_nothing() {
     }
 }
 
-/// Events of every type that a row of text can hold.
+/// Events of every type that text formats support.
 fn all_types() -> RecordBatch {
     let columns: [(&str, ArrayRef); 6] = [
         ("bool", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]))),
@@ -228,9 +228,9 @@ mod process {
                 _ => serde_json::from_str::<serde_json::Value>(line).is_ok(),
             };
             let rows = text.lines().inspect(|line| assert!(whole(line), "{line}")).count();
-            let told = err.lines().last().unwrap().split(' ').next().unwrap().replace(',', "");
+            let count = err.lines().last().unwrap().split(' ').next().unwrap().replace(',', "");
             let header = usize::from(name == "events.csv");
-            assert_eq!(told.parse::<usize>().unwrap(), rows - header, "{err}");
+            assert_eq!(count.parse::<usize>().unwrap(), rows - header, "{err}");
         }
     }
 
@@ -269,7 +269,7 @@ mod process {
 
     #[test]
     fn ctrl_c_leaves_verdicts_that_can_be_read() {
-        let folder = Folder::new("input id : UInt64\ninput kind : String\ntrigger id > 0 \"somebody\"\n");
+        let folder = Folder::new("input id : UInt64\ninput kind : String\ntrigger id > 0 \"an id\"\n");
         let input = "admissions:?applicants=100000000";
         let columns = "verdicts.parquet?time=time&columns=kind:kind,id:uint";
         let child = folder.start(&[

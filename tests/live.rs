@@ -1,4 +1,4 @@
-//! `run --live` in a terminal: what is on the screen, and that the terminal is as it was, however it ends.
+//! `run --live` in a terminal: the content of the screen, and that the terminal is restored however the run ends.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ fn size(rows: u16, cols: u16) -> PtySize {
 }
 
 impl Terminal {
-    /// Runs `fairstream` at the root, and says afterwards with what code it ended and how the terminal is set.
+    /// Runs `fairstream` at the root, then prints its exit code and the settings of the terminal.
     fn run(arguments: &str, before: &str) -> Terminal {
         let pair = native_pty_system().openpty(size(24, 80)).unwrap();
         let binary = fairstream().get_program().to_owned().into_string().unwrap();
@@ -67,13 +67,13 @@ impl Terminal {
         self.keys.write_all(keys).unwrap();
     }
 
-    /// The view is there.
+    /// Waits until the live view is shown.
     fn wait_until_live(&self) {
         self.wait_for("stops in good order");
         assert!(self.screen.lock().unwrap().screen().alternate_screen(), "{}", self.text());
     }
 
-    /// What is on the screen in the end, which is the ordinary one, with a cursor and keys that are echoed.
+    /// The final content of the screen. Checks that it is the normal screen, with a cursor and echo.
     fn end(mut self) -> String {
         self.wait_for("done");
         self.child.wait().unwrap();
@@ -86,7 +86,7 @@ impl Terminal {
     }
 }
 
-/// So many that it does not end by itself.
+/// A run that does not end by itself.
 const ENDLESS: &str = "run specs/hiring.toml 'hiring:?applicants=100000000' --live";
 
 #[test]
@@ -116,7 +116,7 @@ fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
     wait_for("more events", || events() != before);
     terminal.screen.lock().unwrap().screen_mut().set_size(10, 44);
     terminal.master.resize(size(10, 44)).unwrap();
-    // The line below the head is as wide as the screen, and the last row is used.
+    // The line below the head has the width of the screen, and the last row is used.
     wait_for("a smaller screen", || {
         let text = terminal.text();
         let rows: Vec<&str> = text.lines().collect();
@@ -128,7 +128,7 @@ fn rates_move_on_a_screen_of_any_size_and_ctrl_c_stops_in_good_order() {
     terminal.press(b"\x03");
     let text = terminal.end();
     assert!(text.contains("code 130"), "{text}");
-    // What was held back is there: the alarm, how groups stand, and what was said about stopping.
+    // Output that was held back is printed: the alarm, the summary, and the message about stopping.
     for what in [
         "ALARM  demographic parity: M",
         "demographic parity: ALARM since 600s",
@@ -178,7 +178,7 @@ fn an_error_and_a_panic_can_be_read() {
     let text = terminal.end();
     assert!(text.contains("row 2, column `id`") && text.contains("code 2"), "{text}");
 
-    // It happens on a thread of its own: the run goes on, without the screen.
+    // The panic occurs on a separate thread: the run continues without the view.
     let mut terminal = Terminal::run(ENDLESS, "FAIRSTREAM_TEST_PANIC=1 RUST_BACKTRACE=0");
     terminal.wait_until_live();
     terminal.wait_for("as a test wants it");

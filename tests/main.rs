@@ -1,4 +1,4 @@
-//! End-to-end tests: everything through the public interfaces, as users meet it.
+//! End-to-end tests through the public interfaces.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 

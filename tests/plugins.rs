@@ -1,4 +1,5 @@
-//! Plugins: those that keep to the contract work like what is built in, and those that do not are told off.
+//! Plugins that fulfil the contract work like built-in adapters; plugins that violate it are refused with a
+//! message.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +15,7 @@ use crate::support::{fairstream, root};
 
 /// The plugin of `examples/plugin-rust`, which cargo has built with the tests.
 pub(crate) fn rust_plugin() -> PathBuf {
-    // Named so that cargo cannot leave it out.
+    // Referenced so that cargo links it.
     let _ = plugin_rust::LogSources;
     let folder = Path::new(fairstream().get_program()).parent().unwrap().join("deps");
     folder.join(format!("{}plugin_rust{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX))
@@ -84,7 +85,7 @@ fn a_plugin_in_rust_says_what_the_built_in_source_says() {
 #[test]
 fn a_plugin_in_c_says_what_its_events_say() {
     let folder = folder_with("examples/plugin-c/applicants.c", &[]);
-    // What the plugin gives, from the values of a specification that repeats them.
+    // The rows of the plugin, from a specification that emits its inputs.
     let repeat = "input id : UInt64\ninput gender : String\ninput accepted : UInt64\n\
         output i := id\noutput g := gender\noutput a := accepted\n";
     std::fs::write(folder.path("repeat.lola"), repeat).unwrap();
@@ -183,7 +184,7 @@ fn what_is_wrong_with_a_plugin_is_said_before_it_is_used() {
 fn what_a_source_does_wrong_ends_the_run_with_its_name() {
     let folder = misbehaving("FINE");
     let (code, _, error) = run(&folder, &["run", "spec.lola", "plugin:p.so"]);
-    // It has no `accepted`, and nobody else has.
+    // Neither this plugin nor another source has a column `accepted`.
     assert!(code == Some(2) && error.contains("there is no column `accepted`"), "{error}");
     let spec = "input id : UInt64\ninput gender : String\ntrigger id > 2 \"large\"\n";
     std::fs::write(folder.path("spec.lola"), spec).unwrap();
@@ -192,16 +193,16 @@ fn what_a_source_does_wrong_ends_the_run_with_its_name() {
     for (mode, expected, before) in [
         ("no time", "it gives no column `_time`", 0),
         ("other type", "its column `id` is Int32, but UInt64 is wanted", 0),
-        ("unwanted column", "it gives a column `salary`, which nobody wants", 0),
+        ("unwanted column", "it gives a column `salary`, which was not requested", 0),
         ("column twice", "it gives a column `id` twice", 0),
         ("unknown type", "its schema is none", 0),
         ("no schema", "it gives no reason (code 5)", 0),
-        ("does not open", "cannot open p.so: nobody is at home", 0),
+        ("does not open", "cannot open p.so: it is closed", 0),
         ("does not open and is silent", "cannot open p.so: it gives no reason (code 3)", 0),
         ("error with a zero", "cannot open p.so: before", 0),
         ("small source", "its FairstreamSource has 8 bytes, and 48 are needed", 0),
         ("functions are missing", "a function is missing that the header asks for", 0),
-        // What was read before is judged.
+        // The rows before the failure are evaluated.
         ("fails in the middle", "cannot read p.so (misbehaving 0) after row 3: the wire was cut", 1),
         ("rows go back", "it gives row 1 after row 1", 0),
         (

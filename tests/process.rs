@@ -64,7 +64,7 @@ pub(crate) fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Exit code, standard output and standard error, soon.
+/// Exit code, standard output and standard error of a process that must end soon.
 pub(crate) fn end(mut child: Child) -> (i32, String, String) {
     let mut status = None;
     wait_for("the end", || {
@@ -84,7 +84,7 @@ fn rows_from_a_pipe_are_judged_as_they_come_and_ctrl_c_ends_in_good_order() {
     let child = folder.start(&["run", "spec.lola", "events.csv", "--to", "out.jsonl", "--to", "console"]);
     let mut writer = OpenOptions::new().write(true).open(pipe).unwrap();
     writeln!(writer, "time,a\n1,5\n2,0\n3,7").unwrap();
-    // The writer is still there, so nothing but the arrival of rows can have brought these about.
+    // The writer is still open, so these verdicts are due to the arrival of rows alone.
     wait_for("two verdicts", || lines(&folder.path("out.jsonl")) == 2);
     writeln!(writer, "4,8").unwrap();
     wait_for("the third verdict", || lines(&folder.path("out.jsonl")) == 3);
@@ -95,12 +95,12 @@ fn rows_from_a_pipe_are_judged_as_they_come_and_ctrl_c_ends_in_good_order() {
     assert_eq!(code, 130, "{err}");
     assert!(err.contains("stopping") && err.contains("4 events, 3 violations"), "{err}");
     assert!(out.contains("3 times so far"), "{out}");
-    // Half a row is no row.
+    // An incomplete row is dropped.
     assert_eq!(lines(&folder.path("out.jsonl")), 3);
 }
 
-/// A verdict is there soon after its line, though no batch is full. One that is late may be the machine's
-/// fault; half of them are not.
+/// A verdict follows its line quickly, though no batch is full. A single delay may be caused by the machine, so
+/// the median is checked.
 #[test]
 fn a_line_of_json_is_judged_within_50_ms_of_its_arrival() {
     const LINES: usize = 50;
@@ -147,8 +147,8 @@ fn ctrl_c_while_waiting_for_the_first_byte_ends_it() {
 fn ctrl_c_while_waiting_for_somebody_to_read_a_sink_ends_it() {
     let folder = Folder::new(SPEC);
     folder.rows("events.csv", 10);
-    let _pipe = folder.pipe("nobody");
-    let child = folder.start(&["run", "spec.lola", "events.csv", "--to", "jsonl:nobody"]);
+    let _pipe = folder.pipe("unread");
+    let child = folder.start(&["run", "spec.lola", "events.csv", "--to", "jsonl:unread"]);
     thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let (code, _, err) = end(child);
@@ -157,7 +157,7 @@ fn ctrl_c_while_waiting_for_somebody_to_read_a_sink_ends_it() {
 
 #[test]
 fn a_second_ctrl_c_ends_at_once() {
-    // Thirty years of seconds between two events take a while to evaluate.
+    // Evaluating thirty years of seconds between two events takes some time.
     let folder = Folder::new(
         "input a : Int64\noutput n @1Hz := n.last(or: 0) - a.hold(or: 0)\ntrigger n > 5 \"high\"\n",
     );
@@ -232,9 +232,9 @@ fn a_sink_that_is_stuck_does_not_hide_the_failure_of_another() {
     let sinks = ["--to", "jsonl:stuck", "--to", "jsonl:/dev/full", "-q"];
     let mut child = folder.start(&[&["run", "spec.lola", "events.csv"], &sinks[..]].concat());
     let _reader_that_does_not_read = File::open(pipe).unwrap();
-    let mut told = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert!(told.starts_with("failed: cannot write /dev/full"), "{told}");
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("failed: cannot write /dev/full"), "{line}");
     interrupt(&child);
     interrupt(&child);
     thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! Verdicts depend on the events and their order, and on nothing else.
+//! Verdicts depend only on the events and their order.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::support::{Collect, line, run, sources};
 
-/// Instances, aggregates over them, windows and clocks, so that order and time matter everywhere.
+/// Instances, aggregates over them, windows and clocks, so that order and time matter.
 const SPEC: &str = r#"
 input user : UInt64
 input value : Int64
@@ -154,7 +154,7 @@ proptest! {
     }
 }
 
-/// What can be wrong with a row.
+/// The kinds of bad rows.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
     Nothing,
@@ -164,7 +164,7 @@ enum Wrong {
     Late,
 }
 
-/// Everything that comes of a run on these rows, a second apart: verdicts, error, counts.
+/// The full result of a run on these rows, one second apart: verdicts, error, counts.
 fn outcome(rows: &[Wrong], max_rows: usize, skip: bool, since: u64, until: u64, reorder: u64) -> String {
     let spec =
         "input a : Int64\ninput f : Float64\ntrigger a > 5 \"high\"\ntrigger @2s a.hold(or: 0) > 8 \"tick\"";
@@ -255,7 +255,7 @@ fn the_verdicts_of_a_long_gap_are_handed_on_while_it_lasts() {
         batches += 1;
         if batches == 3 { Err(Cancelled) } else { Ok(()) }
     });
-    // Thirty years of seconds: if they were all evaluated first, this would not come back.
+    // Thirty years of seconds: if all of them were evaluated first, this would not return.
     let fed = engine.feed(&batch(&[1, 1_000_000_000], &[1, 2]), &mut out);
     assert_eq!(fed, Err(EngineError::Cancelled(Cancelled)));
 }

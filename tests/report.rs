@@ -1,4 +1,4 @@
-//! Reports: what a page says is what happened, whatever the data are.
+//! The content of reports matches the run, for any data.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ rule = "map"
 confidence = 24
 "#;
 
-/// Applications of so many people in turn from these groups; every `n`-th of a group's is accepted.
+/// Applications of `people` people, cycling through these groups; every `n`-th of a group is accepted.
 pub(crate) fn events(people: u64, groups: &[(&str, u64)]) -> (String, BTreeMap<String, (u64, u64)>) {
     let mut text = "time,id,group,accepted\n".to_owned();
     let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -69,7 +69,7 @@ fn numbers_on_the_page_are_those_of_the_events() {
     };
     let apart = (rate("M") - rate("F & co")) * 100.0;
     assert!(html.contains(&format!("F &amp; co is {apart:.1} percentage points below M")), "{html}");
-    // What was asked, and how to ask again.
+    // The specification, and the command to repeat the run.
     assert!(html.contains("confidence = 24") && html.contains("fairstream report fairness.toml events.csv"));
 }
 
@@ -83,7 +83,7 @@ fn a_page_comes_of_any_number_of_groups_and_events() {
 
     let (html, said) = report(&events(20, &[("F", 3), ("M", 3)]).0);
     assert!(said.ends_with("exit code 0\n"), "{said}");
-    // Without a guarantee nobody has weighed whether it is fair.
+    // Without a guarantee, the page makes no claim that the system is fair.
     assert!(html.contains("<h2>Verdict: no alarm</h2>") && !html.contains("<h3>Alarms</h3>"), "{html}");
     let (html, _) = report("time,id,group,accepted\n7,1,F,\n");
     assert!(html.contains("Verdict: not enough evidence yet") && !html.contains("<svg"), "{html}");
@@ -92,7 +92,7 @@ fn a_page_comes_of_any_number_of_groups_and_events() {
     assert!(html.contains("No trial has been counted."), "{html}");
     assert!(html.contains("Verdict: not enough evidence yet"), "{html}");
 
-    // A long run is drawn with few points, and its alarms are all there.
+    // The figure of a long run has few points, and shows all alarms.
     let (html, _) = report(&events(30_000, &[("F", 5), ("M", 2)]).0);
     assert!(html.len() < 400_000, "{} bytes", html.len());
 }
@@ -108,7 +108,7 @@ fn a_report_is_of_a_fairness_file() {
     assert!(said.ends_with("exit code 2\n") && said.contains("nowhere/page.html"), "{said}");
 }
 
-/// The same events give the same figure to the byte, from whichever format; and it looks as it did.
+/// The same events give the same bytes of the figure, from every format; and the figure matches its snapshot.
 #[test]
 fn figures_are_the_same_every_time() {
     let (data, _) = events(24, &[("F", 4), ("M", 2)]);
@@ -138,7 +138,7 @@ fn figures_are_the_same_every_time() {
     assert_eq!(figure, folder.read("three.svg"));
     insta::assert_snapshot!("figure", figure);
 
-    // Several rates and strata are one below the other, each with names of its own.
+    // Several rates and strata are one below the other, each with its own ids.
     let strata = FILE.replace("decision = \"accepted\"", "decision = \"accepted\"\nstrata = \"where\"");
     let strata = strata.replace("group = \"String\"", "group = \"String\"\nwhere = \"String\"");
     let rows =
@@ -165,7 +165,7 @@ fn a_figure_shows_alarms_and_the_tolerance_where_they_are() {
         folder.read("events.csv").lines().last().unwrap().split(',').next().unwrap().parse().unwrap();
     // The frame is 520 wide, from 66 on; its first event was at 10 s.
     let across = |time: f64| 66.0 + (time - 10.0) / (last - 10.0) * 520.0;
-    // Raised, cleared, raised, …; the last one stands.
+    // Raised, cleared, raised, …; the last one is active.
     let mut turns: Vec<f64> = folder.read("verdicts.jsonl").lines().map(seconds).map(across).collect();
     assert!(turns.len() % 2 == 1, "{turns:?}");
     turns.push(586.0);
@@ -180,14 +180,14 @@ fn a_figure_shows_alarms_and_the_tolerance_where_they_are() {
     for ((from, to), turns) in shades.iter().zip(turns.chunks(2)) {
         assert!((from - turns[0]).abs() < 0.11 && (to - turns[1]).abs() < 0.11, "{shades:?} {turns:?}");
     }
-    // One unit upwards is 280.
+    // One unit of the vertical axis is 280 pixels high.
     let band = svg.lines().find(|line| line.starts_with("<polygon")).unwrap();
     let points = band.split('"').nth(1).unwrap().split(' ').map(|point| point.split_once(',').unwrap().1);
     let heights: Vec<f64> = points.map(|height| height.parse().unwrap()).collect();
     assert!((heights.last().unwrap() - heights.first().unwrap() - 28.0).abs() < 0.2, "{band}");
 }
 
-/// What is wrong with the data stands on the page.
+/// Problems of the data are reported on the page.
 #[test]
 fn rows_that_do_not_count_are_owned_up_to() {
     let data = "time,id,group,accepted\n1,1,F,\n2,2,M,\n4,3,,\n5,x,M,\n3,4,F,\n9,5,M,\n";
@@ -208,10 +208,10 @@ fn rows_that_do_not_count_are_owned_up_to() {
     assert!(html.contains("<dt>without a group</dt><dd>1 row with a key and no group"), "{html}");
 }
 
-/// Alarms that come and go without end: few rows, and their number is right.
+/// A very large number of alarms becomes a few rows with the right number.
 #[test]
 fn alarms_without_end_fit_on_a_page() {
-    // Without a prior, every application changes the shares of two small groups that come and go.
+    // Without a prior, every application changes the shares of two small groups.
     let mut data = "time,id,group,accepted\n".to_owned();
     let mut time = 0;
     for id in 0..3000_u64 {
@@ -236,7 +236,7 @@ fn group_digits(number: usize) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
 }
 
-/// The demo writes its page where there is none, and says what it did instead where it cannot.
+/// The demo writes its page if none exists, and reports it otherwise.
 #[test]
 fn a_demo_destroys_nothing() {
     let folder = Folder::new();
@@ -254,7 +254,7 @@ fn a_demo_destroys_nothing() {
     assert!(folder.run("demo").contains("report.html is there already and was left as it is"));
     assert_eq!(folder.read("report.html"), "mine");
     assert!(folder.run("demo --to nowhere/page.html").contains("nowhere/page.html cannot be written"));
-    // The command that the page names makes the same page, to the byte.
+    // The command on the page makes the same page, byte by byte.
     let command = "report specs/hiring.toml hiring:?applicants=1000&seed=1";
     assert!(
         html.contains(">fairstream report specs/hiring.toml 'hiring:?applicants=1000&amp;seed=1'<"),

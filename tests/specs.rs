@@ -1,4 +1,4 @@
-//! The specifications under `specs/rtlola`, against calculations that know nothing of streams.
+//! The specifications under `specs/rtlola`, compared with calculations without streams.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ fn gap<'a>(counts: impl Iterator<Item = &'a (u32, u32)> + Clone, prior: f64, con
     if most < least { 0.0 } else { most - least }
 }
 
-/// Applications and, for those accepted, how many applications later that was decided.
+/// Applications and, for accepted ones, the number of applications until the decision.
 fn applications(groups: u8, seminars: u8) -> impl Strategy<Value = Vec<(u8, u8, Option<u8>)>> {
     prop::collection::vec((0..groups, 0..seminars, prop::option::weighted(0.4, 0..5_u8)), 1..120)
 }
@@ -71,12 +71,12 @@ fn screenings(people: &[Person]) -> (String, u32) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Hiring in both shapes (one seminar) and seminar: after each event, count who applied and who got in.
+    /// Both variants of hiring (one seminar), and seminar: after each event, count applications and acceptances.
     #[test]
     fn parity_is_violated_when_the_counts_say_so(people in applications(3, 3), with_seminars: bool) {
         let mut csv = String::from("time,id,gender,seminar,accepted\n");
         let mut expected = Vec::new();
-        // For each seminar and group: accepted and applied.
+        // For each seminar and group: acceptances and applications.
         let mut counts: BTreeMap<u8, BTreeMap<u8, (u32, u32)>> = BTreeMap::new();
         let mut seminars_seen = Vec::new();
         let mut decisions: Vec<(usize, usize)> = Vec::new();
@@ -113,8 +113,8 @@ proptest! {
         }
     }
 
-    /// COMPAS with a horizon of 3 days instead of 730 and κ = 4 instead of 100: at each tick, count
-    /// the people whose third tick this is.
+    /// COMPAS with a horizon of 3 days instead of 730 and κ = 4 instead of 100: at each tick, count the people for
+    /// whom it is the third tick.
     #[test]
     fn equalized_odds_are_violated_when_the_counts_say_so(
         people in prop::collection::vec(person(), 1..40),
@@ -123,7 +123,7 @@ proptest! {
         let last_tick = last_event / DAY + 4;
 
         let mut expected = Vec::new();
-        // For each group, with and without an offence: high risk and all.
+        // For each group, with and without an offence: number rated high risk, and total.
         let mut counts: [BTreeMap<u8, (u32, u32)>; 2] = Default::default();
         for tick in 1..=last_tick {
             let now = tick * DAY;
@@ -133,7 +133,7 @@ proptest! {
                 if screened > now {
                     continue;
                 }
-                // A screening at the time of a tick comes before it, so that tick is its first.
+                // A screening at the time of a tick precedes it, so that tick is its first.
                 let first_tick = screened.div_ceil(DAY);
                 for counts in &mut counts {
                     counts.entry(*group).or_default();
@@ -174,7 +174,7 @@ proptest! {
         let mut expected = Vec::new();
         for tick in 1..=last_tick {
             let now = tick * DAY;
-            // For each group, with and without an offence: high risk and all.
+            // For each group, with and without an offence: number rated high risk, and total.
             let mut counts: [BTreeMap<u8, (u32, u32)>; 2] = Default::default();
             let mut screened = 0;
             for (group, score, step, offence) in &people {

@@ -1,4 +1,4 @@
-//! What several tests need: sources and sinks in memory, verdicts as text.
+//! Shared by several tests: sources and sinks in memory, verdicts as text.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent").to_owned()
 }
 
-/// The command, set up so that its output does not depend on who runs the tests.
+/// The command, with an environment that makes its output independent of the user.
 pub(crate) fn fairstream() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairstream-under-test"));
     command.env("RUST_BACKTRACE", "1").env("NO_COLOR", "1").env("COLUMNS", "100");
     command
 }
 
-/// Times of runs differ: `in 0.1 s` of a summary becomes `in … s`.
+/// Replaces the time of a run, which varies: `in 0.1 s` of a summary becomes `in … s`.
 pub(crate) fn without_seconds(text: &str) -> String {
     let blur = |line: &str| match line.split_once(" in ") {
         Some((before, after)) if line.contains("event") => match after.split_once(" s") {
@@ -37,7 +37,7 @@ pub(crate) fn without_seconds(text: &str) -> String {
     text.lines().map(|line| blur(line) + "\n").collect()
 }
 
-/// A verdict as conformance cases write it.
+/// A verdict in the notation of conformance cases.
 pub(crate) fn line(verdict: &Verdict<'_>) -> String {
     let what = match (verdict.kind, verdict.value) {
         (Kind::Trigger, _) => format!("! {}", verdict.message.unwrap_or_default()),
@@ -48,16 +48,16 @@ pub(crate) fn line(verdict: &Verdict<'_>) -> String {
     format!("{} {}{} {what}", verdict.time.for_people(), verdict.stream, verdict.instance.unwrap_or_default())
 }
 
-/// What reached a [`Collect`] sink.
+/// The verdicts that reached a [`Collect`] sink.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) lines: Vec<String>,
     pub(crate) end: Option<RunEnd>,
-    /// How many lines there were at each flush.
+    /// Number of lines at each flush.
     pub(crate) flushed: Vec<usize>,
 }
 
-/// A sink that remembers.
+/// A sink that collects verdicts.
 #[derive(Clone, Debug)]
 pub(crate) struct Collect {
     pub(crate) select: Selection,
@@ -122,7 +122,7 @@ pub(crate) fn sources(spec: &Specification, paths: &[PathBuf], max_rows: usize) 
 /// Builds an engine for a specification, with a clock that starts at that time.
 pub(crate) type BuildFor = fn(&Specification, Time) -> Result<Box<dyn Engine>, EngineError>;
 
-/// Every engine, by name: the reference engine first.
+/// All engines, by name: the reference engine first.
 pub(crate) const ENGINES: [(&str, BuildFor); 3] =
     [("reference", reference), ("compiled", compiled), ("interpreted", interpreted)];
 
@@ -145,7 +145,7 @@ pub(crate) fn reference(spec: &Specification, start: Time) -> Result<Box<dyn Eng
     Ok(Box::new(ReferenceEngine::new(spec, start)?))
 }
 
-/// Runs the engine that users get.
+/// Runs the default engine.
 pub(crate) fn run(
     spec: &Specification,
     sources: Vec<Box<dyn Source>>,

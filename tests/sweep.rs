@@ -1,4 +1,4 @@
-//! `fairstream sweep` as users meet it.
+//! `fairstream sweep`: its output and its messages.
 
 use insta::assert_snapshot;
 
@@ -46,7 +46,7 @@ fn tables() {
     assert!(strata.contains("\x1b[38;5;"), "{strata}");
 }
 
-/// A sweep at the file's own parameters finds what a run finds.
+/// A sweep with the parameters of the file agrees with a run.
 #[test]
 fn a_sweep_agrees_with_a_run() {
     let folder = folder();

@@ -1,4 +1,4 @@
-/* A fairstream plugin in plain C: a source of invented applications and decisions.
+/* A fairstream plugin in plain C: a source of generated applications and decisions.
  *
  * It offers the columns `id` and `accepted` (UInt64) and `gender` (String), as specs/rtlola/hiring.lola
  * reads them. Men are accepted with probability 1/2, women with 1/5. Options: `n` applicants, `seed`.
@@ -36,7 +36,7 @@ static const char *const FORMATS[COLUMNS] = {"l", "L", "L", "u", "L"};
 /* What the stream and the source share; the source frees it. */
 typedef struct Applicants {
   uint64_t n, random, next_id, rows, max_rows;
-  uint64_t accepted; /* the applicant of the row before, if there is a decision to tell; else 0 */
+  uint64_t accepted; /* the applicant of the previous row, if the next row is their acceptance; else 0 */
   bool wanted[COLUMNS];
   volatile bool cancelled; /* any thread may set it */
   unsigned char resume[32];
@@ -181,7 +181,7 @@ static void release_stream(struct ArrowArrayStream *stream) { stream->release = 
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* All it takes to go on: the four numbers that change. */
+/* The position to resume from: the four numbers that change. */
 static int32_t progress(FairstreamSource *source, FairstreamProgress *out, FairstreamError *error) {
   (void)error;
   Applicants *a = source->private_data;

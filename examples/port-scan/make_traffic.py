@@ -1,4 +1,4 @@
-"""Writes traffic.pcap with scapy: what a web server at 10.0.0.80 sees in half a minute.
+"""Writes traffic.pcap with scapy: half a minute of the traffic of a web server at 10.0.0.80.
 
     python3 -m venv venv && venv/bin/pip install scapy && venv/bin/python examples/port-scan/make_traffic.py
 """
@@ -18,7 +18,7 @@ def packet(time, source, destination, carried):
 
 
 def visit(time, guest, port):
-    """Somebody reads a page: a connection is opened, used and closed."""
+    """A client requests a page: a connection is opened, used and closed."""
     packet(time, guest, SERVER, TCP(sport=port, dport=443, flags="S"))
     packet(time + 0.001, SERVER, guest, TCP(sport=443, dport=port, flags="SA"))
     packet(time + 0.002, guest, SERVER, TCP(sport=port, dport=443, flags="A"))
@@ -28,14 +28,14 @@ def visit(time, guest, port):
 
 for number in range(24):
     visit(number * 1.1, f"198.51.100.{number % 4 + 1}", 50_000 + number)
-# The server asks for names: no TCP at all.
+# The server sends DNS queries, which are not TCP.
 for number in range(10):
     packet(number * 3.0, SERVER, "10.0.0.1", UDP(sport=40_000 + number, dport=53) / b"a question")
-# Somebody tries one port after another, and mostly hears that nobody is there.
+# A host tries one port after another, and the ports are closed.
 for number in range(40):
     packet(12 + number * 0.05, "203.0.113.9", SERVER, TCP(sport=61_000, dport=20 + number, flags="S"))
     packet(12.001 + number * 0.05, SERVER, "203.0.113.9", TCP(sport=20 + number, dport=61_000, flags="RA"))
-# Somebody else does the same, more patiently.
+# Another host does the same, more slowly.
 for number in range(8):
     packet(1 + number * 3.5, "203.0.113.77", SERVER, TCP(sport=61_000, dport=8000 + number, flags="S"))
 

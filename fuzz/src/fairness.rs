@@ -1,8 +1,8 @@
-//! Fairness files: what is wrong with one is said with its place.
+//! Fairness files: every error has a place in the file.
 
 use fairstream_fairness::FairnessFile;
 
-/// The text of a fairness file. Its RTLola is not handed to the frontend, which is not ours.
+/// The text of a fairness file. Its RTLola is not passed to the frontend, which is third-party code.
 pub(crate) fn fairness(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match FairnessFile::parse("x.toml", text) {

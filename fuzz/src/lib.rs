@@ -1,8 +1,8 @@
-//! What must hold of every decoder of ours, whatever the bytes are: a function each, which panics if it does
-//! not. `libfuzzer` looks for bytes that break one; `tests/corpus.rs` tries those that it once found
+//! Properties of the decoders that must hold for all bytes: one function each, which panics if the property does
+//! not hold. `libfuzzer` searches for bytes that violate one; `tests/corpus.rs` runs the inputs that it once found
 //! interesting, at every `cargo test`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a check says no by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a check fails by panicking")]
 
 mod fairness;
 mod packet;
@@ -12,10 +12,10 @@ mod tables;
 mod text;
 mod time;
 
-/// A check, by the name of its folder in `corpus` and of its file in `libfuzzer/fuzz_targets`.
+/// A check, with the name of its folder in `corpus` and of its file in `libfuzzer/fuzz_targets`.
 pub type Check = (&'static str, fn(&[u8]));
 
-/// Every check.
+/// All checks.
 pub const CHECKS: [Check; 9] = [
     ("arrow", tables::arrow),
     ("csv", text::csv),
@@ -31,7 +31,7 @@ pub const CHECKS: [Check; 9] = [
 /// Runs the check of that name.
 ///
 /// # Panics
-/// There is none, or it does not hold.
+/// There is no such check, or it fails.
 pub fn check(name: &str, bytes: &[u8]) {
     let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a check of that name");
     check(bytes);

@@ -1,4 +1,4 @@
-//! Packets: the files that they are in, and the bytes that they are.
+//! Capture files, and the dissection of packets.
 
 use arrow::datatypes::{DataType, Field};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -21,15 +21,15 @@ fn question() -> Question {
     Question { wanted: wanted.collect(), ..Question::default() }
 }
 
-/// A file of packets.
+/// A capture file.
 pub(crate) fn pcap(bytes: &[u8]) {
     let Some(reading) = read(&PcapSources, "x.pcap", bytes, |_| Some(question())) else { return };
     let numbers = reading.rows.iter().map(|row| row.number);
     assert!(numbers.is_sorted_by(|one, next| one < next), "packets are numbered in order");
 }
 
-/// A packet, whose first byte says on which link it was captured. What the etherparse crate can read of a
-/// frame, we read as well.
+/// A packet, whose first byte selects its link type. All fields that the etherparse crate reads of a frame are
+/// read.
 pub(crate) fn packet(bytes: &[u8]) {
     const LINKS: [u8; 6] = [1, 101, 0, 108, 113, 12];
     let Some((link, packet)) = bytes.split_first() else { return };

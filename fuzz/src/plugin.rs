@@ -1,5 +1,5 @@
-//! Batches of plugins: arrays of the Arrow C data interface whose numbers are anything. What a pointer leads to is as
-//! large as the numbers say: a plugin that lies about that cannot be found out.
+//! Batches of plugins: arrays of the Arrow C data interface with arbitrary numbers. The memory behind a pointer
+//! has the declared size: a wrong size from a plugin cannot be detected.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -24,17 +24,17 @@ struct RawArray {
     private_data: *mut c_void,
 }
 
-/// Nothing was taken for it: all of it is on the stack of the check.
+/// Nothing was allocated for it: everything is on the stack of the check.
 unsafe extern "C" fn release(array: *mut RawArray) {
-    // SAFETY: whoever releases an array has it.
+    // SAFETY: the caller of `release` owns the array.
     unsafe { (*array).release = None };
 }
 
-/// As many values as there is room for, from any offset on.
+/// Capacity for values, from any offset on.
 const ROOM: usize = 16;
 const TEXT: usize = 64;
 
-/// The bytes as what they are asked for; zeros behind their end.
+/// Reads numbers from the bytes; zeros beyond their end.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -44,7 +44,7 @@ impl Bytes<'_> {
         *first
     }
 
-    /// What it should be, mostly; else a number that is at the edge of something.
+    /// Mostly the correct number, otherwise a boundary value.
     fn number(&mut self, right: i64) -> i64 {
         const EDGES: [i64; 9] = [0, 1, -1, 2, 3, (1 << 24) + 1, i64::MIN, i64::MAX, i64::MAX - 7];
         match self.next() {
@@ -58,7 +58,7 @@ impl Bytes<'_> {
     }
 }
 
-/// An array from garbage: refused, or as many rows as it says, each of which can be read.
+/// An array of arbitrary content is refused, or has the declared number of rows, each of which can be read.
 pub(crate) fn plugin(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let rows = i64::from(bytes.next() % 8);
@@ -73,7 +73,7 @@ pub(crate) fn plugin(bytes: &[u8]) {
     let offsets: [i32; ROOM + 1] = std::array::from_fn(|_| {
         let step = bytes.next();
         end = (end + i32::from(step % 4)).min(TEXT as i32);
-        // Backwards, or before the beginning.
+        // Decreasing, or negative.
         if step >= 0xf0 { i32::from(step) - 0xf8 } else { end }
     });
     let text: [u8; TEXT] = std::array::from_fn(|_| bytes.next());
@@ -89,7 +89,7 @@ pub(crate) fn plugin(bytes: &[u8]) {
     let children: [RawArray; 4] = std::array::from_fn(|index| RawArray {
         length: bytes.number(rows),
         null_count: bytes.number(-1),
-        // Within the room, or nowhere near it.
+        // Within the capacity, or far beyond it.
         offset: bytes.number(0),
         n_buffers: bytes.number(if index % 2 == 1 { 3 } else { 2 }),
         n_children: bytes.number(0),
@@ -115,10 +115,10 @@ pub(crate) fn plugin(bytes: &[u8]) {
         private_data: null_mut(),
     };
     let length = array.length;
-    // SAFETY: it is such a struct, and is not used again.
+    // SAFETY: it has that layout, and is not used again.
     let array = unsafe { FFI_ArrowArray::from_raw((&raw mut array).cast()) };
-    // SAFETY: where there is a pointer there is room for eight values from offset three on, and for their text; more
-    // than that is refused.
+    // SAFETY: every pointer leads to room for eight values from offset three on, and for their text; larger sizes
+    // are refused.
     match unsafe { import(array, &schema) } {
         Err(reason) => assert!(!reason.is_empty(), "a reason"),
         Ok(batch) => {

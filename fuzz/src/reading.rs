@@ -1,4 +1,4 @@
-//! A source read to its end, and what must hold of any.
+//! Reads a source to its end, and checks what must hold for every source.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{Options, SourceContext, SourceFactory, SourceRequest, WantedColumn};
 
-/// What a source gave.
+/// Result of reading a source.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) rows: Vec<Row>,
@@ -23,15 +23,15 @@ pub(crate) struct Row {
     pub(crate) values: Vec<Option<String>>,
 }
 
-/// What a source is asked for.
+/// A request to a source.
 #[derive(Clone, Default)]
 pub(crate) struct Question {
     pub(crate) wanted: Vec<WantedColumn>,
     pub(crate) options: Options,
 }
 
-/// Reads bytes as a file with such a name, twice: rows must not depend on the size of batches. `None` if they
-/// cannot be opened.
+/// Reads bytes as a file with this name, twice: rows must not depend on the size of batches. `None` if they cannot
+/// be opened.
 pub(crate) fn read(
     factory: &dyn SourceFactory,
     name: &str,
@@ -92,7 +92,7 @@ pub(crate) fn offers(factory: &dyn SourceFactory, path: &Path, question: &Questi
     factory.open(&request(path, question, 1)).ok().map(|source| source.offers())
 }
 
-/// Leaves out the columns that cannot be read as wanted: a run with them does not start.
+/// Removes the columns that cannot be read as requested: a run with them does not start.
 pub(crate) fn keep_fitting(factory: &dyn SourceFactory, path: &Path, question: &mut Question) -> Option<()> {
     let schema = factory.open(&request(path, question, 1)).ok()?.schema();
     let fits = |wanted: &WantedColumn| {

@@ -1,4 +1,4 @@
-//! Parquet and Arrow files: whatever is wrong with one is an error or a bad row.
+//! Parquet and Arrow files: every fault is an error or a bad row.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) fn arrow(bytes: &[u8]) {
     let _ = read(&ArrowSources, "x.arrow", bytes, |path| question(&ArrowSources, path, bytes));
 }
 
-/// Every column that the file has, as types that change with its length.
+/// All columns of the file, with types that depend on its length.
 fn question(factory: &dyn SourceFactory, path: &Path, bytes: &[u8]) -> Option<Question> {
     let pair = ["0", "1"].map(|name| Field::new(name, DataType::UInt8, false));
     let types = [

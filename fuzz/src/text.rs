@@ -1,4 +1,4 @@
-//! Rows of text: those that are accepted say what the `csv` and `serde_json` crates find in them.
+//! Rows of text: accepted rows have the values that the `csv` and `serde_json` crates find.
 
 use arrow::datatypes::{DataType, Field};
 use fairstream_core::WantedColumn;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::reading::{Question, offers, read};
 
-/// CSV: every column is read as text, and the first says when.
+/// CSV: every column is read as text, and the first is the time.
 pub(crate) fn csv(bytes: &[u8]) {
     let question = |path: &std::path::Path| {
         let mut question = Question::default();
@@ -21,7 +21,7 @@ pub(crate) fn csv(bytes: &[u8]) {
         Some(question)
     };
     let Some(reading) = read(&CsvSources, "x.csv", bytes, question) else { return };
-    // Where quotes stand in the middle of a field, or lines end in a way of their own, opinions differ.
+    // With quotes inside a field, or unusual line ends, the two parsers legitimately differ.
     if bytes.contains(&b'\r') || bytes.starts_with(b"\xEF\xBB\xBF") || !reading.rejected.is_empty() {
         return;
     }
@@ -56,7 +56,7 @@ pub(crate) fn json(bytes: &[u8]) {
     for row in &reading.rows {
         let line = lines[usize::try_from(row.number).unwrap() - 1];
         let line = line.strip_prefix(b"\xEF\xBB\xBF").filter(|_| row.number == 1).unwrap_or(line);
-        // Numbers that are too large for serde_json are fine where nobody wants them.
+        // Numbers that are too large for serde_json are accepted in columns that are not requested.
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
             assert!(String::from_utf8_lossy(line).contains(|digit: char| digit.is_ascii_digit()));
             continue;
@@ -71,7 +71,7 @@ pub(crate) fn json(bytes: &[u8]) {
             assert_eq!(is(2), Some(flag.to_string().as_str()), "row {}", row.number);
         }
         if let Some(number) = value["number"].as_f64() {
-            // serde_json takes a short cut that misses the nearest float by a bit.
+            // serde_json has a fast path that may miss the nearest float by one bit.
             let found = is(3).and_then(|text| text.parse::<f64>().ok());
             let is_near = |found: f64| found == number || (found - number).abs() <= number.abs() * 1e-15;
             assert!(found.is_some_and(is_near), "row {}: {found:?}, {number}", row.number);

@@ -1,4 +1,4 @@
-//! Times as they are written.
+//! Parsing and formatting of times.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub(crate) fn time(bytes: &[u8]) {
             let written = time.to_string();
             let again = TimeReader::new(TimeFormat::Rfc3339).read(&written);
             assert_eq!(again.ok(), Some(time), "{line:?} is written as {written}");
-            // In the format that was recognised, the same text is the same time.
+            // In the recognised format, the same text is the same time.
             assert_eq!(TimeReader::new(reader.format()).read(line).ok(), Some(time), "{line:?}");
             let _ = time.for_people();
         }

@@ -1,5 +1,4 @@
-//! Every check holds for what mutations make of its corpus. `PROPTEST_CASES=100000 cargo test -p fairstream-fuzz`
-//! tries longer.
+//! Every check holds for mutations of its corpus. `PROPTEST_CASES=100000 cargo test -p fairstream-fuzz` runs more.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -9,12 +8,12 @@ use fairstream_fuzz::check;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// A change of bytes, at a place that is a part of their length.
+/// A change of bytes, at a position relative to their length.
 #[derive(Clone, Debug)]
 enum Change {
     Byte(Index, u8),
     Bit(Index, u8),
-    /// A number that is at the edge of something, in so many bytes of either order.
+    /// A boundary value, in this number of bytes and either byte order.
     Edge(Index, i64, usize, bool),
     Remove(Index, usize),
     Repeat(Index, usize),

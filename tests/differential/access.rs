@@ -5,25 +5,25 @@ use super::pacing::{Activation, Pacing, duration};
 use super::random::Random;
 use super::types::{FLOAT, INT, Ty, UINT};
 
-/// Where an expression stands: what it may read there.
+/// The context of an expression, which determines what it may read.
 pub(super) struct Scope<'a> {
     pub(super) draft: &'a Draft,
     pub(super) random: &'a mut Random,
     pub(super) pacing: Pacing,
-    /// Parameters of the stream, and of a lambda around the expression.
+    /// Parameters of the stream, and of an enclosing lambda.
     pub(super) params: Vec<(String, Ty)>,
     pub(super) life: Option<Life>,
     pub(super) filter: Option<String>,
-    /// The stream itself, whose past may be read.
+    /// The stream itself, whose past values may be read.
     pub(super) own: Option<(String, Ty)>,
-    /// Activations of what was read synchronously: what the frontend infers the pacing from.
+    /// Activations of synchronous reads, from which the frontend infers the pacing.
     pub(super) touched: Vec<Activation>,
-    /// Whether the frontend is to infer the pacing: then accesses that confuse it are left out.
+    /// Whether the frontend infers the pacing. In this case accesses that it cannot handle are left out.
     pub(super) inferred: bool,
 }
 
 impl Scope<'_> {
-    /// Some way to read a value of that type, if there is one.
+    /// An expression that reads a value of that type, if there is one.
     pub(super) fn access(&mut self, ty: &Ty) -> Option<String> {
         match self.random.weighted(&[9, 6, 2, 4, 3, 6, 3, 7]) {
             0 => self.sync(ty),
@@ -37,7 +37,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Streams that have a value whenever this expression is evaluated: how to read them.
+    /// Expressions for streams that have a value whenever this expression is evaluated.
     fn synchronous(&self, wanted: impl Fn(&Ty) -> bool) -> Vec<(String, Ty, Option<Activation>)> {
         let mut found = Vec::new();
         for (index, input) in self.draft.inputs.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Scope<'_> {
         self.pick_synchronous(|other| other == ty).map(|(text, _)| text)
     }
 
-    /// Any stream at all, with arguments if it has parameters.
+    /// Any matching stream, with arguments if it has parameters.
     fn any(&mut self, wanted: impl Fn(&Stream) -> bool) -> Option<Stream> {
         let inputs = self.draft.inputs.iter().enumerate().map(|(index, input)| Stream {
             name: input.name.clone(),
@@ -96,7 +96,7 @@ impl Scope<'_> {
         Some(stream)
     }
 
-    /// An argument for a parameter of that type: mostly one that can hit.
+    /// An argument for a parameter of that type, mostly one that matches an instance.
     pub(super) fn key(&mut self, ty: &Ty) -> String {
         let params: Vec<String> =
             self.params.iter().filter(|(_, other)| other == ty).map(|(name, _)| name.clone()).collect();
@@ -156,8 +156,8 @@ impl Scope<'_> {
         })
     }
 
-    /// An aggregation with a result of type `ty`: the type that it is over, its name, and whether
-    /// its result is optional. `last` and the like are none of those over instances.
+    /// An aggregation with a result of type `ty`: the type of its values, its name, and whether its result is
+    /// optional. `last` and similar ones cannot be used over instances.
     fn aggregation(&mut self, ty: &Ty, instances: bool) -> Option<(Option<Ty>, String, bool)> {
         let percentile = ["med", "pctl25", "pctl75", "median"][self.random.below(4)];
         let names: &[&str] = match ty {
@@ -187,8 +187,8 @@ impl Scope<'_> {
     fn sliding_window(&mut self, ty: &Ty) -> Option<String> {
         let (Pacing::Global(period) | Pacing::Local(period)) = self.pacing else { return None };
         let (target, name, optional) = self.aggregation(ty, false)?;
-        // What stops the interpreter: an instance that is closed, spawned again and read through a
-        // window; percentiles of nothing; windows of a stream that has closed.
+        // Avoids faults of the interpreter: an instance that is closed, spawned again and read through a window;
+        // percentiles of empty windows; windows of a stream that has closed.
         if self.closes_alone() {
             return None;
         }
@@ -210,7 +210,7 @@ impl Scope<'_> {
         self.with_default(text, ty, optional || exactly)
     }
 
-    /// Whether the stream has one instance that closes.
+    /// Whether the stream has exactly one instance, and it can close.
     fn closes_alone(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.params.is_empty() && life.close.is_some())
     }
@@ -242,14 +242,14 @@ impl Scope<'_> {
         }
         let stream = self.random.choose(&found);
         let fresh = self.pacing.is_event() && self.pacing.implies(&stream.pacing) && self.random.chance(35);
-        let who = if fresh { "fresh" } else { "all" };
+        let set = if fresh { "fresh" } else { "all" };
         let selection =
-            if self.random.chance(30) { who.to_owned() } else { format!("{who}{}", self.selection(&stream)) };
+            if self.random.chance(30) { set.to_owned() } else { format!("{set}{}", self.selection(&stream)) };
         let text = format!("{}.aggregate(over_instances: {selection}, using: {name})", stream.name);
         self.with_default(text, ty, optional)
     }
 
-    /// `(where: …)` on the parameters of a stream: equal to something, unequal, less; one or several.
+    /// `(where: …)` on the parameters of a stream: equalities, inequalities and comparisons, one or several.
     fn selection(&mut self, stream: &Stream) -> String {
         let names: Vec<&str> = ["x", "y", "z"][..stream.params.len()].to_vec();
         let mut conditions = Vec::new();

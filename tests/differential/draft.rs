@@ -1,4 +1,4 @@
-//! A specification in the making: its text so far, and what later streams must know of earlier ones.
+//! A specification under construction: its text so far, and what later streams need to know about earlier ones.
 
 use super::pacing::Pacing;
 use super::random::Random;
@@ -8,24 +8,24 @@ use super::types::Ty;
 pub(super) struct Input {
     pub(super) name: String,
     pub(super) ty: Ty,
-    /// What it can be, as CSV writes it.
+    /// Possible values, in the notation of CSV.
     pub(super) domain: Vec<String>,
 }
 
-/// What later streams must know of an output.
+/// What later streams need to know about an output.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) name: String,
     pub(super) ty: Ty,
     pub(super) params: Vec<Ty>,
     pub(super) pacing: Pacing,
-    /// Its spawn and close clauses, if it has any: who has the same may read it synchronously.
+    /// Its spawn and close clauses, if any: a stream with the same clauses may read it synchronously.
     pub(super) life: Option<Life>,
-    /// What its values depend on besides its pacing: who has the same may read it synchronously.
+    /// The condition of its values besides pacing: a stream with the same condition may read it synchronously.
     pub(super) filter: Option<String>,
 }
 
-/// Spawn and close clauses. Parameters are called by [`PARAMS`].
+/// Spawn and close clauses. Parameters have the names of [`PARAMS`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Life {
     pub(super) params: Vec<Ty>,
@@ -33,14 +33,14 @@ pub(super) struct Life {
     pub(super) close: Option<String>,
 }
 
-/// What parameters are called, in order.
+/// Names of parameters, in order.
 pub(super) const PARAMS: [&str; 3] = ["p", "q", "r"];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) inputs: Vec<Input>,
     pub(super) streams: Vec<Stream>,
-    /// Outputs and triggers as text.
+    /// Text of outputs and triggers.
     pub(super) declarations: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Draft {
         std::iter::once(imports).chain(inputs).chain(declarations).collect()
     }
 
-    /// Input values that come at once: one, several, or alternatives.
+    /// A random activation: one input, several, or alternatives.
     pub(super) fn activation(&self, random: &mut Random) -> Pacing {
         let alternatives = [1, 1, 1, 1, 2, 2, 3][random.below(7)];
         let mut activation: Vec<Vec<usize>> = Vec::new();
@@ -95,7 +95,7 @@ impl Stream {
     }
 }
 
-/// The first so many parameter names.
+/// The names of the first parameters, as many as there are types.
 pub(super) fn param_names(params: &[Ty]) -> Vec<String> {
     PARAMS[..params.len()].iter().map(|name| (*name).to_owned()).collect()
 }

@@ -1,10 +1,10 @@
-//! Expressions of a wanted type. Every operation stands in parentheses, so that they can be cut down.
+//! Generates expressions of a requested type. Every operation is in parentheses, so that it can be shrunk.
 
 use super::access::Scope;
 use super::types::{FLOAT, INT, Ty, UINT};
 
 impl Scope<'_> {
-    /// An expression of that type, of at most so many levels.
+    /// An expression of that type, with at most `depth` levels.
     pub(super) fn expression(&mut self, ty: &Ty, depth: usize) -> String {
         if depth == 0 || self.random.chance(20) {
             return self.leaf(ty);
@@ -35,7 +35,7 @@ impl Scope<'_> {
             }
             Ty::Int(_) | Ty::UInt(_) => self.extreme(ty),
             Ty::Text => {
-                // Not of decimals: of 1.5 and 1.50 the interpreter takes the one that it meets first.
+                // Not for decimals: of 1.5 and 1.50 the interpreter returns the one that it encounters first.
                 let of =
                     Some(self.some_type()).filter(|ty| !matches!(ty, Ty::Fixed | Ty::UFixed)).unwrap_or(UINT);
                 let (one, two) = (self.leaf(&of), self.leaf(&INT));
@@ -54,7 +54,7 @@ impl Scope<'_> {
         self.anchor(ty).unwrap_or_else(|| ty.literal(self.random).unwrap_or_default())
     }
 
-    /// Mostly something other than a constant, whose type everybody can see.
+    /// Mostly not a constant, so that the type is unambiguous.
     fn anchor(&mut self, ty: &Ty) -> Option<String> {
         if self.random.chance(10) {
             return ty.literal(self.random);
@@ -69,12 +69,12 @@ impl Scope<'_> {
         self.stream(ty)
     }
 
-    /// A stream of that type, if there is one: no constant, whose type could be taken for another.
+    /// A stream of that type, if there is one. Not a constant, whose type could be inferred differently.
     fn stream(&mut self, ty: &Ty) -> Option<String> {
         (0..4).find_map(|_| self.access(ty))
     }
 
-    /// The lesser or the greater of two. The frontend takes two constants for signed ones.
+    /// The minimum or maximum of two. The frontend infers a signed type for two constants.
     fn extreme(&mut self, ty: &Ty) -> String {
         match self.stream(ty) {
             Some(one) => format!("{}({one}, {})", self.random.pick(&["min", "max"]), self.leaf(ty)),
@@ -131,7 +131,7 @@ impl Scope<'_> {
             1 => format!("({one} - {})", self.leaf(&INT)),
             2 => format!("({one} * {})", self.random.pick(&["2", "3", "-1"])),
             3 => {
-                // Now and then something that can be zero: then every engine stops at the same row.
+                // Rarely a divisor that can be zero: then every engine stops at the same row.
                 let by = if self.random.chance(8) { self.leaf(&INT) } else { "3".to_owned() };
                 format!("({one} {} {by})", self.random.pick(&["/", "%"]))
             }
@@ -154,7 +154,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A value of an integer type of fewer bits, if there is one at hand.
+    /// A value of a narrower integer type, if one is available.
     fn small_integer(&mut self) -> Option<(String, Ty)> {
         let small = |ty: &Ty| matches!(ty, Ty::Int(bits) | Ty::UInt(bits) if *bits < 64);
         let types: Vec<Ty> =
@@ -170,14 +170,13 @@ impl Scope<'_> {
         let one = self.expression(&UINT, depth - 1);
         match self.random.weighted(&[8, 1, 2, 2, 2, 2, 2]) {
             0 => format!("({one} + {})", self.leaf(&UINT)),
-            // Rarely below zero: then every engine stops at the same row.
+            // Rarely negative: then every engine stops at the same row.
             1 => format!("(({one} + 50) - {})", self.leaf(&UINT)),
             2 => format!("({one} % {})", self.random.below(5) + 2),
             3 => self.extreme(&UINT),
             4 => format!("cast<Int64, UInt64>(abs({}))", self.leaf(&INT)),
             5 => format!("({one} {} {})", self.random.pick(&["&", "|", "^"]), self.leaf(&UINT)),
-            // Not of signed numbers: there the interpreter wants an unsigned number of places, and the
-            // frontend a signed one.
+            // Not for signed numbers: the interpreter requires an unsigned shift, and the frontend a signed one.
             _ => match self.stream(&UINT) {
                 Some(stream) => {
                     let operator = self.random.pick(&["<<", ">>"]);
@@ -194,7 +193,7 @@ impl Scope<'_> {
             0 => format!("({one} + {})", self.leaf(&FLOAT)),
             1 => format!("({one} - {})", self.leaf(&FLOAT)),
             2 => format!("({one} * {})", self.random.pick(&["2.0", "0.5", "-1.0"])),
-            // Now and then something that can be zero, which gives an infinite number or none.
+            // Rarely a divisor that can be zero, which gives an infinity or NaN.
             3 if self.random.chance(8) => format!("({one} / {})", self.leaf(&FLOAT)),
             3 => format!("({one} / 4.0)"),
             4 => self.extreme(&FLOAT),

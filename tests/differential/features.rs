@@ -1,8 +1,8 @@
-//! Which parts of the language generated specifications use: all that are listed here.
+//! Checks that generated specifications use all parts of the language that are listed here.
 
 use super::generate;
 
-/// A feature is used where one declaration contains all these words.
+/// A feature is used if one declaration contains all these words.
 const FEATURES: &[&[&str]] = &[
     // Types.
     &[": Bool"],
@@ -21,7 +21,7 @@ const FEATURES: &[&[&str]] = &[
     &[": Fixed64"],
     &[": UFixed64"],
     &[": (Float64, Float64)"],
-    // When streams are evaluated.
+    // Pacing.
     &["output", "∧", "∨"],
     &[":=", "@Global("],
     &[":=", "Hz"],

@@ -1,4 +1,4 @@
-//! Shapes in which a trial is judged some time after it began.
+//! Specifications in which a trial is counted some time after it began.
 
 use super::draft::Draft;
 use super::pacing::{Pacing, duration};
@@ -15,7 +15,7 @@ fn screenings(draft: &mut Draft, random: &mut Random) -> (usize, usize) {
     (event, id)
 }
 
-/// Trials that are judged a number of ticks after they began.
+/// Trials that are counted a number of ticks after they began.
 pub(super) fn compas(draft: &mut Draft, random: &mut Random) {
     let (event, id) = screenings(draft, random);
     let (day, days) = ([500, 1000, 2000][random.below(3)], random.below(3) + 2);
@@ -62,7 +62,7 @@ pub(super) fn compas(draft: &mut Draft, random: &mut Random) {
     group_counts(draft, random, &tick, daily, "tp_event");
 }
 
-/// Counts and sums of what is over, for each group; their ratio; the gap.
+/// Counts and sums of the trials that are over, for each group; their ratio; the gap.
 fn group_counts(draft: &mut Draft, random: &mut Random, tick: &str, daily: Pacing, trial: &str) {
     for (name, operation) in [("all_n", "count"), ("some_n", "sum")] {
         let filter = random.pick(&["y = p", "p = y"]);
@@ -92,7 +92,7 @@ fn group_counts(draft: &mut Draft, random: &mut Random, tick: &str, daily: Pacin
     gap(draft, random, "ratio", tick, daily);
 }
 
-/// Trials with a clock of their own, counted at the first tick after it, then closed.
+/// Trials with their own local clock, counted at the first tick after their deadline, then closed.
 pub(super) fn horizon(draft: &mut Draft, random: &mut Random) {
     let (event, id) = screenings(draft, random);
     let (day, days) = ([500, 1000, 2000][random.below(3)], random.below(3) as u64 + 1);

@@ -1,5 +1,5 @@
-//! Specifications that the interpreter is known to evaluate wrongly, each pinned by a conformance
-//! case. On these the engines differ, and should.
+//! Specifications that the interpreter is known to evaluate wrongly, each documented by a conformance case. The
+//! engines differ on these, as they should.
 
 use fairstream_engine::Specification;
 use rtlola_frontend::RtLolaMir;
@@ -8,7 +8,7 @@ use rtlola_frontend::mir::{
     Stream, Type, WindowOperation,
 };
 
-/// Whether the interpreter is known to be wrong about a specification.
+/// Whether the interpreter is known to evaluate a specification wrongly.
 pub(super) fn is_misjudged(spec: &Specification) -> bool {
     forgets_a_close(spec.mir())
         || does_not_wait(spec.mir())
@@ -19,10 +19,10 @@ pub(super) fn is_misjudged(spec: &Specification) -> bool {
         || may_round_otherwise(spec)
 }
 
-/// The spread of floats in a window is computed in decimals there and in floats here; a sum in a window with a local clock
-/// is added up in another order. All are right to nine digits, but rounded to a few, a number in the middle between two may
-/// become either; and of two numbers that are the same to all digits either may be the greater:
-/// `deviation_beside_its_equal`.
+/// The interpreter computes the spread of floats in a window in decimals, the compiled engine in floats; a sum in
+/// a window with a local clock is added up in another order. All results agree to nine digits. After rounding to a
+/// few digits, a number halfway between two may become either, and of two numbers that are equal to all digits
+/// either may be the greater: `deviation_beside_its_equal`.
 fn may_round_otherwise(spec: &Specification) -> bool {
     let mir = spec.mir();
     let text = format!("{:?}", mir.outputs);
@@ -32,7 +32,7 @@ fn may_round_otherwise(spec: &Specification) -> bool {
     (has_spread(spec) && (rounds || compares)) || (sums_floats(mir) && compares)
 }
 
-/// Whether there is a window with a sum of floats, or the like.
+/// Whether there is a window with a sum of floats or a similar aggregation.
 fn sums_floats(mir: &RtLolaMir) -> bool {
     let sums = |op: WindowOperation, ty: &Type| {
         use WindowOperation::{Average, Integral, Product, Sum};
@@ -52,7 +52,7 @@ fn expressions(output: &OutputStream) -> impl Iterator<Item = &Expression> {
     clauses.chain(spawn).chain(&output.close.condition)
 }
 
-/// Whether floats are compared in an expression.
+/// Whether an expression compares floats.
 fn compares_floats(expression: &Expression) -> bool {
     let parts: Vec<&Expression> = match &expression.kind {
         ExpressionKind::ArithLog(op, parts) => {
@@ -78,11 +78,11 @@ fn compares_floats(expression: &Expression) -> bool {
     parts.into_iter().any(compares_floats)
 }
 
-/// What makes fractions of whole quarters.
+/// Operations that produce fractions other than quarters.
 const FRACTIONS: [&str; 3] = ["ArithLog(Div", "Function(", "ArithLog(Pow"];
 
-/// Sums of floats over all instances are added to and subtracted from, so that they drift, and are not a
-/// number once an infinity has been in them. Values that are whole quarters do neither.
+/// The interpreter maintains sums of floats over all instances by addition and subtraction, so they drift, and are
+/// NaN once they have contained an infinity. Neither happens for multiples of a quarter.
 fn may_drift(mir: &RtLolaMir) -> bool {
     let text = format!("{:?}", mir.outputs);
     let has_fractions = FRACTIONS.iter().any(|word| text.contains(word));
@@ -95,13 +95,13 @@ fn may_drift(mir: &RtLolaMir) -> bool {
     sums && has_fractions
 }
 
-/// Whether an overflow may be one of the decimals with which variances of floats are computed: it says
-/// nothing of the events.
+/// Whether an overflow may occur in the decimals with which the interpreter computes variances of floats, in which
+/// case it says nothing about the events.
 pub(super) fn may_overflow_decimals(spec: &Specification) -> bool {
     has_spread(spec)
 }
 
-/// Whether there is a window with a variance or the like.
+/// Whether there is a window with a variance or a similar aggregation.
 fn has_spread(spec: &Specification) -> bool {
     let is_spread = |operation| {
         matches!(
@@ -113,15 +113,14 @@ fn has_spread(spec: &Specification) -> bool {
         || spec.mir().discrete_windows.iter().any(|window| is_spread(window.op))
 }
 
-/// A literal that the types make unsigned stays signed, and equals no unsigned number.
+/// A literal whose inferred type is unsigned stays signed, and equals no unsigned number.
 fn mistakes_a_literal(mir: &RtLolaMir) -> bool {
-    // Expressions stand in many places; their text has them all.
+    // Expressions occur in many places, all of which are part of the debug text.
     let text = format!("{:?}", mir.outputs);
     let literals = text.split("LoadConstant(Int(").skip(1);
     let mut types = literals.filter_map(|rest| rest.split_once(")), ty: "));
     let mistaken = types.any(|(_, ty)| ty.starts_with("UInt"));
-    // A filter may take a parameter for another type than the stream has; the compiled engine refuses
-    // that.
+    // A filter may use a parameter as another type than it has; the compiled engine refuses that.
     let retyped = mir.instance_aggregations.iter().any(|aggregation| {
         let params = &mir.output(aggregation.target).params;
         let text = format!("{:?}", aggregation.selection.condition());
@@ -155,13 +154,13 @@ fn does_not_start(mir: &RtLolaMir) -> bool {
     })
 }
 
-/// A percentile of exactly so many values does not wait for them: `percentile_that_waits`.
+/// A percentile over an exact number of values does not wait for them: `percentile_that_waits`.
 fn does_not_wait(mir: &RtLolaMir) -> bool {
     let is_percentile = |operation| matches!(operation, WindowOperation::NthPercentile(_));
     mir.discrete_windows.iter().any(|window| window.wait && is_percentile(window.op))
 }
 
-/// A close condition is not looked at.
+/// A close condition is never evaluated.
 fn forgets_a_close(mir: &RtLolaMir) -> bool {
     mir.outputs.iter().filter(|output| output.close.condition.is_some()).any(|output| {
         match output.close.pacing {
@@ -180,8 +179,8 @@ fn is_periodic(output: &OutputStream) -> bool {
     matches!(output.eval.eval_pacing, PacingType::GlobalPeriodic(_) | PacingType::LocalPeriodic(_))
 }
 
-/// Whether a sum may overflow at another time: the interpreter sums what is in a window, and what instances
-/// have, as it comes, the compiled engine what is in a window with a local clock, and what instances have, when it is
+/// Whether a sum may overflow at another time. The interpreter sums the values of windows and instances as they
+/// arrive; the compiled engine sums the values of instances, and of windows with a local clock, when they are
 /// read.
 pub(super) fn may_overflow_later(spec: &Specification) -> bool {
     let mir = spec.mir();

@@ -1,4 +1,4 @@
-//! When instances come and go: spawn and close clauses, shared by several streams or of one alone.
+//! Generates spawn and close clauses, shared by several streams or of a single one.
 
 use super::draft::{Draft, Life, Stream};
 use super::pacing::{Pacing, together};
@@ -23,7 +23,7 @@ pub(super) fn own_close(draft: &Draft, random: &mut Random, stream: &Stream, own
     }
 }
 
-/// Spawn and close clauses: of an earlier stream, or new ones.
+/// Spawn and close clauses of an earlier stream, or new ones.
 pub(super) fn some_life(draft: &Draft, random: &mut Random) -> Life {
     let lives: Vec<Life> = draft.streams.iter().filter_map(|stream| stream.life.clone()).collect();
     let shared = |life: &Life| life.close.as_ref().is_none_or(|close| !close.contains(".hold("));
@@ -49,7 +49,7 @@ pub(super) fn some_life(draft: &Draft, random: &mut Random) -> Life {
             scope.touched.push(vec![vec![0]]);
             input.name.clone()
         } else {
-            // Not a constant, whose type could be taken for another.
+            // Not a constant, whose type could be inferred differently.
             let value = scope.expression(&ty, 1);
             if is_constant(&value) { scope.hold(&ty).unwrap_or(value) } else { value }
         });
@@ -75,7 +75,7 @@ fn is_key(ty: &Ty) -> bool {
     matches!(ty, Ty::Int(_) | Ty::UInt(_) | Ty::Text | Ty::Bool)
 }
 
-/// A close clause that says nothing of the stream itself.
+/// A close clause that does not read the stream itself.
 fn shared_close(draft: &Draft, random: &mut Random, params: &[Ty]) -> String {
     let pacing = match random.below(4) {
         0 | 1 => draft.activation(random),

@@ -1,9 +1,9 @@
-//! Differential testing: random specifications and traces, on which every engine must say what the
-//! reference engine says. Never says what is right: that is what the conformance cases are for.
+//! Differential testing: random specifications and traces, on which every engine must give the verdicts of the
+//! reference engine. It does not define what is correct: the conformance cases do.
 //!
-//! `FAIRSTREAM_FUZZ_CASES=20000 cargo test -p fairstream-tests the_engines_agree -- --nocapture` runs
-//! more, `FAIRSTREAM_FUZZ_SEED=…` repeats. A difference is cut down and becomes a file among the
-//! conformance cases.
+//! `FAIRSTREAM_FUZZ_CASES=20000 cargo test -p fairstream-tests the_engines_agree -- --nocapture` runs more cases,
+//! `FAIRSTREAM_FUZZ_SEED=…` repeats a seed. A difference is shrunk and written to a file among the conformance
+//! cases.
 
 mod access;
 mod draft;
@@ -37,21 +37,21 @@ use self::run::{Case, LeftOut, Outcome};
 use crate::conformance::check;
 use crate::support::{BuildFor, compiled, interpreted, reference, warming_up};
 
-/// How many cases there are of each outcome.
+/// Number of cases by outcome.
 #[derive(Default)]
 struct Tally {
     cases: usize,
-    /// Specifications on the way that the frontend refused.
+    /// Generated specifications that the frontend refused.
     refused: usize,
-    /// Those that the interpreter is known to misjudge.
+    /// Generated specifications that the interpreter is known to evaluate wrongly.
     misjudged: usize,
-    /// Cases that end with an error that lies in the events.
+    /// Cases that end with an error caused by the events.
     failed: usize,
-    /// Where the interpreter stopped working.
+    /// Cases in which the interpreter failed, by the location of the failure.
     gave_up: BTreeMap<String, usize>,
 }
 
-/// A case that can be tried, and why those before it cannot.
+/// A valid case, and the reasons why the drafts before it were left out.
 fn generate(seed: u64, number: usize) -> (Case, Specification, Vec<LeftOut>) {
     let mut random = Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(number as u64));
     let mut random = Random::new(random.next());
@@ -70,7 +70,7 @@ fn generate(seed: u64, number: usize) -> (Case, Specification, Vec<LeftOut>) {
     }
 }
 
-/// Runs so many cases on all processors; one that differs, with the difference.
+/// Runs `cases` cases on all cores. Returns one on which the engines differ, with the difference.
 fn search(seed: u64, cases: usize, engine: BuildFor, tally: &Mutex<Tally>) -> Option<(usize, Case, String)> {
     let found = Mutex::new(None);
     let next = AtomicUsize::new(0);
@@ -106,7 +106,7 @@ fn search(seed: u64, cases: usize, engine: BuildFor, tally: &Mutex<Tally>) -> Op
     found.into_inner().unwrap()
 }
 
-/// The case cut down to what the difference needs.
+/// Shrinks a case to what the difference needs.
 fn cut_down(case: Case, engine: BuildFor) -> Case {
     let differs = |case: &Case| match case.parse() {
         Ok(spec) => matches!(case.run(&spec, engine), Outcome::Differ(_)),
@@ -134,7 +134,7 @@ fn the_engines_agree_without_machine_code() {
     must_agree(interpreted, 100);
 }
 
-#[expect(clippy::print_stdout, reason = "how much was tried is part of what a test says")]
+#[expect(clippy::print_stdout, reason = "the number of cases is part of the output of the test")]
 fn must_agree(engine: BuildFor, cases: usize) {
     let new_seed =
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64) % 1_000_000_000;
@@ -176,7 +176,7 @@ fn must_agree(engine: BuildFor, cases: usize) {
     assert!(gave_up * 10 <= tally.cases, "the reference engine gives up too often");
 }
 
-/// Goes on from a snapshot in a new engine before every call.
+/// Restores a new engine from a snapshot before every call.
 struct Restored {
     engine: Box<dyn Engine>,
     spec: Specification,
@@ -191,7 +191,7 @@ fn restored(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, Engine
 
 impl Restored {
     fn renew(&mut self) -> Result<(), EngineError> {
-        // Another start of the clock, which the snapshot overrules.
+        // Another start of the clock, which the snapshot overrides.
         let mut engine = warming_up(&self.spec, Time(77))?;
         let snapshot = self.engine.snapshot().unwrap();
         // Before an engine is prepared, or after it: both must do.
@@ -247,7 +247,7 @@ fn a_snapshot_changes_nothing() {
     }
 }
 
-/// Says what the reference engine says, but takes every 7 for an 8.
+/// Gives the verdicts of the reference engine, but replaces every 7 by an 8.
 struct Forgetful(Box<dyn Engine>);
 
 fn forgetful(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
@@ -306,7 +306,7 @@ fn an_engine_that_errs_is_found_and_its_case_cut_down() {
     assert!(case.declarations.len() <= 2 && case.trace.events.len() <= 3, "{spec}\n{csv}");
     let text = report::toml(&case, 1, 2, &difference);
     assert!(text.contains("= 7"), "{text}");
-    // What is written is a conformance case, and tells the engines apart.
+    // The written file is a conformance case, and distinguishes the engines.
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &text).unwrap();
     check(file.path(), "reference", reference).unwrap();

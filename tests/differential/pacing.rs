@@ -1,8 +1,8 @@
-//! When streams are evaluated, as far as the frontend asks about it: who may read whom.
+//! Pacing of streams, as far as the frontend checks it: which stream may read which.
 
 use super::random::Random;
 
-/// Alternatives, each a set of inputs that come together.
+/// Alternatives, each a set of inputs that occur together.
 pub(super) type Activation = Vec<Vec<usize>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Pacing {
 }
 
 impl Pacing {
-    /// Whether at each such instant there is one of `other`.
+    /// Whether every instant of this pacing is one of `other`.
     pub(super) fn implies(&self, other: &Pacing) -> bool {
         match (self, other) {
             (Pacing::Event(mine), Pacing::Event(others)) => mine.iter().all(|together| {
@@ -30,7 +30,7 @@ impl Pacing {
         matches!(self, Pacing::Event(_))
     }
 
-    /// As it stands behind `eval`, `spawn` or `close`.
+    /// The text after `eval`, `spawn` or `close`.
     pub(super) fn text(&self, inputs: &[String], random: &mut Random) -> String {
         match self {
             Pacing::Event(alternatives) => {
@@ -54,12 +54,12 @@ impl Pacing {
     }
 }
 
-/// Milliseconds as RTLola writes them.
+/// Milliseconds in the notation of RTLola.
 pub(super) fn duration(millis: u64) -> String {
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
 }
 
-/// What is there when all of these are.
+/// The activation that requires all of these.
 pub(super) fn together(activations: &[Activation]) -> Activation {
     let mut all: Activation = vec![Vec::new()];
     for activation in activations {

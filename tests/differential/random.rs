@@ -1,4 +1,4 @@
-//! A small generator of random numbers: the same ones for the same seed, on every machine.
+//! A small generator of pseudo-random numbers, which are the same for the same seed on every machine.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in per cent.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -35,7 +35,7 @@ impl Random {
         items[self.below(items.len())].clone()
     }
 
-    /// An index, each as likely as its weight says.
+    /// A random index, with probability proportional to its weight.
     pub(super) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

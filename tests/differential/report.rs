@@ -1,4 +1,4 @@
-//! A difference as a conformance case.
+//! Writes a difference as a conformance case.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::run::Case;
 use super::trace::seconds;
 use crate::support::{line, root};
 
-/// The text of a conformance case that expects what the reference engine says.
+/// The text of a conformance case that expects the verdicts of the reference engine.
 pub(super) fn toml(case: &Case, seed: u64, number: usize, difference: &str) -> String {
     let expected: Vec<String> = match case.parse() {
         Ok(spec) => case
@@ -35,7 +35,7 @@ pub(super) fn toml(case: &Case, seed: u64, number: usize, difference: &str) -> S
     )
 }
 
-/// Writes it among the others.
+/// Writes the case to the folder of conformance cases.
 pub(super) fn write(case: &Case, seed: u64, number: usize, difference: &str) -> PathBuf {
     let path = root().join("tests/conformance").join(format!("found_{seed}_{number}.toml"));
     std::fs::write(&path, toml(case, seed, number, difference)).unwrap();

@@ -1,4 +1,4 @@
-//! One case: a specification and a trace, judged by the reference engine and by another one.
+//! One case: a specification and a trace, evaluated by the reference engine and by another one.
 
 use fairstream_core::{
     Engine, EngineError, Selection, Subscription, Time, VerdictBatch, VerdictBatcher, catch_panic,
@@ -16,36 +16,36 @@ pub(super) struct Case {
     pub(super) inputs: Vec<Input>,
     pub(super) declarations: Vec<String>,
     pub(super) trace: Trace,
-    /// Where the clock starts, in nanoseconds since 1970.
+    /// Start of the clock, in nanoseconds since 1970.
     pub(super) start: i64,
-    /// What decides about batches.
+    /// Seed of the division into batches.
     pub(super) cuts: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Agree,
-    /// They agree, and fail at the same event or deadline.
+    /// The engines agree, and fail at the same event or deadline.
     FailAlike,
-    /// The reference engine cannot be built, or stopped working; up to there they agree.
+    /// The reference engine cannot be built, or failed; up to there they agree.
     GaveUp(String),
     Differ(String),
 }
 
-/// What an engine said, and where it failed.
+/// The verdicts of an engine, and its failure.
 struct Heard {
     verdicts: Vec<VerdictBatch>,
     failure: Option<Failure>,
 }
 
 struct Failure {
-    /// How many events had been evaluated.
+    /// Number of events that had been evaluated.
     events: usize,
     place: String,
     reason: String,
 }
 
-/// Why a specification is not tried.
+/// Why a specification is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
     /// The frontend does not accept it.
@@ -63,18 +63,18 @@ impl Case {
     pub(super) fn parse(&self) -> Result<Specification, LeftOut> {
         let text = self.spec();
         let spec = Specification::parse("generated", &text).map_err(|_| LeftOut::Refused)?;
-        // The frontend takes `a()` for an instance of `a(p)`; the interpreter reads another stream then.
+        // The frontend accepts `a()` as an instance of `a(p)`; the interpreter then reads another stream.
         let mut outputs = spec.mir().outputs.iter().filter(|output| !output.params.is_empty());
         let is_vague = outputs.any(|output| text.contains(&format!("{}()", output.name)));
         if is_vague || is_misjudged(&spec) { Err(LeftOut::Misjudged) } else { Ok(spec) }
     }
 
-    /// Engines may skip what nobody is told of, so only some cases tell of everything.
+    /// Engines may skip what is not selected, so only some cases select everything.
     fn selection(&self) -> Selection {
         if self.cuts.is_multiple_of(2) { Selection::Changes } else { Selection::Triggers }
     }
 
-    /// What comes of it on the reference engine and on `other`.
+    /// Compares the reference engine with `other`.
     pub(super) fn run(&self, spec: &Specification, other: BuildFor) -> Outcome {
         let mut random = Random::new(self.cuts);
         if random.chance(20) {
@@ -100,8 +100,8 @@ impl Case {
         let found = self.listen(spec, other, &mut random);
         let difference = first_difference(("compiled", &found.verdicts), ("reference", &expected.verdicts));
         let reason = |heard: &Heard| heard.failure.as_ref().map(|failure| failure.reason.clone());
-        // Where the interpreter wraps, saturates or does not look, the compiled engine stops; what it said
-        // until then must be the same.
+        // Where the interpreter wraps, saturates or does not check, the compiled engine stops; its verdicts up to
+        // there must be the same.
         let ends = |name: &str| {
             difference.as_ref().is_none_or(|text| text.contains(&format!("{name} says nothing more")))
         };
@@ -135,7 +135,7 @@ impl Case {
         }
     }
 
-    /// The same by way of the engine that compares.
+    /// The same with the engine that compares two engines.
     fn verify(&self, spec: &Specification, other: BuildFor) -> Outcome {
         let start = Time(self.start);
         let (other, reference) = match (other(spec, start), reference(spec, start)) {
@@ -164,12 +164,12 @@ impl Case {
         }
     }
 
-    /// What the reference engine says, from a clock that starts at zero.
+    /// The verdicts of the reference engine, with a clock that starts at zero.
     pub(super) fn expected(&self, spec: &Specification) -> Vec<VerdictBatch> {
         Case { start: 0, cuts: 0, ..self.clone() }.listen(spec, reference, &mut Random::new(0)).verdicts
     }
 
-    /// What an engine says, with the events cut into batches at random.
+    /// The verdicts of an engine, with the events divided into batches at random.
     fn listen(&self, spec: &Specification, build: BuildFor, random: &mut Random) -> Heard {
         let failed = |reason: String| Heard {
             verdicts: Vec::new(),
@@ -201,7 +201,7 @@ impl Case {
     }
 }
 
-/// Where and why a call failed that came after `done` events.
+/// The failure of a call after `done` events.
 fn failed(done: usize, result: Result<Result<(), EngineError>, String>) -> Option<Failure> {
     match result {
         Ok(Ok(())) => None,
@@ -224,14 +224,14 @@ fn failed(done: usize, result: Result<Result<(), EngineError>, String>) -> Optio
     }
 }
 
-/// Whether the compiled engine failed where the interpreter is documented to go on.
+/// Whether the compiled engine failed where the interpreter is documented to continue.
 fn is_stricter(reason: &str) -> bool {
     const REASONS: [&str; 3] =
         ["too large for a whole number of 64 bits", "cannot become an unsigned one", "the range of its type"];
     REASONS.iter().any(|words| reason.contains(words))
 }
 
-/// Whether an engine failed for a reason that does not lie in the events.
+/// Whether an engine failed for a reason that is not in the events.
 fn is_own_fault(reason: &str) -> bool {
     reason.starts_with("the interpreter stopped working") || reason.starts_with("it panicked")
 }

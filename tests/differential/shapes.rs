@@ -1,5 +1,5 @@
-//! Shapes that real specifications have: accumulators for each group, trials with an outcome, gaps
-//! between groups. Details are random; what a shape adds, random streams can read.
+//! Typical specifications: accumulators for each group, trials with an outcome, gaps between groups. Details are
+//! random; random streams can read the streams that a shape adds.
 
 use super::draft::{Draft, Life, Stream};
 use super::horizons;
@@ -18,7 +18,7 @@ pub(super) fn add(draft: &mut Draft, random: &mut Random) {
     }
 }
 
-/// A stream of a shape, whose text stands in the shape.
+/// A stream of a shape, without its pacing and life.
 pub(super) struct Part<'a> {
     pub(super) name: &'a str,
     pub(super) ty: Ty,
@@ -66,7 +66,7 @@ pub(super) fn ids(count: usize) -> Vec<String> {
     (0..count).map(|id| id.to_string()).collect()
 }
 
-/// A sum for each user, and what comes of all of them.
+/// A sum for each user, and aggregates over all of them.
 fn accumulators(draft: &mut Draft, random: &mut Random) {
     let user = draft.input("user", UINT, ids(5));
     let value = draft.input("value", INT, INT.domain());
@@ -99,7 +99,7 @@ fn accumulators(draft: &mut Draft, random: &mut Random) {
     draft.declarations.push(format!("trigger extreme > {} \"rich\"", random.below(20)));
 }
 
-/// A gap between the largest and the least rate.
+/// The gap between the largest and the smallest rate.
 pub(super) fn gap(draft: &mut Draft, random: &mut Random, rate: &str, at: &str, pacing: Pacing) {
     let aggregate = |operation: &str| {
         format!("{rate}.aggregate(over_instances: all, using: {operation}).defaults(to: 0.0)")
@@ -167,7 +167,7 @@ fn hiring(draft: &mut Draft, random: &mut Random) {
     gap(draft, random, "rate", "@id∨accepted", changed);
 }
 
-/// Counters for each group; an applicant only remembers the group.
+/// Counters for each group; an applicant stores only the group.
 fn hiring_by_lookup(draft: &mut Draft, random: &mut Random) {
     let id = draft.input("id", UINT, ids(8));
     let gender = draft.input("gender", Ty::Text, groups(random));

@@ -1,9 +1,9 @@
-//! Cuts a case down to what its difference needs: fewer events, fewer streams, shorter expressions.
-//! Knows of RTLola only that operations stand in parentheses; the frontend decides what is left.
+//! Shrinks a case to what its difference needs: fewer events, fewer streams, shorter expressions. It knows of
+//! RTLola only that operations are in parentheses; the frontend decides what is valid.
 
 use super::run::Case;
 
-/// The smallest case that `differs` still accepts, within a number of tries.
+/// The smallest case that `differs` still accepts, within a number of attempts.
 pub(super) fn shrink(case: Case, differs: impl Fn(&Case) -> bool) -> Case {
     let mut shrinker = Shrinker { case, differs, tries: 4000 };
     loop {
@@ -32,7 +32,7 @@ impl<F: Fn(&Case) -> bool> Shrinker<F> {
         (self.case.spec().len(), self.case.trace.events.len(), cells.flatten().count())
     }
 
-    /// Keeps `candidate` if it still differs.
+    /// Keeps `candidate` if the engines still differ on it.
     fn keep(&mut self, candidate: Case) -> bool {
         if self.tries == 0 {
             return false;
@@ -122,7 +122,7 @@ impl<F: Fn(&Case) -> bool> Shrinker<F> {
         }
     }
 
-    /// Leaves out columns that no input reads.
+    /// Removes columns that no input reads.
     fn columns(&mut self) {
         let trace = &mut self.case.trace;
         for index in (0..trace.columns.len()).rev() {
@@ -134,8 +134,8 @@ impl<F: Fn(&Case) -> bool> Shrinker<F> {
     }
 }
 
-/// Shorter texts: without a condition, with an operation replaced by one of its parts, with a part
-/// replaced by a constant.
+/// Shorter texts: without a condition, with an operation replaced by one of its operands, with an operand replaced
+/// by a constant.
 fn simpler(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let (Some(when), Some(with)) = (text.find(" when "), text.rfind(" with "))
@@ -168,7 +168,7 @@ fn simpler(text: &str) -> Vec<String> {
     found
 }
 
-/// Where the parenthesis at `open` is closed.
+/// Index of the parenthesis that closes the one at `open`.
 fn closing(bytes: &[u8], open: usize) -> Option<usize> {
     let mut depth = 0;
     (open..bytes.len()).find(|at| {
@@ -181,7 +181,7 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
     })
 }
 
-/// What stands between blanks and commas that are in no further parentheses.
+/// The parts between blanks and commas outside of further parentheses.
 fn words(bytes: &[u8], from: usize, to: usize) -> Vec<(usize, usize)> {
     let (mut depth, mut start, mut found) = (0, from, Vec::new());
     for at in from..=to {

@@ -1,5 +1,5 @@
-//! Specifications that the frontend mostly accepts: random streams on top of random inputs, often
-//! around one of the shapes that people really write.
+//! Generates specifications that the frontend mostly accepts: random streams on top of random inputs, often around
+//! one of the typical shapes.
 
 use super::access::Scope;
 use super::draft::{Draft, Life, Stream, param_names};
@@ -39,12 +39,12 @@ pub(super) fn draft(random: &mut Random) -> Draft {
     draft
 }
 
-/// Triggers that say what streams hold, so that a run which tells of triggers alone shows it.
+/// Triggers that contain the values of streams, so that a run that selects only triggers shows them.
 fn watch(draft: &mut Draft, random: &mut Random) {
     for stream in draft.streams.clone() {
         let pacing = match &stream.pacing {
             Pacing::Local(_) => Pacing::Global(random.choose(&PERIODS)),
-            // Without a clock of its own it is no reason to look at the time.
+            // The pacing of the stream, so that the trigger adds no clock of its own.
             pacing => pacing.clone(),
         };
         let Some(default) = stream.ty.literal(random) else { continue };
@@ -98,7 +98,7 @@ fn output_type(random: &mut Random) -> Ty {
     }
 }
 
-/// An expression, and what the frontend can infer its pacing from.
+/// A scope for an expression, with the activations from which the frontend can infer its pacing.
 pub(super) fn scope<'a>(
     draft: &'a Draft,
     random: &'a mut Random,
@@ -192,8 +192,8 @@ fn spawned(draft: &mut Draft, random: &mut Random) {
     if let Some(close) = &life.close {
         text += &format!("\n  {close}");
     } else if random.chance(20) && !(params.is_empty() && text.contains("aggregate(over")) {
-        // Not with windows if there are no parameters: those of a stream that has closed stop the
-        // interpreter.
+        // Not with windows if there are no parameters: the interpreter fails on windows of a stream that has
+        // closed.
         let close = own_close(draft, random, &stream, &own_name);
         text += &format!("\n  {close}");
         stream.life = Some(Life { close: Some(close), ..life });
@@ -201,7 +201,7 @@ fn spawned(draft: &mut Draft, random: &mut Random) {
     draft.output(stream, text);
 }
 
-/// A condition that pins all, some or none of the parameters.
+/// A condition that determines all, some or none of the parameters.
 pub(super) fn filter(scope: &mut Scope<'_>) -> String {
     let mut conditions = Vec::new();
     let params = scope.params.clone();

@@ -1,4 +1,4 @@
-//! Events for a specification: few values, many silences, times that coincide and times far apart.
+//! Generates events for a specification: few values, many nulls, times that coincide and times far apart.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::random::Random;
 pub(super) struct Event {
     /// In milliseconds since the clock started.
     pub(super) time: i64,
-    /// One for each input, as CSV writes it, or JSON if it is a tuple.
+    /// One for each input, in the notation of CSV, or JSON for a tuple.
     pub(super) values: Vec<Option<String>>,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Event {
 pub(super) struct Trace {
     pub(super) columns: Vec<String>,
     pub(super) events: Vec<Event>,
-    /// How far the clock runs after the last event, in milliseconds since it started.
+    /// End of the clock after the last event, in milliseconds since it started.
     pub(super) until: i64,
 }
 
 impl Trace {
     pub(super) fn random(inputs: &[Input], random: &mut Random) -> Trace {
-        // Inputs mostly come in the same few combinations.
+        // Inputs mostly occur in the same few combinations.
         let mut patterns: Vec<Vec<bool>> = vec![vec![true; inputs.len()]];
         for _ in 0..random.below(4) + 1 {
             patterns.push(inputs.iter().map(|_| random.chance(50)).collect());
@@ -52,7 +52,7 @@ impl Trace {
         Trace { columns: inputs.iter().map(|input| input.name.clone()).collect(), events, until }
     }
 
-    /// As CSV with times relative to the start of the clock; as JSON lines where there are tuples.
+    /// The trace as CSV with times relative to the start of the clock; as JSON lines if there are tuples.
     pub(super) fn text(&self) -> String {
         let mut values = self.events.iter().flat_map(|event| &event.values).flatten();
         if values.any(|value| value.starts_with('[')) { self.json() } else { self.csv() }
@@ -84,7 +84,7 @@ impl Trace {
         text
     }
 
-    /// Some of the events as the engine wants them, with times from `start` (in nanoseconds) on.
+    /// Some of the events as a batch for the engine, with times from `start` (in nanoseconds) on.
     pub(super) fn batch(&self, from: usize, to: usize, wanted: &[WantedColumn], start: i64) -> EventBatch {
         let events = &self.events[from..to];
         let column = |wanted: &WantedColumn| {

@@ -1,11 +1,11 @@
-//! The types of RTLola, as far as generated specifications use them, with small domains of values.
+//! The types of RTLola that generated specifications use, with small domains of values.
 
 use super::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ty {
     Bool,
-    /// With so many bits.
+    /// With this number of bits.
     Int(u8),
     UInt(u8),
     Float(u8),
@@ -21,7 +21,7 @@ pub(super) const UINT: Ty = Ty::UInt(64);
 pub(super) const FLOAT: Ty = Ty::Float(64);
 
 impl Ty {
-    /// As RTLola writes it.
+    /// Name of the type in RTLola.
     pub(super) fn name(&self) -> String {
         match self {
             Ty::Bool => "Bool".to_owned(),
@@ -42,12 +42,12 @@ impl Ty {
         matches!(self, Ty::Int(_) | Ty::UInt(_) | Ty::Float(_) | Ty::Fixed | Ty::UFixed)
     }
 
-    /// Whether the interpreter can tell which of two is less.
+    /// Whether the interpreter can order values of the type.
     pub(super) fn is_ordered(&self) -> bool {
         self.is_number() || *self == Ty::Text
     }
 
-    /// A constant; none can be written for bytes.
+    /// A constant; `None` for bytes, which have no literals.
     pub(super) fn literal(&self, random: &mut Random) -> Option<String> {
         let small = random.below(6);
         Some(match self {
@@ -65,8 +65,8 @@ impl Ty {
         })
     }
 
-    /// What an input of this type can be in a trace, as CSV writes it, or JSON if it is a tuple. Few
-    /// values, so that they meet.
+    /// The values of an input of this type in a trace, in the notation of CSV, or JSON for a tuple. Few values, so
+    /// that they coincide.
     pub(super) fn domain(&self) -> Vec<String> {
         let numbers = |from: i64, to: i64| (from..=to).map(|number| number.to_string()).collect();
         let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();

@@ -1,10 +1,10 @@
-//! Random events and random fairness files.
+//! Draws random events and random fairness files.
 
 use proptest::prelude::*;
 
 use super::oracle::Row;
 
-/// What a fairness file says, drawn at random.
+/// A random fairness file.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) metric: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Plan {
     pub(crate) two_groups: bool,
     /// The column `place`.
     pub(crate) has_strata: bool,
-    /// Nothing: the opening event is all there is to a trial.
+    /// `Some(0)`: the opening event is the whole trial.
     pub(crate) horizon: Option<i64>,
     pub(crate) period: Option<i64>,
     pub(crate) opens: bool,
@@ -20,13 +20,13 @@ pub(crate) struct Plan {
     pub(crate) prior: DrawnPrior,
     pub(crate) min_trials: u64,
     pub(crate) within: Option<i64>,
-    /// For `probability` and means: only trials with, or without, this.
+    /// For `probability` and means: only trials with, or without, this indicator.
     pub(crate) given: Option<bool>,
     pub(crate) tolerance: f64,
     pub(crate) clear: f64,
-    /// Instead of the paper's rule.
+    /// With a guarantee instead of the rule of the paper.
     pub(crate) guarantee: Option<DrawnGuarantee>,
-    /// Where numbers of a mean are cut off.
+    /// The range to which numbers of a mean are clamped.
     pub(crate) range: Option<(f64, f64)>,
 }
 
@@ -48,12 +48,12 @@ impl DrawnGuarantee {
 pub(crate) enum DrawnPrior {
     Default,
     Number(f64),
-    /// The last score of all, through ten.
+    /// The last score of all, divided by ten.
     OfScores,
 }
 
 pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
-    // What is asked later cannot be known at the opening.
+    // These metrics read later events, so the horizon cannot be 0.
     let least = if ["delay", "counterfactual-fairness"].contains(&metric) { 1 } else { 0 };
     let shape = (
         any::<bool>(),
@@ -76,7 +76,7 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
         let has_strata = strata || metric == "conditional-statistical-parity";
         let (tolerance, clear) =
             if metric == "disparate-impact" { (1.0 - tolerance, 1.0 - clear) } else { (tolerance, clear) };
-        // A time bound of nothing is refused.
+        // A bound of 0 is refused.
         let within = within.map(|within| within + 1);
         Plan {
             metric,
@@ -102,7 +102,7 @@ fn is_mean(metric: &str) -> bool {
     ["mean-difference", "delay"].contains(&metric)
 }
 
-/// A plan with a guarantee, of trials that are final.
+/// A plan with a guarantee, in which trials are final.
 pub(crate) fn guaranteed(metric: &'static str) -> impl Strategy<Value = Plan> {
     let promise = prop::sample::select(vec![0.4, 0.95, 6.0, 12.0]);
     let guarantee = (promise, 1..5_u64, prop::option::of(1..3_u64));
@@ -182,19 +182,19 @@ impl Plan {
         text
     }
 
-    /// How long the clock runs: beyond the last horizon.
+    /// End of the clock: after the last horizon.
     pub(crate) fn until(&self, rows: &[Row]) -> i64 {
         rows.last().map_or(0, |row| row.time) + self.horizon.unwrap_or(0) + 4
     }
 }
 
-/// Rows in order of time, with ties, few keys and many holes.
+/// Rows in order of time, with ties, few keys and many nulls.
 pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
     rows_of(6, 1..40)
 }
 
-/// Many people, of whom those with an odd key are F, and fare worse, for alarms that need evidence; or fare better
-/// after a while, for alarms that end.
+/// Many people, of whom those with an odd key are F and are accepted less often, for alarms that need evidence; or
+/// are accepted more often after some time, for alarms that are cleared.
 pub(crate) fn unfair_rows() -> impl Strategy<Value = Vec<Row>> {
     (rows_of(60, 60..140), any::<bool>()).prop_map(|(mut rows, turns)| {
         let half = rows.len() / 2;

@@ -26,7 +26,8 @@ fn triggers(spec: &Specification, csv: &str, until: Option<Time>) -> Vec<String>
     collect.lines().iter().map(|line| line.split(" ! ").next().unwrap().to_owned()).collect()
 }
 
-/// The triggers of the fairness file, and of the specification written by hand; `change` what both say.
+/// The triggers of the fairness file, and of the specification written by hand; `change` modifies the text of
+/// both.
 fn both(
     name: &str,
     by_hand: &str,
@@ -96,7 +97,7 @@ proptest! {
     }
 }
 
-/// ProPublica's table as events in order of time; an id for each screening. `None` if it is not here.
+/// ProPublica's table as events in order of time; an id for each screening. `None` if the file does not exist.
 fn compas_events() -> Option<String> {
     let path = std::env::var_os("FAIRSTREAM_COMPAS")
         .map_or_else(|| root().join("../shared/data/compas-scores.csv"), std::path::PathBuf::from);
@@ -127,7 +128,7 @@ fn compas_events() -> Option<String> {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+#[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn the_compas_data() {
     let Some(csv) = compas_events() else {
         eprintln!("SKIPPED: there is no COMPAS data; set FAIRSTREAM_COMPAS to compas-scores.csv");

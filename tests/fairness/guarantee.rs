@@ -1,5 +1,5 @@
-//! Guaranteed alarms and their evidence: against a calculation from the counts of the oracle, and recomputed from what
-//! was written down.
+//! Guaranteed alarms and their evidence: compared with a calculation from the counts of the oracle, and recomputed
+//! from the written evidence.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ use super::oracle::{Expected, Row, expected};
 use super::run::{Heard, csv, listen};
 use crate::support::{BuildFor, compiled, interpreted, reference};
 
-/// A group's trials and positives, each as a part of its range.
+/// A group's trials and positives, scaled to the range.
 type Tally = (f64, f64);
 
-/// What the counts of the oracle come to: at each check of each stratum the logarithm of the evidence; and alarms.
+/// The expected result from the counts of the oracle: the logarithm of the evidence at each check of each stratum,
+/// and alarms.
 #[derive(Debug, Default)]
 struct Weighed {
     evidence: BTreeMap<String, Vec<(i64, f64)>>,
     alarms: Vec<String>,
-    /// How close to a threshold the evidence ever came: what rounds the other way is no mistake.
+    /// Smallest distance of the evidence from a threshold: a difference by rounding is not an error.
     closest: f64,
 }
 
-/// The fair rates nearest to these, by trying every window: coarsely, and then more and more finely.
+/// The fair rates closest to these, by a grid search over windows that is refined step by step.
 fn nearest(plan: &Plan, beliefs: &[f64], trials: &[f64]) -> Vec<f64> {
     let width = plan.range.map_or(1.0, |(low, high)| high - low);
     let window = |low: f64| match plan.metric {
@@ -57,12 +58,12 @@ fn nearest(plan: &Plan, beliefs: &[f64], trials: &[f64]) -> Vec<f64> {
     cut((from + to) / 2.0)
 }
 
-/// Weighs the counts of one rate.
+/// Computes the evidence from the counts of one rate.
 fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usize) -> Weighed {
     let of_rate = &expected.rates[rate];
     let mut weighed = Weighed { closest: f64::INFINITY, ..Weighed::default() };
     let checks = of_rate.gap.values().next().map_or(0, Vec::len);
-    // By stratum and group, how many checks it has missed before it came, and its counts since.
+    // For each stratum and group the number of checks before its first count, and its counts since.
     let series = |numbers: &super::Series, instance: &str, check: usize| {
         let values = &numbers[instance];
         check.checked_sub(checks - values.len()).map(|index| values[index])
@@ -196,7 +197,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
     weighed
 }
 
-/// Everything that a run with a guarantee says, against the counts of the oracle.
+/// Compares all verdicts of a run with a guarantee with the counts of the oracle.
 fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let (toml, csv, until) = (plan.toml(), csv(rows), plan.until(rows));
     let expected = expected(plan, rows, until);
@@ -227,8 +228,8 @@ fn compare_guarantee(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<
         let none = super::Series::new();
         let said = heard.values.get(&streams.judged.as_ref().unwrap().e_value).unwrap_or(&none);
         for (stratum, values) in said {
-            // An engine may leave out checks at which nothing is new; every value that is said has to be right, and the
-            // last is the last.
+            // An engine may omit checks without new counts; every emitted value must be correct, and the last must
+            // be the final one.
             let should = &weighed.evidence[stratum];
             let is_right = |(time, value): &(i64, f64)| {
                 should.iter().any(|(at, log)| at == time && same(log.exp(), *value))
@@ -250,7 +251,7 @@ fn same(one: f64, other: f64) -> bool {
     one == other || (one - other).abs() <= 1e-5 * one.abs().max(other.abs())
 }
 
-/// What was written down adds up to what was counted, and leads to every alarm, word for word.
+/// The written evidence adds up to the counts, and leads to every alarm with the same message.
 pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<(), String> {
     if plan.horizon.is_none() {
         return Ok(());
@@ -284,7 +285,7 @@ pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) 
         }
     }
     if !sums.is_empty() {
-        return Err(format!("evidence of nobody: {sums:?}"));
+        return Err(format!("evidence of unknown trials: {sums:?}"));
     }
     for (metric, time, message) in &heard.said {
         if plan.prior == DrawnPrior::OfScores && plan.guarantee.is_none() {
@@ -292,7 +293,7 @@ pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) 
         }
         let said = match recount.alarm(metric, *time, message, true) {
             Ok(recounted) => recounted.message,
-            // Estimates of a guarantee do not decide, but they are shown.
+            // Estimates do not decide alarms with a guarantee, but they are reported.
             Err(_) if plan.prior == DrawnPrior::OfScores => continue,
             Err(error) => return Err(format!("{error}\n  {message}")),
         };
@@ -351,7 +352,7 @@ proptest! {
         check(&plan, &rows)?;
     }
 
-    /// Where a batch ends changes neither verdicts nor evidence.
+    /// The division into batches changes neither verdicts nor evidence.
     #[test]
     fn batches_change_nothing(plan in guaranteed("equalized-odds"), rows in unfair_rows(), size in 1..9_usize) {
         let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
@@ -359,14 +360,14 @@ proptest! {
         let pieces = listen(&toml, &csv, until, compiled, size, Selection::Changes);
         prop_assert_eq!(&whole.lines, &pieces.lines);
         prop_assert_eq!(evidence(&whole), evidence(&pieces));
-        // Whoever reads less gets the same alarms and the same evidence.
+        // A narrower selection gives the same alarms and the same evidence.
         let alarms = listen(&toml, &csv, until, compiled, size, Selection::Alarms);
         prop_assert_eq!(&whole.said, &alarms.said);
         prop_assert_eq!(evidence(&whole), evidence(&alarms));
     }
 }
 
-/// Rows of evidence as text, however they were cut.
+/// Rows of evidence as text, independent of batches.
 fn evidence(heard: &Heard) -> Vec<String> {
     let options = arrow::util::display::FormatOptions::default();
     let mut lines = Vec::new();
@@ -386,7 +387,7 @@ fn evidence(heard: &Heard) -> Vec<String> {
     lines
 }
 
-/// What is not drawn above: that alarms are raised at all.
+/// Ensures that the cases above include alarms.
 #[test]
 fn alarms_are_among_what_is_compared() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! Snapshots: the RTLola of the fairness files, and everything that can be wrong with one.
+//! Snapshots of the RTLola of fairness files, and of all their errors.
 
 use fairstream_core::{Engine, Selection, Subscription, Time, VerdictBatch, VerdictBatcher};
 use fairstream_fairness::{EventColumn, FairnessFile, Judge, JudgedEngine};
@@ -38,7 +38,7 @@ decision  = "accepted"
 tolerance = 0.1
 "#;
 
-/// What is said when one text of the good file is another.
+/// The error if one text of the valid file is replaced.
 fn with(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replace(from, to);
@@ -54,7 +54,7 @@ fn with(from: &str, to: &str) -> String {
         Ok(_) => format!("nothing is wrong\n{}", compiled.rtlola()),
         Err(error) => match compiled.blame(&error.places()) {
             Some(blamed) => blamed.to_string(),
-            None => panic!("{to}: nobody to blame\n{error}"),
+            None => panic!("{to}: the error has no place\n{error}"),
         },
     }
 }
@@ -254,13 +254,13 @@ tolerance = 0.1
 guarantee = { false_alarm_every = 100, block = 4, memory = 10 }
 "#;
 
-/// An engine that was restored says what the other would have said, alarms included.
+/// A restored engine gives the same verdicts as the original, alarms included.
 #[test]
 fn a_judged_engine_goes_on_from_a_snapshot() {
     goes_on(false);
 }
 
-/// The same with a guarantee: the evidence, and what was written down of it.
+/// The same with a guarantee: the evidence, and what was written of it.
 #[test]
 fn a_guarantee_goes_on_from_a_snapshot() {
     goes_on(true);
@@ -294,7 +294,7 @@ fn goes_on(with_guarantee: bool) {
         });
         engine.with_evidence(&fairness, outlet, None).unwrap()
     };
-    // Men are accepted at once, women never, until all of them are at the end.
+    // Men are accepted at once, women never, until all of them are accepted at the end.
     let rows: Vec<HiringRow> = (0..60)
         .flat_map(|id| {
             let applied = (id, Some(id as u64), Some(if id % 2 == 0 { "M" } else { "F" }), None);

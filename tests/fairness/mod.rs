@@ -1,5 +1,5 @@
-//! Fairness files, against calculations that know nothing of streams: random events, random files, every
-//! value at every check, on every engine.
+//! Fairness files, compared with calculations without streams: random events, random files, every value at every
+//! check, on every engine.
 
 mod draw;
 mod equivalence;
@@ -18,7 +18,7 @@ use self::oracle::{Expected, Row, Series, expected};
 use self::run::{Heard, csv, listen, listen_for_alarms};
 use crate::support::{BuildFor, compiled, interpreted, reference};
 
-/// Lets every engine judge the rows by the plan, and compares all that they say with the calculation.
+/// Runs every engine on the rows under the plan, and compares all verdicts with the calculation.
 fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let toml = plan.toml();
     let csv = csv(rows);
@@ -34,7 +34,7 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
             .and_then(|()| guarantee::compare_evidence(plan, &expected, &heard))
             .map_err(|difference| failed(name, difference, &heard))?;
     }
-    // Whoever asks for less gets the same of it, though the engine then tells the judge less.
+    // A narrower selection gives the same selected verdicts, though the engine then emits less to the judge.
     for select in [Selection::Triggers, Selection::Alarms] {
         let heard = listen(&toml, &csv, until, compiled, 8192, select);
         let compared = match select {
@@ -45,7 +45,7 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
             .and_then(|()| compare_alarms(&expected, &heard))
             .map_err(|difference| failed(&format!("{select:?}"), difference, &heard))?;
     }
-    // Whoever reads alarms alone gets them, word for word and with the same evidence, from a text without estimates.
+    // With only alarms selected, the text without estimates gives the same alarms, messages and evidence.
     let whole = listen(&toml, &csv, until, interpreted, 8192, Selection::Alarms);
     let heard = listen_for_alarms(&toml, &csv, until, compiled, 8192);
     let compared = match heard.lines == whole.lines && heard.standings == whole.standings {
@@ -93,7 +93,7 @@ fn compare_values(expected: &Expected, heard: &Heard) -> Result<(), String> {
 }
 
 fn compare_triggers(expected: &Expected, heard: &Heard) -> Result<(), String> {
-    // Instances of one trigger come in the order of their strata's first trials: that is another test's.
+    // The order of instances of one trigger follows the first trials of strata, which another test checks.
     let sorted = |triggers: &[Vec<String>]| {
         let mut triggers = triggers.to_vec();
         triggers.iter_mut().for_each(|of_rate| of_rate.sort());
@@ -105,7 +105,7 @@ fn compare_triggers(expected: &Expected, heard: &Heard) -> Result<(), String> {
     Ok(())
 }
 
-/// Alarms, and how every group stands at the end.
+/// Compares alarms, and the final state of every group.
 fn compare_alarms(expected: &Expected, heard: &Heard) -> Result<(), String> {
     if expected.alarms != heard.alarms {
         return Err(format!("alarms\n  expected {:?}\n  heard    {:?}", expected.alarms, heard.alarms));
@@ -188,7 +188,7 @@ proptest! {
         check(&plan, &rows)?;
     }
 
-    /// Where a batch ends changes nothing, alarms included.
+    /// The division into batches changes nothing, alarms included.
     #[test]
     fn batches_change_nothing(plan in plan("equalized-odds"), rows in rows(), size in 1..9_usize) {
         let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));

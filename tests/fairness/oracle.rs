@@ -1,4 +1,5 @@
-//! The same estimates in plain Rust: at every check, from the whole list of rows. No streams, no state.
+//! The oracle: the same estimates in plain Rust, at every check, from the whole list of rows. No streams, no
+//! state.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) other: Option<u64>,
 }
 
-/// Values of a stream: for each instance, when and what.
+/// Values of a stream: for each instance, times and values.
 pub(crate) type Series = BTreeMap<String, Vec<(i64, f64)>>;
 
 #[derive(Debug, Default)]
@@ -39,31 +40,31 @@ pub(crate) struct ExpectedRate {
     pub(crate) gap_in: Series,
 }
 
-/// When the clock of a check stands.
+/// Time and rows of a check.
 #[derive(Clone, Copy)]
 struct Check {
     time: i64,
-    /// Rows that have been seen.
+    /// Number of rows before the check.
     rows: usize,
 }
 
 struct Trial {
     key: u64,
-    /// Of the row that opened it.
+    /// Index of the row that opened it.
     first: usize,
     opened: i64,
     group: String,
     stratum: String,
     gender: &'static str,
     region: i64,
-    /// When it counts, and the first row that can open another.
+    /// The check that counts it, and the first row that can open another trial of the key.
     counted: Option<(Check, usize)>,
 }
 
 fn checks(plan: &Plan, rows: &[Row], until: i64) -> Vec<Check> {
     match plan.period {
         None => (0..rows.len()).map(|index| Check { time: rows[index].time, rows: index + 1 }).collect(),
-        // A tick comes after the rows of its time.
+        // A tick follows the rows of the same time.
         Some(period) => (1..=until / period)
             .map(|tick| tick * period)
             .map(|time| Check { time, rows: rows.iter().filter(|row| row.time <= time).count() })
@@ -84,7 +85,7 @@ fn trials(plan: &Plan, rows: &[Row], checks: &[Check]) -> Vec<Trial> {
     for (index, row) in rows.iter().enumerate() {
         let Some(key) = row.id.filter(|_| opens(plan, row)) else { continue };
         let open = trials.iter().rev().find(|trial| trial.key == key);
-        // Another opens only once the one before has been counted.
+        // Another trial opens only after the previous one has been counted.
         if open.is_some_and(|trial| trial.counted.is_none_or(|(_, next)| index < next)) {
             continue;
         }
@@ -94,7 +95,7 @@ fn trials(plan: &Plan, rows: &[Row], checks: &[Check]) -> Vec<Trial> {
             row.place.filter(|_| plan.has_strata).map(|place| format!("\"{place}\"")).unwrap_or_default();
         let counted = plan.horizon.filter(|horizon| *horizon > 0).and_then(|horizon| {
             let end = row.time + horizon;
-            // What is due at a row's time is due after it, and before a tick.
+            // What is due at the time of a row is due after the row, and before a tick.
             let over =
                 |check: &&Check| if plan.period.is_some() { check.time >= end } else { check.time > end };
             checks.iter().find(|check| over(check) && check.rows > index).map(|check| (*check, check.rows))
@@ -104,7 +105,7 @@ fn trials(plan: &Plan, rows: &[Row], checks: &[Check]) -> Vec<Trial> {
     trials
 }
 
-/// What is known of a trial from these rows.
+/// A trial with the rows that are known at a check.
 struct Known<'a> {
     plan: &'a Plan,
     trial: &'a Trial,
@@ -112,7 +113,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The rows of the trial under its key in a column.
+    /// The rows of the trial, by its key in a column.
     fn of(&self, key: impl Fn(&Row) -> Option<u64>) -> impl Iterator<Item = &Row> {
         let end = self.plan.horizon.map_or(i64::MAX, |horizon| self.trial.opened + horizon);
         let own = self.trial.key;
@@ -144,7 +145,8 @@ impl Known<'_> {
         self.of(|row| row.id).find_map(|row| row.score)
     }
 
-    /// Whether the case was asked again with another group after it was decided; and decided otherwise.
+    /// Whether the case was submitted again with another group after its decision, and whether that decision
+    /// differs.
     fn asked_again(&self) -> (bool, bool) {
         let two = self.plan.two_groups;
         let mut first = None;
@@ -167,7 +169,7 @@ impl Known<'_> {
         (again, changed)
     }
 
-    /// What the trial adds to numerator and denominator of each rate.
+    /// The contribution of the trial to numerator and denominator of each rate.
     fn adds(&self) -> Vec<(f64, u64)> {
         let (high, later) = (self.high().is_some(), self.later().is_some());
         let share = |of: bool, given: bool| (f64::from(u8::from(of && given)), u64::from(given));
@@ -228,7 +230,7 @@ pub(crate) fn expected(plan: &Plan, rows: &[Row], until: i64) -> Expected {
     expected
 }
 
-/// For each stratum and group what has been added up at a check.
+/// The sums of each stratum and group at a check.
 fn sums(
     plan: &Plan,
     rows: &[Row],

@@ -1,4 +1,4 @@
-//! Every stream of every metric is reached by lookup, and costs what changes.
+//! Every stream of every metric is reached by lookup, and is evaluated only when something changes.
 
 use fairstream_core::Time;
 use fairstream_engine::{CompiledEngine, ReferenceEngine};
@@ -20,7 +20,7 @@ high = 'score > 5 or score < 0'
 later = { when = 'true', key = "accepted", within = "10d" }
 "#;
 
-/// Every metric with what it needs.
+/// Every metric with the keys that it requires.
 const METRICS: [&str; 12] = [
     "metric = \"demographic-parity\"\ndecision = \"later\"\ntolerance = 0.1",
     "metric = \"conditional-statistical-parity\"\ndecision = \"later\"\ntolerance = 0.1\nstrata = \"department\"",
@@ -42,7 +42,7 @@ fn file(metrics: &[&str], trial: &str, more: &str) -> String {
     format!("{HEAD}\n[trial]\nkey = \"id\"\n{trial}\n{metrics}")
 }
 
-/// Whether all that a metric asks can be known at the opening.
+/// Whether a metric depends only on the opening event.
 fn is_known_at_once(metric: &str) -> bool {
     !metric.contains("to = ") && !metric.contains("counterfactual")
 }
@@ -93,7 +93,7 @@ fn all_metrics_at_once_share_their_trials() {
     }
 }
 
-/// The frontend needs time exponential in the length of a disjunction of columns; there is none.
+/// Disjunctions of columns, for which the frontend needs exponential time, are not generated.
 #[test]
 fn many_columns_take_no_time() {
     let columns: Vec<String> = (0..40).map(|index| format!("c{index}")).collect();

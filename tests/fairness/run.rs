@@ -1,4 +1,4 @@
-//! Runs fairness files and takes down everything that is said.
+//! Runs fairness files and records all verdicts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, RateStrea
 use super::oracle::{Row, Series};
 use crate::support::{BuildFor, line};
 
-/// What was said, in terms of the metrics.
+/// The recorded verdicts, by metric.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) rtlola: String,
@@ -24,11 +24,11 @@ pub(crate) struct Heard {
     pub(crate) values: HashMap<String, Series>,
     pub(crate) triggers: Vec<Vec<String>>,
     pub(crate) alarms: Vec<Vec<String>>,
-    /// How things stand at the end.
+    /// The final state of each rate.
     pub(crate) standings: Vec<Standing>,
-    /// Everything, as text.
+    /// All verdicts as text.
     pub(crate) lines: Vec<String>,
-    /// Every alarm: its stream, when, and the whole in a sentence.
+    /// Every alarm: its stream, time and message.
     pub(crate) said: Vec<(String, Time, String)>,
     /// Every trial that was counted, if trials are final.
     pub(crate) evidence: Vec<EventBatch>,
@@ -49,7 +49,7 @@ pub(crate) fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// Compiles a fairness file that is all right.
+/// Compiles a valid fairness file.
 pub(crate) fn compile(toml: &str) -> (Compiled, Specification) {
     let file = FairnessFile::parse("test.toml", toml).unwrap_or_else(|error| panic!("{error}"));
     let compiled = file.compile(&[]).unwrap_or_else(|error| panic!("{error}"));
@@ -75,7 +75,7 @@ pub(crate) fn listen(
     listen_to(&compiled, &spec, csv, until, build, max_rows, select)
 }
 
-/// The same, for whoever reads alarms alone.
+/// The same with only alarms selected, on the text without estimates.
 pub(crate) fn listen_for_alarms(
     toml: &str,
     csv: &str,
@@ -105,8 +105,8 @@ fn listen_to(
     heard
 }
 
-/// Runs a compiled fairness file before a judge: what was said, and the judge after it.
-#[allow(clippy::too_many_arguments, reason = "two callers, and each is another thing")]
+/// Runs a compiled fairness file with a judge. Returns the verdicts and the final state of the judge.
+#[allow(clippy::too_many_arguments, reason = "the arguments are independent, and there are two callers")]
 pub(crate) fn judged(
     compiled: &Compiled,
     spec: &Specification,
@@ -162,7 +162,7 @@ pub(crate) fn judged(
     (heard, judge)
 }
 
-/// A sink that sorts what it hears.
+/// A sink that sorts verdicts by metric.
 struct Listener {
     select: Selection,
     heard: Arc<Mutex<Heard>>,

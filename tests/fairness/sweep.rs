@@ -1,4 +1,4 @@
-//! What a sweep says of a confidence and a tolerance is what a file with these says when it is really run.
+//! A sweep gives for each confidence and tolerance what a run of a file with these gives.
 
 use fairstream_core::{Selection, SourceContext, Time};
 use fairstream_fairness::{Grid, Judge, Sweep, SweepCell};
@@ -13,7 +13,7 @@ use crate::support::compiled;
 fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let (csv, until) = (csv(rows), Time(plan.until(rows) * 1_000_000_000));
     let (file, spec) = compile(&plan.toml());
-    // A prior without confidence is refused by the file.
+    // A file with a prior and a confidence of 0 is refused.
     let confidences = if plan.prior == DrawnPrior::Default { vec![0.0, 2.5, 7.0] } else { vec![2.5, 7.0] };
     let is_ratio = plan.metric == "disparate-impact";
     let tolerances = if is_ratio { vec![0.5, 0.8, 1.0] } else { vec![0.0, 0.1, 0.25] };

@@ -170,7 +170,7 @@ static int32_t open_source(FairstreamStr options, const struct ArrowSchema *want
                            FairstreamSource *source, FairstreamError *error) {
   (void)wanted, (void)max_rows, (void)max_age_ms, (void)resume;
   State *state = new_state(options);
-  if (is(state, "does not open")) return free(state), fail(error, FAIRSTREAM_IO, "nobody is at home");
+  if (is(state, "does not open")) return free(state), fail(error, FAIRSTREAM_IO, "it is closed");
   if (is(state, "does not open and is silent")) return free(state), FAIRSTREAM_IO;
   if (is(state, "error with a zero")) return free(state), fail_with(error, FAIRSTREAM_IO, "before\0after", 12);
   *stream = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream, state};

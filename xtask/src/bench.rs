@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: how fast fairstream is beside everything else; `bench engine`: how fast the engines are, and
-//! whether that is fast enough.
+//! `cargo xtask bench`: the speed of fairstream compared with other systems; `bench engine`: the speed of the
+//! engines, and whether it meets the requirements.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use crate::{cargo, python};
 pub(crate) const HELP: &str = "\
 cargo xtask bench [OPTION]...
 
-Measures fairstream beside everything that one would pick instead: on the same events, in one run, with the same answer.
+Measures fairstream and its alternatives on the same events, in one run; all must give the same verdicts.
 Builds what it needs, and writes tables (benchmarks.md), figures (*.svg) and numbers (results.json) into target/bench.
-With `--limit 30` it took 36 minutes, without it takes longer. docs/benchmarks.md says how everybody is run.
+With `--limit 30` it took 36 minutes, without it takes longer. docs/benchmarks.md describes how each system is run.
 
-  --quick             two minutes, once it is built: to see that it works, the numbers mean little
+  --quick             two minutes, once it is built: a check that everything runs, not a measurement
   --only NAME         one workload (hiring, hiring-daily, seminar, seminar-daily, compas, compas-days,
-                      compas-deadline), the command as a whole (command), or those whose name contains this
-                      (sqlite, duckdb, flink, ...) beside fairstream and the loop by hand
-  --max-trials N      no more trials than these
-  --limit SECONDS     when a peer is stopped, instead of after 100 s
-  --baseline FILE     also how fairstream has changed since an earlier results.json
+                      compas-deadline), the command as a whole (command), or the peers whose name contains NAME
+                      (sqlite, duckdb, flink, ...) beside fairstream and the hand-written loop
+  --max-trials N      skip sizes of more than N trials
+  --limit SECONDS     stop a peer after this time instead of 100 s
+  --baseline FILE     also report how fairstream has changed since an earlier results.json
 
-Who is there only if it is installed:
+Optional, if installed:
   Pathway             target/bench/venv/bin/pip install pathway
   Flink               target/bench/venv/bin/pip install apache-flink-libraries; a JDK
   RisingWave          FAIRSTREAM_RISINGWAVE names a running server, as postgresql://USER@HOST:PORT/DATABASE or HOST:PORT
@@ -30,7 +30,7 @@ Who is there only if it is installed:
 
 cargo xtask bench engine | adapters | instructions measure other things: cargo xtask help.";
 
-/// Runs the benchmark in `xtask/bench/src/engine`, which knows the options.
+/// Runs the benchmark in `xtask/bench/src/engine`, which parses the options.
 pub(crate) fn engine(options: &[&str]) -> anyhow::Result<()> {
     let out = folder()?.join("engine.json");
     let out = out.to_str().context("the path of the workspace is not text")?;
@@ -39,7 +39,7 @@ pub(crate) fn engine(options: &[&str]) -> anyhow::Result<()> {
     cargo(&arguments, &[])
 }
 
-/// Runs the comparison in `xtask/peers`, which knows the options and is a workspace of its own.
+/// Runs the comparison in `xtask/peers`, which parses the options and is a separate workspace.
 pub(crate) fn peers(options: &[&str]) -> anyhow::Result<()> {
     cargo(&["build", "--release", "-p", "fairstream"], &[])?;
     let (root, out) = (root()?, folder()?);
@@ -67,7 +67,7 @@ pub(crate) fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace around xtask")
 }
 
-/// Where results go.
+/// Folder of the results.
 pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let out = root()?.join("target/bench");
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;

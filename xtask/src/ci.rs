@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that has to pass.
+//! `cargo xtask ci`: everything that must pass before a commit.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     crate::instructions::run(&[])
 }
 
-/// What only those can build who have libpcap.
+/// Tests live capture, which needs libpcap.
 fn live_capture() -> anyhow::Result<()> {
     let found = Command::new("pcap-config").arg("--libs").output();
     if !found.is_ok_and(|found| found.status.success()) {

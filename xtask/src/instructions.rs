@@ -1,5 +1,5 @@
-//! `cargo xtask bench instructions`: what an event costs in instructions, which are the same on every run, against
-//! what it may cost. A change that makes the engine slower does not pass unnoticed, however busy the machine is.
+//! `cargo xtask bench instructions`: compares the instructions per event, which are the same on every run, with
+//! the recorded bounds. A change that makes the engine slower is detected however busy the machine is.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,14 +10,14 @@ use anyhow::{Context, bail};
 use crate::bench::root;
 use crate::cargo;
 
-/// Workloads and the most instructions an event may take.
+/// Workloads and their instructions per event.
 const BOUNDS: &str = "xtask/instructions.txt";
-/// Two runs: what they have in common, the start and machine code above all, is no cost of an event.
+/// Sizes of two runs. The difference leaves out what both have in common, above all startup and compilation.
 const TRIALS: [u64; 2] = [10_000, 20_000];
-/// How many per cent more than noted is too much: compilers differ.
+/// Permitted increase in per cent. It allows for differences between compilers.
 const TOLERANCE: f64 = 15.0;
 
-/// Counts, and compares; with `--note`, writes down what was counted instead.
+/// Counts and compares; with `--note`, records the counts instead.
 pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     let is_noted = match options {
         [] => false,
@@ -25,7 +25,7 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
         _ => bail!("`bench instructions` takes no option but --note"),
     };
     if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("instructions: SKIPPED, as there is no valgrind here");
+        println!("instructions: SKIPPED, as valgrind is not installed");
         return Ok(());
     }
     cargo(&["build", "--release", "-p", "bench", "--bin", "bench-once"], &[])?;
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
         };
         let cost = (many - few) as f64 / (many_events - few_events) as f64;
         let change = (cost / bound - 1.0) * 100.0;
-        println!("{workload}: {cost:.0} instructions an event, {bound:.0} noted ({change:+.1} %)");
+        println!("{workload}: {cost:.0} instructions per event, {bound:.0} recorded ({change:+.1} %)");
         if change > TOLERANCE {
             too_many.push(workload.to_owned());
         }
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The instructions of a run, and its events.
+/// Instructions of a run, and its number of events.
 fn count(workload: &str, trials: u64) -> anyhow::Result<(u64, u64)> {
     let program = Path::new("target/release/bench-once");
     let root = root()?;

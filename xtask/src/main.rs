@@ -1,10 +1,6 @@
-//! `cargo xtask COMMAND`: what developers do with this repository. One file a command.
+//! `cargo xtask COMMAND`: tasks for developers of this repository. One file per command.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "talking to people is what this program is for"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints")]
 
 mod bench;
 mod ci;
@@ -18,15 +14,15 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 const HELP: &str = "\
-cargo xtask ci      formatting, lints, documentation and every test: what has to pass before a commit
+cargo xtask ci      formatting, lints, documentation and every test: what must pass before a commit
 cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--limit SECONDS] [--baseline RESULTS]
-                    fairstream beside everything that one would pick instead, into target/bench/benchmarks.md
+                    fairstream and its alternatives on the same events, into target/bench/benchmarks.md
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
-                    the engines against each other and against loops by hand, and what must hold of it
+                    the engines against each other and against hand-written loops, with requirements
 cargo xtask bench instructions [--note]
-                    what an event costs in instructions, against what it may cost; part of ci
+                    instructions per event, compared with the recorded bounds; part of ci
 cargo xtask bench adapters [--quick] [--only FORMAT] [--lake GIGABYTES]
-                    the sources against the fastest readers of their formats; a folder of Parquet of that size
+                    the sources against the fastest readers of their formats; with --lake also a folder of Parquet
 cargo xtask reproduce [NAME] [--quick]
                     the experiments of the paper and those of the guarantee, into target/reproduce/reproduce.md, with figures";
 
@@ -62,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs cargo; an error if it fails.
+/// Runs cargo. Returns an error if it fails.
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     println!("$ cargo {}", arguments.join(" "));
     let status = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! The Python of benchmarks: an environment of its own under `target/bench`.
+//! The Python environment of the benchmarks, under `target/bench`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::bench::folder;
 
-/// A Python that has these packages; `None` where it cannot be had, and why is said.
+/// A Python that has these packages; `None`, with a message on standard error, if they cannot be installed.
 pub(crate) fn with(packages: &[&str]) -> anyhow::Result<Option<PathBuf>> {
     let folder = folder()?.join("venv");
     let python = folder.join("bin/python");

@@ -1,4 +1,4 @@
-//! `cargo xtask bench adapters`: how fast the sources are beside the fastest readers of their formats.
+//! `cargo xtask bench adapters`: the speed of the sources compared with the fastest readers of their formats.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use anyhow::Context;
 use crate::bench::{folder, root};
 use crate::{cargo, python};
 
-/// Runs the benchmark in `xtask/readers`, which knows the options: a workspace of its own, with all that the
-/// sources are compared with.
+/// Runs the benchmark in `xtask/readers`, which parses the options. It is a separate workspace, with all readers
+/// that the sources are compared with.
 pub(crate) fn adapters(options: &[&str]) -> anyhow::Result<()> {
     let out = folder()?;
     let text =

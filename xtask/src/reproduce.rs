@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::cargo;
 
-/// Runs the experiments in `xtask/reproduce`, which knows their names. Few seeds need no optimised build.
+/// Runs the experiments in `xtask/reproduce`, which parses their names. A few seeds need no optimised build.
 pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace around xtask")?;
     let out = root.join("target/reproduce");

@@ -1,4 +1,4 @@
-//! CSV: turns its bytes into event batches, and events and verdicts into CSV. Never guesses the type of a
+//! CSV: decodes bytes into event batches, and encodes events and verdicts as CSV. Never guesses the type of a
 //! column: the specification decides.
 
 mod notation;

@@ -1,4 +1,4 @@
-//! How fields are written: what is no value, what stands before the decimals.
+//! The notation of fields: null values and the decimal separator.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,20 @@ use arrow::datatypes::DataType;
 use fairstream_core::{Time, TimeReader};
 use fairstream_files::{Column, shortened};
 
-/// How fields are written.
+/// The notation of fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Notation {
-    /// A field with this text has no value.
+    /// A field with this text is null.
     pub(crate) null: String,
-    /// Whether an empty field of a string column is the empty string instead of no value.
+    /// Whether an empty field of a string column is the empty string instead of null.
     pub(crate) empty_is_value: bool,
     /// Whether numbers have a decimal comma.
     pub(crate) decimal_comma: bool,
 }
 
 impl Notation {
-    /// A number as Rust writes it; unreadable if it has a point although it should have a comma.
+    /// Converts a number to a decimal point. The result is unreadable if the number has a point although it should
+    /// have a comma.
     pub(crate) fn with_point<'a>(&self, word: &'a str) -> Cow<'a, str> {
         match self.decimal_comma {
             true if word.contains([',', '.']) => word.replace('.', "?").replace(',', ".").into(),
@@ -26,18 +27,18 @@ impl Notation {
         }
     }
 
-    /// What a field says as a time.
+    /// Reads a field as a time.
     pub(crate) fn time(&self, field: &[u8], reader: &mut TimeReader) -> Result<Time, String> {
         let text = std::str::from_utf8(field).map_err(|_| "the time is not UTF-8")?;
         if text.trim_ascii().is_empty() {
             return Err("there is no time".to_owned());
         }
-        // Times of day have a point before their fraction in any notation of numbers.
+        // Times of day have a point before their fraction in both notations.
         let text = if text.contains(':') { text.into() } else { self.with_point(text) };
         reader.read(&text).map_err(|error| error.to_string())
     }
 
-    /// Appends what a field says to a column, which may have got no value or none yet on an error.
+    /// Appends the value of a field to a column. After an error the column may have a null for it or nothing.
     pub(crate) fn append(&self, field: &[u8], column: &mut Column) -> Result<(), String> {
         if (field.is_empty() && !(column.is_text() && self.empty_is_value))
             || (!self.null.is_empty() && field == self.null.as_bytes())
@@ -63,7 +64,7 @@ impl Notation {
         let written = if has_decimals { self.with_point(word) } else { word.into() };
         column.append(&written).map_err(|reason| {
             if has_decimals && self.decimal_comma {
-                // What is said of it should be said of what was written.
+                // The message must quote the text as it is written in the input.
                 reason.replacen(&shortened(&written), &shortened(word), 1)
             } else if has_decimals && word.contains(',') && word.replace(',', ".").parse::<f64>().is_ok() {
                 reason + " (a decimal comma? append `?decimal=,` to the input)"
@@ -80,7 +81,7 @@ mod tests {
     use arrow::array::Array;
     use arrow::util::display::array_value_to_string;
 
-    /// What a field is read as: its value, `∅` for none, or the reason why it cannot be read.
+    /// The value of a field, `∅` for null, or the reason why it cannot be read.
     fn read(data_type: &DataType, field: &str, decimal_comma: bool) -> String {
         let notation = Notation { null: "#".to_owned(), empty_is_value: false, decimal_comma };
         let mut column = Column::new(data_type).unwrap();

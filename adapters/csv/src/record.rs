@@ -1,8 +1,8 @@
-//! Cuts bytes into records, with the line that each begins on. Knows quoting, not types.
+//! Splits bytes into records, with the line that each begins on. Handles quoting, not types.
 //!
-//! What a record is, is for csv-core to say, the parser of the `csv` crate. A record that is one whole line without
-//! quotes, as most are, is cut at its delimiters where it lies, as it would be by the parser: that is faster, as
-//! nothing is copied and nothing can be wrong with it.
+//! csv-core, the parser of the `csv` crate, defines what a record is. A record that is one whole line without
+//! quotes, as most are, takes a fast path: it is split at its delimiters inside the buffer, with the same result
+//! as the parser. That is faster, as nothing is copied and such a record has no errors to check.
 
 use std::io;
 use std::time::Instant;
@@ -16,35 +16,36 @@ pub(crate) struct Records {
     parser: csv_core::Reader,
     delimiter: u8,
     max_record: usize,
-    /// What has been read and not parsed yet starts at `parsed`; the record under way at `begun`.
+    /// Bytes that have been read. Those not parsed yet start at `parsed`; the current record starts at `begun`.
     buffer: Vec<u8>,
     begun: usize,
     parsed: usize,
     /// Offset of `buffer[0]` in the input.
     offset: u64,
     ended: bool,
-    /// The current record, unquoted, its fields one behind another, and where each ends.
+    /// The current record, unquoted, its fields concatenated, and the end of each field.
     text: Vec<u8>,
     written: usize,
     ends: Vec<usize>,
     fields: usize,
-    /// Where the current record begins in the buffer, if it is cut there, its fields with a delimiter between.
+    /// Start of the current record in the buffer if it took the fast path; its fields are separated by the
+    /// delimiter.
     plain: Option<usize>,
-    /// The bytes that mean something.
+    /// The bytes that are special to the parser: delimiter, quote, line ends.
     is_sign: [bool; 256],
     /// Whether a part of the current record has been read.
     under_way: bool,
     oversize: bool,
     fault: Option<String>,
-    /// The line that the current record begins on; known from its first bytes on.
+    /// The line that the current record begins on; known once its first bytes have been read.
     line: Option<u64>,
-    /// How many lines end within it, its own end included.
+    /// Number of line ends within it, its own end included.
     line_ends: u64,
-    /// How many lines it runs over.
+    /// Number of lines that it spans.
     lines: u64,
-    /// The line that has been reached, and whether a carriage return was the last byte before.
+    /// Current line number, and whether the last byte was a carriage return.
     reached: (u64, bool),
-    /// Where the next record begins.
+    /// Position of the next record.
     next: Place,
 }
 
@@ -79,12 +80,12 @@ impl Records {
         }
     }
 
-    /// What the user would call the input.
+    /// Name of the input in messages.
     pub(crate) fn name(&self) -> &str {
         self.input.name()
     }
 
-    /// Reads the next record; waits for it, but not past the deadline.
+    /// Reads the next record. Waits for it, but not past the deadline.
     pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
         if !self.under_way && self.read_plain().is_some() {
             return Ok(Next::Row);
@@ -95,7 +96,7 @@ impl Records {
             (self.line, self.line_ends) = (None, 0);
         }
         loop {
-            // The mark of UTF-8 at the beginning is taken off if it is there as a whole.
+            // Removes a complete UTF-8 byte order mark at the beginning.
             let at_start = self.offset == 0 && self.parsed == 0 && self.buffer.len() < 3;
             if (at_start || self.parsed == self.buffer.len()) && !self.ended {
                 match self.refill(deadline)? {
@@ -103,7 +104,7 @@ impl Records {
                     Filled::More => {}
                     Filled::NotYet => return Ok(Next::NotYet),
                     Filled::End => self.ended = true,
-                    // The record under way may be cut off anywhere: it is not one.
+                    // The current record may be incomplete, so it is dropped.
                     Filled::Stopped => return Ok(Next::End),
                 }
             }
@@ -131,8 +132,9 @@ impl Records {
         }
     }
 
-    /// Cuts the next record where it lies, if it is one whole line without quotes; else nothing is changed but what a
-    /// record overwrites. The first record, which may have a mark before it, is for the parser.
+    /// Fast path: splits the next record inside the buffer if it is one whole line without quotes. Otherwise only
+    /// state is changed that the parser overwrites. The first record, which may have a byte order mark before it,
+    /// is left to the parser.
     fn read_plain(&mut self) -> Option<()> {
         if self.offset == 0 && self.parsed == 0 {
             return None;
@@ -143,7 +145,7 @@ impl Records {
             at += rest[at..].iter().position(|byte| self.is_sign[usize::from(*byte)])?;
             let next = match rest[at] {
                 b'\n' => Some(at + 1),
-                // A carriage return may be all that there is of a line end, or the line feed be still to come.
+                // A carriage return may be a line end by itself, or its line feed may not have been read yet.
                 b'\r' if rest.get(at + 1) == Some(&b'\n') => Some(at + 2),
                 byte if byte == self.delimiter => None,
                 _ => return None,
@@ -158,7 +160,7 @@ impl Records {
                 None => at += 1,
             }
         };
-        // An empty line is none; and what is too long is for the parser, too.
+        // Empty lines are skipped by the parser, and overlong records are reported by it.
         if at == 0 || next > self.max_record {
             return None;
         }
@@ -183,7 +185,7 @@ impl Records {
         &record[start..self.ends[index]]
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub(crate) fn len(&self) -> usize {
         self.fields
     }
@@ -193,22 +195,22 @@ impl Records {
         self.line.unwrap_or(self.next.line)
     }
 
-    /// What is wrong with the current record as a whole.
+    /// The error that concerns the current record as a whole.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// How many lines the current record runs over.
+    /// Number of lines that the current record spans.
     pub(crate) fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Where the record after the last one that was read as a whole begins.
+    /// Position after the last complete record.
     pub(crate) fn place(&self) -> Place {
         self.next
     }
 
-    /// Goes to where a record begins.
+    /// Seeks to the start of a record.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         if self.input.seek(place.offset)? {
             self.buffer.clear();
@@ -232,7 +234,7 @@ impl Records {
         Ok(())
     }
 
-    /// Reads on. What belongs to earlier records is forgotten.
+    /// Reads more bytes. Bytes of earlier records are dropped.
     fn refill(&mut self, deadline: Option<Instant>) -> io::Result<Filled> {
         self.buffer.drain(..self.begun);
         self.offset += self.begun as u64;
@@ -241,15 +243,15 @@ impl Records {
         self.input.fill(&mut self.buffer, deadline)
     }
 
-    /// A record that is too long need not be kept.
+    /// Drops the bytes of a record that is too long.
     fn forget(&mut self) {
         self.count_lines();
         self.begun = self.parsed;
         self.written = 0;
     }
 
-    /// Takes note of where the record began and what is wrong with it. `flushed` means that it
-    /// was ended by the end of the input, not by the end of a line.
+    /// Records the line of the record and its errors. `flushed` means that it was ended by the end of the input,
+    /// not by the end of a line.
     fn complete(&mut self, flushed: bool) {
         self.count_lines();
         let raw = &self.buffer[self.begun..self.parsed];
@@ -283,13 +285,13 @@ impl Records {
         self.under_way = false;
     }
 
-    /// How long the record under way is, without empty lines before it.
+    /// Length of the current record, without empty lines before it.
     fn length(&self) -> usize {
         let raw = &self.buffer[self.begun..self.parsed];
         raw.len() - raw.iter().take_while(|byte| is_line_end(**byte)).count()
     }
 
-    /// Counts the line ends of what has been parsed of the record, and those before it.
+    /// Counts the line ends in the parsed part of the record, and those before it.
     fn count_lines(&mut self) {
         let mut raw = &self.buffer[self.begun..self.parsed];
         let Some(last) = raw.last() else { return };
@@ -313,7 +315,7 @@ fn is_line_end(byte: u8) -> bool {
     byte == b'\n' || byte == b'\r'
 }
 
-/// How many lines end in there: at a line feed, a carriage return, or both together.
+/// Number of line ends: a line feed, a carriage return, or both together.
 fn line_ends(bytes: &[u8], after_return: bool) -> u64 {
     let is_second = |index: &usize| {
         let first = if *index == 0 { after_return } else { bytes[index - 1] == b'\r' };
@@ -322,12 +324,12 @@ fn line_ends(bytes: &[u8], after_return: bool) -> u64 {
     memchr::memchr2_iter(b'\n', b'\r', bytes).filter(|index| !is_second(index)).count() as u64
 }
 
-/// How the quotes of a record come out. The parser takes anything; a quote that is opened by
-/// mistake would make it swallow rows without a word.
+/// State of the quotes at the end of a record. The parser accepts anything; a quote that is opened by mistake
+/// would make it merge rows silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quoting {
     Fine,
-    /// It ends within quotes.
+    /// The record ends within quotes.
     Open,
     /// There is text between a closing quote and the end of its field.
     TextBehind,
@@ -340,9 +342,9 @@ impl Quoting {
             Start,
             Plain,
             Quotes,
-            /// Behind a quote inside quotes: it closes them, or it is the first of two.
+            /// After a quote inside quotes: it closes them, or it is the first of two.
             Closing,
-            /// Behind quotes that have been closed.
+            /// After closed quotes.
             Behind,
         }
         if memchr::memchr(b'"', raw).is_none() {
@@ -370,7 +372,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    /// Gives its bytes a few at a time.
+    /// A reader that returns a few bytes at a time.
     struct Dribble {
         bytes: Vec<u8>,
         at: usize,
@@ -395,7 +397,7 @@ mod tests {
     /// A record with the line that it begins on.
     type Record = (u64, Vec<Vec<u8>>);
 
-    /// Every record that is left, and after each the position.
+    /// All remaining records, each with the position after it.
     fn read_all(records: &mut Records) -> Vec<(Record, Place)> {
         let mut found = Vec::new();
         while records.read(None).unwrap() == Next::Row {
@@ -405,8 +407,8 @@ mod tests {
         found
     }
 
-    /// The same with the `csv` crate, which has the place where reading began: the record begins
-    /// at the first byte from there on that does not end an empty line.
+    /// The same with the `csv` crate, which reports where reading began: the record begins at the first byte from
+    /// there on that does not end an empty line.
     fn read_with_csv(bytes: &[u8]) -> Vec<Record> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
         let mut record = csv::ByteRecord::new();
@@ -454,7 +456,7 @@ mod tests {
         assert_eq!(faults, [(1, false), (2, true), (4, false)]);
     }
 
-    /// Breaks off with an error.
+    /// A reader that fails.
     struct Broken;
 
     impl Read for Broken {
@@ -472,7 +474,7 @@ mod tests {
             let place = records.place();
             let expected = match end {
                 0..4 => (0, 1),
-                // The parser takes a carriage return for the end of the record, and reads the first one.
+                // The parser treats a carriage return as the end of the record, and reads the first one.
                 4..13 => (4, 2),
                 _ => (13, 4),
             };

@@ -84,7 +84,7 @@ struct CsvRows {
     records: Records,
     notation: Notation,
     header: Vec<String>,
-    /// For each wanted column: the field it stands in.
+    /// For each requested column: the index of its field.
     fields: Vec<usize>,
     time_field: usize,
 }

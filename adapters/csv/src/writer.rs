@@ -1,11 +1,11 @@
-//! Events as CSV, for the CSV source to read again.
+//! Writes events as CSV that the CSV source can read.
 
 use std::io::Write;
 
 use fairstream_core::{Adapter, EventWriter, EventWriterFactory, EventWriterRequest, SinkError, Value};
 use fairstream_files::{FormatEvent, TextEvents};
 
-/// Opens writers of events as CSV: a header, then one row an event. A field without a value is empty.
+/// Opens writers of events as CSV: a header, then one row per event. A field without a value is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvEventWriters;
 
@@ -44,7 +44,7 @@ impl EventWriterFactory for CsvEventWriters {
     }
 }
 
-/// Writes a text, in quotes if it has a character that means something.
+/// Writes a text, in quotes if it contains a special character.
 fn text(out: &mut Vec<u8>, text: &str) {
     let means_something = |byte| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !text.is_empty() && !text.bytes().any(means_something) {

@@ -1,4 +1,4 @@
-//! The CSV source and sink keep the promises of `Source` and `Sink`.
+//! The CSV source and sink fulfil the contracts of `Source` and `Sink`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -40,7 +40,7 @@ fn request(location: &Path) -> SourceRequest {
     }
 }
 
-/// A named pipe with rows in it whose writer says nothing more and does not hang up.
+/// A named pipe with rows in it whose writer stays open and writes no more.
 fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.csv", thread::current().id()));
     let _ = std::fs::remove_file(&path);
@@ -55,7 +55,7 @@ fn silent_pipe(dir: &Path) -> LiveInput {
     LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
-/// A compressed file that ends in the middle.
+/// A truncated compressed file.
 fn cut_off(dir: &Path) -> SourceRequest {
     let rows: String = (0..50_000).map(|row| format!("1,{row},F,{},true\n", row * 7919 % 1009)).collect();
     let packed = zstd::encode_all(format!("{HEADER}{rows}").as_bytes(), 1).unwrap();

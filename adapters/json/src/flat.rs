@@ -1,8 +1,8 @@
-//! The short way through an object that is flat and plain, as most lines are: no escapes, nothing nested, nothing
-//! wrong. Where it does not come through, it says nothing, and the long way is taken from the beginning.
+//! Fast path for objects that are flat and plain, as most lines are: no escapes, nothing nested, no errors. It
+//! reports no errors: if an object is not plain, the caller parses it again from the beginning on the slow path.
 
-/// Goes through the keys and values of an object. Calls `found` with each key and where its value is; `None` at the
-/// first thing that is not plain, or if `found` says so.
+/// Visits the keys and values of an object. Calls `found` with each key and the range of its value. Returns `None`
+/// at the first token that is not plain, or if `found` does.
 pub(crate) fn walk(line: &[u8], mut found: impl FnMut(&[u8], (usize, usize)) -> Option<()>) -> Option<()> {
     let mut at = expect(line, space(line, 0), b'{')?;
     at = space(line, at);
@@ -41,7 +41,7 @@ fn space(line: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where a value ends that begins there.
+/// End of the value that begins at `at`.
 fn value(line: &[u8], at: usize) -> Option<usize> {
     let word = |word: &[u8]| line[at..].starts_with(word).then_some(at + word.len());
     match line.get(at)? {
@@ -53,7 +53,7 @@ fn value(line: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The bytes that do not stand for themselves in a string.
+/// The bytes of a string that end it, begin an escape or are invalid.
 const IS_SPECIAL: [bool; 256] = {
     let mut is_special = [false; 256];
     let mut byte = 0;

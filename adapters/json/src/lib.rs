@@ -1,4 +1,4 @@
-//! JSON lines: one object a line. Events in and out, verdicts out.
+//! JSON lines, one object per line: a source, an event writer and a sink.
 
 mod flat;
 mod lines;

@@ -1,28 +1,28 @@
-//! Cuts bytes into lines. Knows where each stands, not what it says.
+//! Splits bytes into lines with their positions. Does not parse them.
 
 use std::io;
 use std::time::Instant;
 
 use fairstream_files::{Filled, Input, Next, Place};
 
-/// Reads lines one after another. Empty ones are passed over.
+/// Reads lines one after another. Empty lines are skipped.
 pub(crate) struct Lines {
     input: Input,
     max_line: usize,
     buffer: Vec<u8>,
-    /// The current line in the buffer; what follows it begins at `next`.
+    /// Range of the current line in the buffer.
     line: (usize, usize),
     next: usize,
-    /// Up to where a line end has been looked for.
+    /// The buffer has been searched for a line end up to here.
     searched: usize,
     /// Offset of `buffer[0]` in the input.
     offset: u64,
     ended: bool,
-    /// Whether the line under way has grown too long, so that its beginning is forgotten.
+    /// Whether the current line has grown too long, so that its beginning has been dropped.
     oversize: bool,
     fault: Option<String>,
     number: u64,
-    /// Where the line after the current one begins.
+    /// Position of the line after the current one.
     place: Place,
 }
 
@@ -48,7 +48,7 @@ impl Lines {
         self.input.name()
     }
 
-    /// Goes on to the next line that is not empty; waits for it, but not past the deadline.
+    /// Advances to the next line that is not empty. Waits for it, but not past the deadline.
     pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -68,7 +68,7 @@ impl Lines {
                 Filled::More => {}
                 Filled::NotYet => return Ok(Next::NotYet),
                 Filled::End => self.ended = true,
-                // The line under way may be cut off anywhere: it is not one.
+                // The current line may be incomplete, so it is dropped.
                 Filled::Stopped => return Ok(Next::End),
             }
         }
@@ -79,7 +79,7 @@ impl Lines {
         &self.buffer[self.line.0..self.line.1]
     }
 
-    /// What is wrong with the current line as a whole.
+    /// The error that concerns the current line as a whole.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -89,12 +89,12 @@ impl Lines {
         self.number
     }
 
-    /// Where the line after the current one begins.
+    /// Position of the line after the current one.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// Goes to where a line begins.
+    /// Seeks to the start of a line.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.buffer.clear();
         (self.next, self.searched) = (0, 0);
@@ -115,7 +115,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads on. What belongs to earlier lines is forgotten, and so is a line that is too long.
+    /// Reads more bytes. Bytes of earlier lines are dropped, and so are those of a line that is too long.
     fn refill(&mut self, deadline: Option<Instant>) -> io::Result<Filled> {
         self.oversize |= self.buffer.len() - self.next > self.max_line;
         if self.oversize {
@@ -127,7 +127,7 @@ impl Lines {
         self.input.fill(&mut self.buffer, deadline)
     }
 
-    /// A line ends; whether there is something on it.
+    /// Ends a line. Returns whether it has content.
     fn complete(&mut self, end: usize, next: usize) -> bool {
         const MARK: &[u8] = b"\xEF\xBB\xBF";
         let mut start = self.next;
@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    /// Gives its bytes a few at a time.
+    /// A reader that returns a few bytes at a time.
     struct Dribble(Vec<u8>, usize);
 
     impl Read for Dribble {
@@ -174,8 +174,7 @@ mod tests {
         Lines::new(Input::from_reader("test", Dribble(text.as_bytes().to_vec(), step)), max_line)
     }
 
-    /// The lines that are left, with their numbers, and after each where to go on. A line that is too
-    /// long is `None`.
+    /// The remaining lines with their numbers, each with the position after it. A line that is too long is `None`.
     fn read_all(lines: &mut Lines) -> Vec<((u64, Option<String>), Place)> {
         let mut found = Vec::new();
         while lines.read(None).unwrap() == Next::Row {

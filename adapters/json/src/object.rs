@@ -1,4 +1,4 @@
-//! One object: which of its values are wanted, and what they are as values of columns.
+//! Extracts the requested values of one object and appends them to columns.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +11,22 @@ use serde_json::value::RawValue;
 
 use crate::flat;
 
-/// Where in an object the wanted values are, and where those of the current one were found.
+/// The paths of the requested values, and the ranges of those found in the current object.
 pub(crate) struct Wanted {
     root: Node,
-    /// The paths of the time, and of each column.
+    /// Path of the time, then of each column.
     paths: Vec<String>,
-    /// For each path where its value is in the line; empty if it has none.
+    /// For each path the range of its value in the line; empty if it has none.
     found: Vec<(usize, usize)>,
 }
 
-/// The keys of an object that lead to something wanted.
+/// The keys of an object that are part of a requested path.
 #[derive(Default)]
 struct Node {
     branches: Vec<(String, Branch)>,
 }
 
-/// What a key leads to: values for some paths, or an object with keys of its own.
+/// Target of a key: the paths that end there, and the keys of a nested object.
 #[derive(Default)]
 struct Branch {
     paths: Vec<usize>,
@@ -36,13 +36,12 @@ struct Branch {
 const TIME: usize = 0;
 
 impl Wanted {
-    /// The time, and for each column its value, at these paths: keys, with dots before those of an
-    /// object inside.
+    /// Requests the time, and a value for each column, at these paths: keys, joined by dots for nested objects.
     pub(crate) fn new(time: &str, columns: impl Iterator<Item = String>) -> Wanted {
         let paths: Vec<String> = std::iter::once(time.to_owned()).chain(columns).collect();
         let mut root = Node::default();
         for (index, path) in paths.iter().enumerate() {
-            // A key may have dots in it.
+            // The whole path may also be one key with dots.
             root.branch(path).paths.push(index);
             if let Some((key, rest)) = path.split_once('.') {
                 root.branch(key).add(rest, index);
@@ -51,7 +50,7 @@ impl Wanted {
         Wanted { root, found: vec![(0, 0); paths.len()], paths }
     }
 
-    /// Appends the values of the object on a line to the columns; the time of it.
+    /// Appends the values of the object on a line to the columns. Returns its time.
     pub(crate) fn append(
         &mut self,
         line: &[u8],
@@ -90,19 +89,19 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// Finds where the wanted values are.
+    /// Finds the ranges of the requested values.
     fn find(&mut self, line: &str) -> serde_json::Result<()> {
         self.found.fill((0, 0));
         Walk { node: &self.root, line, found: &mut self.found }.read(line)
     }
 
-    /// The same in an object that is flat and plain; `None` if it is not.
+    /// The same on the fast path; `None` if the object is not flat and plain.
     fn find_in_flat(&mut self, line: &str) -> Option<()> {
         let Wanted { root, found, .. } = self;
         found.fill((0, 0));
         flat::walk(line.as_bytes(), |key, place| {
             for path in root.find(key).map(|branch| branch.paths.as_slice()).unwrap_or_default() {
-                // Twice the same key is for the long way to tell.
+                // A duplicate key is reported by the slow path.
                 if std::mem::replace(&mut found[*path], place).1 > 0 {
                     return None;
                 }
@@ -135,7 +134,7 @@ impl Branch {
     }
 }
 
-/// Notes where the wanted values of an object are in a line.
+/// Records the ranges of the requested values of an object.
 struct Walk<'a> {
     node: &'a Node,
     line: &'a str,
@@ -181,7 +180,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// Finds where a key leads.
+/// Looks up a key.
 struct Key<'a>(&'a Node);
 
 impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
@@ -204,7 +203,7 @@ impl<'a> Visitor<'_> for Key<'a> {
     }
 }
 
-/// Appends a value, as it is written, to a column.
+/// Appends a value, given as its JSON text, to a column.
 fn append(raw: &str, column: &mut Column) -> Result<(), String> {
     if column.append_digits(raw.as_bytes()) {
         return Ok(());
@@ -230,7 +229,7 @@ fn append(raw: &str, column: &mut Column) -> Result<(), String> {
     }
 }
 
-/// Appends an array to a column of tuples with so many parts.
+/// Appends an array to a column of tuples with `count` parts.
 fn append_tuple(raw: &str, count: usize, column: &mut Column) -> Result<(), String> {
     let parts: Vec<&RawValue> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
     if parts.len() != count {
@@ -243,7 +242,7 @@ fn append_tuple(raw: &str, count: usize, column: &mut Column) -> Result<(), Stri
     })
 }
 
-/// The text of a string, or whatever else is written.
+/// The content of a string, or the JSON text of any other value.
 fn text(raw: &str) -> Result<Cow<'_, str>, String> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
         None => Ok(Cow::Borrowed(raw)),
@@ -254,7 +253,7 @@ fn text(raw: &str) -> Result<Cow<'_, str>, String> {
     }
 }
 
-/// A whole number that is written like `5.0` or `5e3`, without point and exponent.
+/// The digits of an integer that is written like `5.0` or `5e3`, without point and exponent.
 fn whole(raw: &str) -> Option<String> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !raw.contains(['.', 'e', 'E']) {
@@ -267,7 +266,7 @@ fn whole(raw: &str) -> Option<String> {
 fn reason(error: &serde_json::Error, line: &str) -> String {
     let first = line.trim_ascii_start().bytes().next();
     if error.is_data() {
-        // What it says itself stands before the place.
+        // The message of serde_json precedes its position.
         let text = error.to_string();
         let text = text.split(" at line ").next().unwrap_or_default();
         return match first {
@@ -286,7 +285,7 @@ fn reason(error: &serde_json::Error, line: &str) -> String {
     format!("it is not JSON: {what} at character {}", error.column())
 }
 
-/// There is no value where the time should be.
+/// Error message for a missing time.
 fn no_time(path: &str, line: &str) -> String {
     let keys =
         serde_json::from_str::<std::collections::BTreeMap<String, IgnoredAny>>(line).unwrap_or_default();
@@ -308,7 +307,7 @@ mod tests {
     use fairstream_core::TimeFormat;
     use proptest::prelude::*;
 
-    /// What a line says: its time and its values, `∅` for none, or what is wrong with it.
+    /// The time and the values of a line, `∅` for null, or its error.
     fn read(line: &str) -> String {
         let part = |name, data_type| Field::new(name, data_type, false);
         let types = [
@@ -338,7 +337,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Where the short way comes through, it finds what the long way does.
+        /// If the fast path succeeds, it finds the same values as the slow path.
         #[test]
         fn both_ways_find_the_same(
             text in r#"( ?\{ ?)?(("(time|id|a|who|who.name|x)" ?: ?("[ab\\"é]{0,3}"?|-?[0-9]{0,3}(\.[0-9]*)?([eE][+-]?[0-9]*)?|true|false|nul?l|\{\}|\[1\]),? ?){0,5})\}?[ x]?"#,
@@ -361,7 +360,7 @@ mod tests {
         }
     }
 
-    /// The short way is taken where it should be, and by what it is not meant for it is not.
+    /// The fast path accepts plain lines and refuses all others.
     #[test]
     fn plain_lines_take_the_short_way() {
         let mut wanted = Wanted::new("time", ["id".to_owned()].into_iter());

@@ -1,10 +1,10 @@
-//! Values as JSON.
+//! Writes values as JSON.
 
 use std::io::{self, Write};
 
 use fairstream_core::Value;
 
-/// Writes a value. Numbers that JSON lacks are strings.
+/// Writes a value. Numbers that JSON cannot represent are written as strings.
 pub(crate) fn write(out: &mut Vec<u8>, value: Value<'_>) -> io::Result<()> {
     match value {
         Value::Float(value) if value.is_finite() => serde_json::to_writer(out, &value)?,
@@ -18,7 +18,7 @@ pub(crate) fn write(out: &mut Vec<u8>, value: Value<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a text in quotes.
+/// Writes a text as a JSON string.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) -> io::Result<()> {
     let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {

@@ -1,4 +1,4 @@
-//! Events as JSON lines.
+//! Writes events as JSON lines.
 
 use std::io::Write;
 
@@ -7,8 +7,8 @@ use fairstream_files::{FormatEvent, TextEvents};
 
 use crate::value;
 
-/// Opens writers of events as JSON lines: one object an event, with `time` first. A column without a
-/// value is left out.
+/// Opens writers of events as JSON lines: one object per event, with `time` first. A column without a value is
+/// left out.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonEventWriters;
 

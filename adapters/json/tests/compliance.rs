@@ -1,4 +1,4 @@
-//! The JSON-lines sink keeps the promises of `Sink`, and its lines say what the verdicts say.
+//! The JSON-lines sink fulfils the contract of `Sink`, and its lines have the content of the verdicts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! The JSON-lines source keeps the promises of `Source`.
+//! The JSON-lines source fulfils the contract of `Source`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -43,7 +43,7 @@ fn request(location: &Path) -> SourceRequest {
     }
 }
 
-/// A named pipe with lines in it whose writer says nothing more and does not hang up.
+/// A named pipe with lines in it whose writer stays open and writes no more.
 fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.jsonl", thread::current().id()));
     let _ = std::fs::remove_file(&path);
@@ -58,7 +58,7 @@ fn silent_pipe(dir: &Path) -> LiveInput {
     LiveInput { request: request(&path), ready: 2, writer: Box::new(keep_open) }
 }
 
-/// A compressed file that ends in the middle.
+/// A truncated compressed file.
 fn cut_off(dir: &Path) -> SourceRequest {
     let rows: String = (0..50_000)
         .map(|row| format!("{{\"time\":{row},\"id\":1,\"score\":{}}}\n", row * 7919 % 1009))

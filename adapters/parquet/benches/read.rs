@@ -1,4 +1,4 @@
-//! How fast the sources are, against the readers of arrow-rs that they are built on, on the same files:
+//! Compares the speed of the sources with the readers of arrow-rs that they are built on, on the same files:
 //! `cargo bench -p fairstream-parquet --bench read [-- ROWS]`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark says what it found, or nothing")]
@@ -52,7 +52,7 @@ fn parquet(path: &Path, batches: usize, codec: Compression) {
     writer.close().unwrap();
 }
 
-/// Reads with ours and theirs by turns, so that what else the machine does hits both; the best of each.
+/// Alternates between both readers, so that other load on the machine affects both; reports the best of each.
 fn compare(name: &str, ours: impl Fn() -> usize, theirs: impl Fn() -> usize) {
     let timed = |read: &dyn Fn() -> usize| {
         let start = Instant::now();

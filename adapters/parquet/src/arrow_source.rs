@@ -1,4 +1,4 @@
-//! The Arrow IPC source: a file, or a stream as it comes.
+//! The Arrow IPC source: a file, or a stream as it arrives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,23 +71,23 @@ struct ArrowTable {
     schema: SchemaRef,
     moments: Moments,
     context: SourceContext,
-    /// The rows that have been read and not yet given.
+    /// Rows that have been read and not yet returned.
     heads: Heads,
     place: Place,
-    /// Rows of the record batch that is being given.
+    /// Number of rows of the current record batch.
     batch_rows: u64,
     rows: u64,
     end: EndOfInput,
 }
 
-/// The record batch that the next row is in, and its number there.
+/// Record batch of the next row, and its index in the batch.
 #[derive(Clone, Copy)]
 struct Place {
     batch: u64,
     row: u64,
 }
 
-/// How long to wait for rows before saying that there are none.
+/// Time after which an empty batch is returned if no rows arrive.
 const IDLE: Duration = Duration::from_secs(1);
 
 impl ArrowTable {
@@ -110,7 +110,7 @@ impl ArrowTable {
         Ok(())
     }
 
-    /// Makes rows known, but for the first `skipped`.
+    /// Adds rows to the merge, except the first `skipped`.
     fn offer(&mut self, rows: &RecordBatch, skipped: usize) -> Result<(), Cause> {
         self.batch_rows = rows.num_rows() as u64;
         self.place.row = skipped as u64;
@@ -123,10 +123,11 @@ impl ArrowTable {
         Ok(())
     }
 
-    /// Adds rows to a batch until it is full, or old, or nothing comes.
+    /// Adds rows to a batch until it is full, its deadline passes, or no rows arrive.
     fn gather(&mut self, batch: &mut Gathering) -> Result<(), Cause> {
         let max_rows = self.context.max_rows.get();
-        // An empty batch now and then, so that acknowledgements come through while nothing else does.
+        // Empty batches are returned from time to time, so that acknowledgements are processed while no rows
+        // arrive.
         let mut deadline = Instant::now().checked_add(IDLE);
         while batch.rows() < max_rows {
             if let Some(segment) = self.heads.take(max_rows - batch.rows(), None) {
@@ -139,7 +140,7 @@ impl ArrowTable {
                 if self.place.row == self.batch_rows {
                     self.place = Place { batch: self.place.batch + 1, row: 0 };
                 }
-                // One input is never mixed with another.
+                // A segment is refused only if rows of several inputs are mixed, and there is one input.
                 let _ = batch.add(segment);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A file's columns bound to those that are wanted: rows in, chunks of wanted columns out.
+//! Binds the columns of a file to the requested columns, and converts rows to chunks of these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::lake::LakeFile;
 use crate::moments::{Moments, NEVER, Times};
 use crate::path::{self, ColumnPath};
 
-/// Where a wanted column is.
+/// Location of a requested column.
 #[derive(Clone, Debug)]
 enum Found {
-    /// In the rows.
+    /// A column of the rows.
     Inside(ColumnPath, Conversion),
-    /// In the rows, but of a type that cannot be meant.
+    /// A column of the rows, but of a type that cannot be converted.
     Unfit(ColumnPath),
-    /// The same in all rows: an array of one value.
+    /// A constant for all rows: an array of one value.
     Everywhere(ArrayRef),
     Nowhere,
 }
 
-/// A file's columns, each with its place in it.
+/// The requested columns of a file, each with its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     wanted: Vec<(WantedColumn, Found)>,
@@ -44,10 +44,10 @@ enum FoundTime {
 }
 
 impl Binding {
-    /// Looks for the time and for every wanted column.
+    /// Finds the time and every requested column.
     ///
     /// # Errors
-    /// There is no time, or what the folders say cannot be meant.
+    /// There is no time, or a partition value is invalid.
     pub(crate) fn new(
         schema: &Schema,
         partitions: &[(String, Option<String>)],
@@ -84,7 +84,7 @@ impl Binding {
         Ok(Binding { wanted: columns, time_name: time.to_owned(), time: found_time })
     }
 
-    /// Every column that is there but cannot be read as wanted.
+    /// Describes the columns that exist but cannot be read as requested.
     pub(crate) fn unfit(&self) -> Option<String> {
         let reason = |(wanted, found): &(WantedColumn, Found)| match found {
             Found::Unfit(path) => Some(format!(
@@ -97,8 +97,8 @@ impl Binding {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// For each wanted column: the field it has, if the file has it. One that cannot be read as wanted is
-    /// there as what it is.
+    /// For each requested column its field, if the file has it. A column that cannot be read as requested has its
+    /// own type.
     pub(crate) fn fields(&self) -> impl Iterator<Item = Option<Field>> {
         self.wanted.iter().map(|(wanted, found)| match found {
             Found::Nowhere => None,
@@ -109,7 +109,7 @@ impl Binding {
         })
     }
 
-    /// The columns that have to be read.
+    /// Paths of the columns that must be read.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &ColumnPath> {
         let time = self.time_path();
         let columns = self.wanted.iter().filter_map(|(_, found)| match found {
@@ -119,7 +119,7 @@ impl Binding {
         time.into_iter().chain(columns)
     }
 
-    /// The column that says when a row happened; `None` if that is the same for all.
+    /// Path of the time column; `None` if the time is a constant.
     pub(crate) fn time_path(&self) -> Option<&ColumnPath> {
         match &self.time {
             FoundTime::Inside(path) => Some(path),
@@ -127,7 +127,7 @@ impl Binding {
         }
     }
 
-    /// Whether its times are texts or numbers, which may be written in several ways.
+    /// Whether its times are texts or numbers, whose format must be determined.
     pub(crate) fn has_written_times(&self) -> bool {
         match &self.time {
             FoundTime::Inside(path) => !path.data_type.is_temporal(),
@@ -135,7 +135,7 @@ impl Binding {
         }
     }
 
-    /// The time of all rows, if it is the same.
+    /// The time of all rows, if it is a constant.
     pub(crate) fn time_everywhere(&self) -> Option<&ArrayRef> {
         match &self.time {
             FoundTime::Everywhere(time) => Some(time),
@@ -143,7 +143,7 @@ impl Binding {
         }
     }
 
-    /// The times of rows, and which have none.
+    /// The times of rows, and the rows without one.
     pub(crate) fn times(&self, rows: &RecordBatch, moments: &mut Moments) -> Result<Times, ArrowError> {
         match &self.time {
             FoundTime::Inside(path) => moments.read(&values(path, rows)?),
@@ -151,7 +151,7 @@ impl Binding {
         }
     }
 
-    /// The wanted columns of rows, the first of which has the number `first`, as a chunk with `schema`.
+    /// The requested columns of rows, of which the first has the number `first`, as a chunk with `schema`.
     pub(crate) fn decode(
         &self,
         rows: &RecordBatch,
@@ -195,7 +195,7 @@ impl Binding {
     }
 }
 
-/// The names of all columns of a file, those of its folders included.
+/// Names of all columns of a file, including partition columns.
 pub(crate) fn offers(schema: &Schema, file: Option<&LakeFile>) -> Vec<String> {
     let mut names = path::all(schema);
     for (name, _) in file.iter().flat_map(|file| &file.partitions) {
@@ -212,7 +212,7 @@ fn values(path: &ColumnPath, rows: &RecordBatch) -> Result<ArrayRef, ArrowError>
     })
 }
 
-/// The value of a folder's name, read as text is.
+/// Value of a partition, read as text is.
 fn constant(column: &WantedColumn, text: Option<&str>) -> Result<ArrayRef, Cause> {
     let mut values = Column::new(&column.data_type)
         .ok_or_else(|| format!("column `{}`: text has no {}", column.name, column.data_type))?;
@@ -232,7 +232,7 @@ fn repeated(value: &ArrayRef, len: usize) -> Result<ArrayRef, ArrowError> {
     take(value, &UInt32Array::from(vec![0; len]), None)
 }
 
-/// Columns that may say when a row happened, the likeliest first.
+/// Columns that may be the time, the likeliest first.
 fn candidates(schema: &Schema) -> Vec<String> {
     let mut names = path::all(schema);
     let is_timestamp = |name: &String| {

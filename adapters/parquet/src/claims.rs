@@ -1,5 +1,5 @@
-//! What messages of Arrow IPC say of their size, looked at before memory is taken for it: arrow-rs takes as much for
-//! a compressed buffer as the buffer says that it needs, and a process that asks for too much is ended.
+//! Checks the sizes that Arrow IPC messages declare before memory is allocated for them: arrow-rs allocates the
+//! declared size of a compressed buffer, and the process is aborted if that is too large.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,21 +8,21 @@ use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{Block, Message, RecordBatch, root_as_footer, root_as_message};
 use fairstream_core::Cause;
 
-/// What one buffer may come to. Texts of a column cannot be longer: their offsets have 32 bits.
+/// Maximum size of a buffer. Texts of a column cannot be longer: their offsets have 32 bits.
 const MOST: i64 = 1 << 31;
 
-/// A message in the bytes of a stream.
+/// The extent of a message in the bytes of a stream.
 pub(crate) struct Framed {
-    /// Where what it says of itself begins, and the rest of it.
+    /// Start of the metadata; then the start of the body and the end of the message.
     metadata: usize,
     body: usize,
     end: usize,
 }
 
-/// The message that bytes begin with; `None` if it has not come as a whole.
+/// The first message of the bytes; `None` if it is incomplete.
 pub(crate) fn first_message(bytes: &[u8]) -> Result<Option<Framed>, Cause> {
     let length = |at: usize| bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk().copied());
-    // Since version 0.15, a mark stands before the length.
+    // Since version 0.15, a continuation marker precedes the length.
     let at = if length(0) == Some([0xff; 4]) { 4 } else { 0 };
     let Some(length) = length(at) else { return Ok(None) };
     let length = usize::try_from(i32::from_le_bytes(length))
@@ -38,12 +38,12 @@ pub(crate) fn first_message(bytes: &[u8]) -> Result<Option<Framed>, Cause> {
 }
 
 impl Framed {
-    /// Where it ends.
+    /// End of the message.
     pub(crate) fn end(&self) -> usize {
         self.end
     }
 
-    /// Whether what it claims can be.
+    /// Checks the declared sizes.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Cause> {
         let (metadata, body) = (&bytes[self.metadata..self.body], &bytes[self.body..self.end]);
         if metadata.is_empty() {
@@ -53,7 +53,7 @@ impl Framed {
     }
 }
 
-/// The messages of a file, as its end lists them.
+/// The messages of a file, as listed in its footer.
 pub(crate) struct Listed {
     file: File,
     dictionaries: Vec<Block>,
@@ -61,7 +61,7 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// Reads the end of a file; `None` if that is damaged, which whoever reads the file says in more words.
+    /// Reads the footer of a file; `None` if it is damaged, which the reader of the file reports in detail.
     pub(crate) fn of(mut file: File) -> Result<Option<Listed>, Cause> {
         const END: u64 = 10;
         let length = file.metadata()?.len();
@@ -83,13 +83,13 @@ impl Listed {
         Ok(Some(Listed { file, dictionaries, batches }))
     }
 
-    /// Whether what the dictionaries claim can be.
+    /// Checks the declared sizes of dictionaries.
     pub(crate) fn check_dictionaries(&mut self) -> Result<(), Cause> {
         (0..self.dictionaries.len())
             .try_for_each(|index| check_block(&mut self.file, &self.dictionaries[index]))
     }
 
-    /// Whether what a batch claims can be.
+    /// Checks the declared sizes of a batch.
     pub(crate) fn check_batch(&mut self, index: usize) -> Result<(), Cause> {
         self.batches.get(index).map_or(Ok(()), |block| check_block(&mut self.file, block))
     }
@@ -117,7 +117,7 @@ fn message(metadata: &[u8]) -> Result<Message<'_>, Cause> {
     root_as_message(metadata).map_err(|error| format!("a message cannot be read: {error}").into())
 }
 
-/// Looks at every buffer of a message. `start` gives the bytes at a place of its body, if there are any.
+/// Checks every buffer of a message. `start` returns the bytes at an offset of its body, if there are any.
 fn check(
     metadata: &[u8],
     mut start: impl FnMut(usize) -> Result<Option<[u8; 8]>, Cause>,
@@ -170,7 +170,7 @@ mod tests {
         writer.into_inner().unwrap()
     }
 
-    /// Checks every message of a stream; how many there are.
+    /// Checks every message of a stream. Returns their number.
     fn check_all(mut bytes: &[u8]) -> Result<usize, String> {
         let mut messages = 0;
         while let Some(framed) = first_message(bytes).map_err(|error| error.to_string())? {
@@ -194,8 +194,8 @@ mod tests {
         }
     }
 
-    /// Every number of eight bytes in a stream and a file is once made enormous: where that is what a buffer claims, it
-    /// is refused.
+    /// Sets each 8-byte number in a stream and a file to a huge value in turn: where it is the declared size of a
+    /// buffer, it is refused.
     #[test]
     fn enormous_claims_are_refused() {
         let compression = Some(CompressionType::ZSTD);
@@ -208,7 +208,7 @@ mod tests {
         let refused =
             |changed: &[u8]| check_all(changed).is_err_and(|reason| reason.contains("compressed buffer"));
         let places = (0..bytes.len() - 8).filter(|at| refused(&enormous(&bytes, *at)));
-        // Of numbers its values; of texts where they are, and what they are. Nothing is null.
+        // Numbers have a buffer of values; texts have offsets and bytes. There are no null buffers.
         assert!(places.count() >= 3);
 
         let mut writer =

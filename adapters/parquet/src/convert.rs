@@ -1,5 +1,5 @@
-//! From the types that files have to those that specifications read. A value that does not fit is a
-//! rejected row; a type that cannot be meant is refused before anything is read.
+//! Conversion from the types of files to those of specifications. A value that does not fit is a rejected row; a
+//! type that cannot be converted is refused before anything is read.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use fairstream_files::{Column, shortened, type_name};
 
 use crate::tuple::tuples;
 
-/// How values of one type become values of another.
+/// Conversion from one type to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {
     rule: Rule,
@@ -23,33 +23,33 @@ pub(crate) struct Conversion {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// They are what is wanted.
+    /// The type is the requested one.
     Same,
-    /// There are none.
+    /// All values are null.
     Nothing,
-    /// The keys of a dictionary stand for values of this type.
+    /// Dictionary keys with values of this type.
     Dictionary(DataType, Box<Rule>),
-    /// Numbers into numbers and texts into texts, where they fit.
+    /// Numbers to numbers and texts to texts, where they fit.
     Cast,
-    /// Floats that are whole numbers.
+    /// Floats that are integers.
     Whole,
-    /// Decimals into the nearest float.
+    /// Decimals to the nearest float.
     Nearest,
-    /// As if they were written out and read again.
+    /// By formatting the value and parsing it again.
     Written,
-    /// Bytes that are text.
+    /// Bytes that are UTF-8.
     Text,
     /// Days since 1970.
     Days,
     /// Nanoseconds: since 1970, of a day or of a duration.
     Nanos,
-    /// An instant as RFC 3339.
+    /// A timestamp as RFC 3339.
     Instant,
-    /// The columns of a struct, or the values of a list of fixed length, as the parts of a tuple.
+    /// The fields of a struct, or the values of a list of fixed length, as the parts of a tuple.
     Parts(Vec<Rule>),
 }
 
-/// A value that does not fit: where it is, and why not.
+/// A value that does not fit: its row, and the reason.
 pub(crate) type Misfit = (usize, String);
 
 impl Conversion {
@@ -58,10 +58,10 @@ impl Conversion {
         Some(Conversion { rule: rule(found, wanted)?, wanted: wanted.clone() })
     }
 
-    /// The values as wanted, null where they do not fit, and which do not fit.
+    /// The converted values, null where they do not fit, and the rows that do not fit.
     ///
     /// # Errors
-    /// The values are more than a column can hold.
+    /// The values exceed the capacity of a column.
     pub(crate) fn apply(&self, values: &ArrayRef) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
         apply(&self.rule, values, &self.wanted)
     }
@@ -202,7 +202,8 @@ fn lenient(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError>
     if cast.is_ok() || *wanted != DataType::Utf8 {
         return cast;
     }
-    // A time that is too far away has no text, and then no other has one.
+    // One timestamp that is out of range would leave the whole column without text, so rows are converted one by
+    // one.
     let one = |row| {
         let cast = cast_with_options(&values.slice(row, 1), wanted, &options);
         cast.unwrap_or_else(|_| new_null_array(wanted, 1))
@@ -211,7 +212,7 @@ fn lenient(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError>
     concat(&each.iter().map(|value| &**value).collect::<Vec<_>>())
 }
 
-/// Rows that had a value and have none any more.
+/// Rows that had a value before the conversion and are null after it.
 fn lost(before: &ArrayRef, after: &ArrayRef) -> Vec<usize> {
     if after.null_count() == before.logical_null_count() {
         return Vec::new();
@@ -231,7 +232,7 @@ fn checked(
     Ok((after, misfits))
 }
 
-/// A value for people: instants in UTC, whatever zone they are in.
+/// A value for messages: timestamps in UTC, whatever their zone.
 pub(crate) fn shown(values: &ArrayRef, row: usize) -> String {
     let value = values.slice(row, 1);
     let value = match value.data_type() {
@@ -240,7 +241,7 @@ pub(crate) fn shown(values: &ArrayRef, row: usize) -> String {
         }
         _ => value,
     };
-    // What is too far away may not have a text.
+    // A value out of range may have no text.
     array_value_to_string(&value, 0).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "it".to_owned())
 }
 
@@ -250,14 +251,14 @@ fn out_of_range(text: &str, wanted: &DataType) -> String {
     format!("`{}` is not {} (it is {hint})", shortened(text), type_name(wanted))
 }
 
-/// Decimals as floats, each the nearest: what reading its digits would give.
+/// Decimals as the nearest floats, which is the result of parsing their digits.
 fn nearest(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     const EXACT: i128 = 1 << 53;
     if let DataType::Decimal128(_, scale @ 0..=22) = values.data_type() {
         let unit = 10_f64.powi(i32::from(*scale));
         let decimals = values.as_primitive::<Decimal128Type>();
         if decimals.values().iter().all(|value| value.abs() < EXACT) {
-            // Both are exact, so that their quotient is rounded once.
+            // Both operands are exact, so the quotient is rounded once.
             return Ok(Arc::new(decimals.unary::<_, Float64Type>(|value| value as f64 / unit)));
         }
     }
@@ -267,7 +268,7 @@ fn nearest(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(floats))
 }
 
-/// Reads what the values look like.
+/// Parses the formatted values.
 fn written(values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
     let mut column = Column::new(wanted)
         .ok_or_else(|| ArrowError::CastError(format!("text cannot be read as {wanted}")))?;
@@ -315,14 +316,14 @@ pub(crate) fn scaled<T: ArrowPrimitiveType<Native: Into<i64>>>(
     factor: i64,
 ) -> Int64Array {
     let limit = i64::MAX / factor;
-    // Looking at all of them first is faster than looking at each.
+    // Checking all values first is faster than checking each during multiplication.
     if values.values().iter().all(|value| (-limit..=limit).contains(&(*value).into())) {
         return values.unary(|value| value.into() * factor);
     }
     values.unary_opt(|value| value.into().checked_mul(factor))
 }
 
-/// How many nanoseconds a unit has.
+/// Nanoseconds per unit.
 pub(crate) fn nanos_of(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1_000_000_000,

@@ -1,4 +1,4 @@
-//! One Parquet file: what its footer says, and its rows, row group by row group.
+//! One Parquet file: its footer, and its rows, row group by row group.
 
 use std::fs::File;
 use std::io;
@@ -22,21 +22,21 @@ use crate::moments::{Moments, NEVER};
 use crate::path::ColumnPath;
 use crate::shared::SharedFile;
 
-/// What is known of a file before its rows are read.
+/// Metadata of a file, known before its rows are read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOutline {
     pub(crate) file: LakeFile,
-    /// How many rows it has.
+    /// Number of rows.
     pub(crate) rows: u64,
-    /// Of each row group: its rows, and the first and last time in it if that is known.
+    /// For each row group its rows, and the first and last time if they are known.
     pub(crate) groups: Vec<Group>,
-    /// Rows in the files before.
+    /// Number of rows in the files before.
     pub(crate) before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Rows of the file before it.
+    /// Number of rows of the file before this group.
     pub(crate) start: u64,
     pub(crate) rows: u64,
     pub(crate) range: Option<(i64, i64)>,
@@ -53,17 +53,17 @@ impl Group {
 }
 
 impl FileOutline {
-    /// Leaves out the row groups in which nothing happened that is monitored.
+    /// Drops the row groups outside the monitored time range.
     pub(crate) fn prune(&mut self, time_range: &TimeRange) {
         self.groups.retain(|group| group.is_wanted(time_range));
     }
 
-    /// The first time in it, if statistics say so.
+    /// The first time, if statistics contain it.
     pub(crate) fn first_time(&self) -> Option<i64> {
         self.groups.iter().map(|group| group.range.map(|(first, _)| first)).min().flatten()
     }
 
-    /// After how many rows there is nothing more to be read.
+    /// Number of rows after which no more rows need to be read.
     pub(crate) fn end(&self) -> u64 {
         self.groups.last().map_or(0, Group::end)
     }
@@ -79,7 +79,7 @@ impl OpenFile {
     /// Reads the footer.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
+    /// It cannot be read, or is no Parquet footer.
     pub(crate) fn open(file: &LakeFile) -> Result<OpenFile, Cause> {
         let handle = SharedFile::new(File::open(&file.path).map_err(too_many)?);
         if handle.len() == 0 {
@@ -97,7 +97,7 @@ impl OpenFile {
         self.metadata.schema()
     }
 
-    /// Binds its columns to the wanted ones.
+    /// Binds its columns to the requested ones.
     pub(crate) fn bind(
         &self,
         file: &LakeFile,
@@ -107,7 +107,7 @@ impl OpenFile {
         Binding::new(self.schema(), &file.partitions, wanted, time)
     }
 
-    /// Makes sure that the columns can be decompressed.
+    /// Checks that the columns can be decompressed.
     pub(crate) fn check_codecs(&self, binding: &Binding) -> Result<(), Cause> {
         let leaves: Vec<usize> = binding.paths().flat_map(|path| self.leaves(path)).collect();
         for group in self.metadata.metadata().row_groups() {
@@ -126,7 +126,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Row groups with the time that passes in them, as far as statistics say.
+    /// Row groups with their first and last times, as far as statistics contain them.
     pub(crate) fn groups(&self, binding: &Binding, moments: &Moments) -> Vec<Group> {
         let groups = self.metadata.metadata().row_groups();
         let ranges = self.ranges(binding, moments).unwrap_or_else(|| vec![None; groups.len()]);
@@ -150,7 +150,7 @@ impl OpenFile {
         let path = binding.time_path()?;
         let leaf = self.leaves(path).next()?;
         let schema = self.metadata.parquet_schema();
-        // Those of texts may be cut off; those of the old timestamps of 12 bytes cannot be relied upon.
+        // Statistics of texts may be truncated; those of the old 12-byte timestamps are unreliable.
         let is_number = path.data_type.is_integer() || path.data_type.is_floating();
         if !is_number && !path.data_type.is_temporal() || schema.column(leaf).physical_type() == Type::INT96 {
             return None;
@@ -165,7 +165,7 @@ impl OpenFile {
         Some(firsts.iter().zip(lasts.iter()).map(known).collect())
     }
 
-    /// Reads times until there is one: it decides how all are written.
+    /// Reads times up to the first that is not null, which decides the format of all.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -206,7 +206,7 @@ impl OpenFile {
         ProjectionMask::leaves(self.metadata.parquet_schema(), leaves)
     }
 
-    /// The numbers of a column, or of those inside it, among those that have values of their own.
+    /// Indices of the leaf columns of a column.
     fn leaves(&self, path: &ColumnPath) -> impl Iterator<Item = usize> {
         let columns = self.metadata.parquet_schema().columns().iter().enumerate();
         columns.filter(|(_, column)| column.path().parts().starts_with(&path.names)).map(|(index, _)| index)
@@ -220,10 +220,10 @@ pub(crate) struct FileReader {
     schema: SchemaRef,
     mask: ProjectionMask,
     groups: Vec<Group>,
-    /// Rows of the files before.
+    /// Number of rows in the files before.
     before: u64,
     batch_size: usize,
-    /// The row group that is being read, and its rows.
+    /// The current row group, and its reader.
     reading: Option<(usize, Group, ParquetRecordBatchReader)>,
     /// The next row, counted from 0.
     next: u64,
@@ -233,7 +233,7 @@ impl FileReader {
     /// Opens a file for the rows from `next` on.
     ///
     /// # Errors
-    /// It cannot be read, or is another than it was.
+    /// It cannot be read, or is not the file that was opened before.
     pub(crate) fn open(
         outline: &FileOutline,
         next: u64,
@@ -262,12 +262,12 @@ impl FileReader {
         })
     }
 
-    /// How many columns it reads.
+    /// Number of columns that it reads.
     pub(crate) fn columns(&self) -> usize {
         self.binding.paths().count()
     }
 
-    /// Rows of the file that are behind it.
+    /// Number of rows of the file that have been returned.
     pub(crate) fn behind(&self) -> u64 {
         self.next
     }
@@ -275,7 +275,7 @@ impl FileReader {
     /// The next rows; `None` at the end.
     ///
     /// # Errors
-    /// The file cannot be read on. All rows before that have been given.
+    /// The file cannot be read further. All rows before that have been returned.
     pub(crate) fn next_chunk(&mut self, moments: &mut Moments) -> Result<Option<Chunk>, Cause> {
         let Some(rows) = self.next_rows()? else { return Ok(None) };
         let first = self.before + self.next + 1;
@@ -293,7 +293,7 @@ impl FileReader {
             match guarded(|| reader.next().transpose()) {
                 Ok(Some(rows)) if rows.num_rows() > 0 => return Ok(Some(rows)),
                 Ok(_) => self.reading = None,
-                // What can be read before the fault is read row by row.
+                // The rows before the fault are read one by one.
                 Err(_) if self.batch_size > 1 => {
                     self.batch_size = 1;
                     self.reading = None;
@@ -303,7 +303,7 @@ impl FileReader {
         }
     }
 
-    /// Goes on with the row group that has the next row; `false` if there is none.
+    /// Begins the row group that has the next row; `false` if there is none.
     fn begin_group(&mut self, batch_size: usize) -> Result<bool, Cause> {
         let Some(group) = self.groups.iter().find(|group| group.end() > self.next).copied() else {
             return Ok(false);
@@ -324,9 +324,9 @@ impl FileReader {
     }
 }
 
-/// Files that overlap in time are open together, and there is a limit to that.
+/// Files that overlap in time are open at the same time, and the system limits their number.
 fn too_many(error: io::Error) -> Cause {
-    /// What Unix calls it.
+    /// The Unix error code for too many open files.
     const EMFILE: i32 = 24;
     match error.raw_os_error() {
         Some(EMFILE) => {
@@ -336,7 +336,7 @@ fn too_many(error: io::Error) -> Cause {
     }
 }
 
-/// Runs code that is not ours on what may not be a file of its kind.
+/// Runs third-party code on input that may be invalid, and catches its panics.
 pub(crate) fn guarded<T, E: Into<Cause>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Cause> {
     match catch_panic(work) {
         Ok(result) => result.map_err(Into::into),
@@ -344,7 +344,7 @@ pub(crate) fn guarded<T, E: Into<Cause>>(work: impl FnOnce() -> Result<T, E>) ->
     }
 }
 
-/// What is wrong with a file whose footer cannot be read, for people.
+/// A readable error for a file whose footer cannot be read.
 fn in_words(file: &File, cause: Cause) -> Cause {
     use std::io::{Read, Seek, SeekFrom};
     let mut start = [0; 4];

@@ -1,4 +1,4 @@
-//! Record batches of Arrow IPC, from a file or from a stream.
+//! Reads record batches of Arrow IPC, from a file or from a stream.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,12 +23,12 @@ pub(crate) struct Ipc {
 }
 
 enum Kind {
-    /// The format with a footer, which says where each batch is.
+    /// The file format, whose footer lists the batches.
     File {
         path: String,
         reader: Box<FileReader<File>>,
         listed: Box<Listed>,
-        /// The batch that comes next.
+        /// Index of the next batch.
         next: usize,
     },
     Stream(Box<Stream>),
@@ -37,28 +37,28 @@ enum Kind {
 struct Stream {
     input: Input,
     decoder: StreamDecoder,
-    /// What has been read; it has been decoded up to `decoded`.
+    /// Bytes that have been read; those before `decoded` have been decoded.
     bytes: Vec<u8>,
     decoded: usize,
-    /// A batch that came together with the schema.
+    /// A batch that was decoded together with the schema.
     first: Option<RecordBatch>,
     schema: SchemaRef,
 }
 
-/// What came of waiting for a record batch.
+/// Result of waiting for a record batch.
 pub(crate) enum Next {
     Rows(RecordBatch),
-    /// The deadline passed before it was complete.
+    /// The deadline passed before the batch was complete.
     NotYet,
     End,
 }
 
-/// What came of a message.
+/// Result of decoding a message.
 enum Decoded {
     Rows(RecordBatch),
-    /// A schema, a dictionary, the end.
+    /// A schema, a dictionary, or the end of the stream.
     Other,
-    /// It has not come as a whole.
+    /// The message is incomplete.
     NotYet,
 }
 
@@ -97,7 +97,7 @@ impl Ipc {
         }
     }
 
-    /// Reads only the columns that these are in, where that can be done.
+    /// Restricts reading to the columns of these paths, where the format permits.
     pub(crate) fn project<'a>(&mut self, paths: impl Iterator<Item = &'a ColumnPath>) -> Result<(), Cause> {
         let schema = self.schema();
         let Kind::File { path, reader, listed, .. } = &mut self.kind else { return Ok(()) };
@@ -109,7 +109,7 @@ impl Ipc {
         Ok(())
     }
 
-    /// Passes over that many batches.
+    /// Skips that many batches.
     pub(crate) fn skip(&mut self, batches: u64) -> Result<(), Cause> {
         const SHORTER: &str = "it is shorter than it was when it was read before";
         if let Kind::File { reader, listed, next, .. } = &mut self.kind {
@@ -119,7 +119,7 @@ impl Ipc {
                 return Err(SHORTER.into());
             }
             if batches == reader.num_batches() {
-                // There is no batch to go to: read over the last one.
+                // There is no batch to seek to: the last one is read and discarded.
                 if let Some(last) = batches.checked_sub(1) {
                     listed.check_batch(last)?;
                     reader.set_index(last)?;
@@ -135,7 +135,7 @@ impl Ipc {
         Ok(())
     }
 
-    /// The next batch; waits for it, but not past the deadline.
+    /// The next batch. Waits for it, but not past the deadline.
     pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
         match &mut self.kind {
             Kind::File { reader, listed, next, .. } => {
@@ -184,12 +184,12 @@ impl Stream {
         }
     }
 
-    /// Decodes the next message, once it is there as a whole and claims no more than can be.
+    /// Decodes the next message, once it is complete and its declared sizes have been checked.
     fn decode(&mut self) -> Result<Decoded, Cause> {
         let rest = &self.bytes[self.decoded..];
         let Some(message) = first_message(rest)? else { return Ok(Decoded::NotYet) };
         message.check(rest)?;
-        // A copy begins where numbers may begin.
+        // Copied to an aligned buffer.
         let mut bytes = Buffer::from(rest[..message.end()].to_vec());
         self.decoded += message.end();
         let decoder = &mut self.decoder;
@@ -197,7 +197,7 @@ impl Stream {
         Ok(rows.map_or(Decoded::Other, Decoded::Rows))
     }
 
-    /// Reads on. What has been decoded is forgotten.
+    /// Reads more bytes. Decoded bytes are dropped.
     fn fill(&mut self, deadline: Option<Instant>) -> Result<Filled, Cause> {
         self.bytes.drain(..std::mem::take(&mut self.decoded));
         Ok(self.input.fill(&mut self.bytes, deadline)?)
@@ -243,7 +243,7 @@ fn open_file(path: &str, columns: Option<Vec<usize>>) -> Result<(FileReader<File
     Ok((reader, listed))
 }
 
-/// What begins in another way is something else.
+/// Refuses input that does not begin like Arrow IPC.
 fn check_start(start: &[u8]) -> Result<(), Cause> {
     /// Before version 0.15, a stream began with the length of its schema.
     const LONGEST_SCHEMA: u32 = 16 << 20;

@@ -1,5 +1,5 @@
-//! Which files a location means: a file, all below a folder, or all that match a pattern; and what their
-//! folders say of them, as in `date=2026-01-01/region=eu/part-0.parquet`.
+//! Resolves a location to files: a file, all below a folder, or all that match a pattern; and reads the partition
+//! columns of their folders, as in `date=2026-01-01/region=eu/part-0.parquet`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use fairstream_core::Cause;
 
-/// A file, and what its folders say.
+/// A file with its partition columns.
 #[derive(Clone, Debug)]
 pub(crate) struct LakeFile {
     pub(crate) path: PathBuf,
@@ -23,13 +23,13 @@ impl LakeFile {
         LakeFile { path, partitions }
     }
 
-    /// What a user would call it.
+    /// Name of the file in messages.
     pub(crate) fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// The files that a location means, in order of their paths.
+/// The files of a location, in order of their paths.
 pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
     let path = Path::new(location);
     let mut paths = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
             for path in matches {
                 let path = path?;
                 if path.is_dir() {
-                    // What matches inside it is a match of its own.
+                    // Matches inside a matched folder are matches of `**` themselves.
                     if !location.contains("**") {
                         walk(&path, 0, &mut paths)?;
                     }
@@ -68,7 +68,7 @@ fn is_pattern(location: &str) -> bool {
     location.contains(['*', '?', '['])
 }
 
-/// Folders inside folders that are followed, so that links in a circle come to an end.
+/// Maximum depth of folders, which ends cycles of links.
 const DEPTH: usize = 64;
 
 fn walk(folder: &Path, depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cause> {
@@ -91,12 +91,12 @@ fn walk(folder: &Path, depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cau
     Ok(())
 }
 
-/// Writers of data lakes mark what is not data in this way: `_SUCCESS`, `_temporary`, `.part-0.crc`.
+/// Names of files that are not data, by the convention of data lakes: `_SUCCESS`, `_temporary`, `.part-0.crc`.
 fn is_hidden(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.to_string_lossy().starts_with(['_', '.']))
 }
 
-/// Of the files of a table with a history, some have been replaced or deleted.
+/// Refuses tables with a transaction log, of which some files may have been replaced or deleted.
 fn refuse_tables(folder: &Path) -> Result<(), Cause> {
     let is_iceberg = || {
         let files = fs::read_dir(folder.join("metadata")).into_iter().flatten().flatten();
@@ -125,7 +125,7 @@ fn partition(folder: Component<'_>) -> Option<(String, Option<String>)> {
     Some((decoded(name), value))
 }
 
-/// `%3A` is a colon. What is no such code stays as it is.
+/// Decodes percent-encoding: `%3A` is a colon. Invalid codes are kept.
 fn decoded(text: &str) -> String {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = Vec::with_capacity(text.len());

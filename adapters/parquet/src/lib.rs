@@ -1,4 +1,4 @@
-//! Parquet and Arrow IPC: events in and out, verdicts out. Never guesses a type: files have one, and the
+//! Parquet and Arrow IPC: sources, event writers and sinks. Never guesses a type: files have one, and the
 //! specification has one.
 
 mod arrow_source;

@@ -1,4 +1,4 @@
-//! When rows happened: columns of any type that can say so.
+//! Reads times from columns of any suitable type.
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::buffer::ScalarBuffer;
@@ -14,15 +14,15 @@ use crate::convert::{Misfit, nanoseconds, scaled, shown};
 #[derive(Clone, Debug)]
 pub(crate) struct Moments {
     reader: TimeReader,
-    /// Whether times are counted from the start of the trace, as those of another type than text or
-    /// number cannot say.
+    /// Whether times are relative to the start of the trace, which types other than text and number cannot
+    /// express.
     relative: bool,
 }
 
-/// Times in nanoseconds, and which rows have none that can be read.
+/// Times in nanoseconds, and the rows without a readable time.
 pub(crate) type Times = (ScalarBuffer<i64>, Vec<Misfit>);
 
-/// The smallest time there is: that of a row without one.
+/// The smallest time, used for a row without one.
 pub(crate) const NEVER: i64 = i64::MIN;
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
@@ -41,7 +41,7 @@ impl Moments {
         self.relative || self.reader.is_relative()
     }
 
-    /// Whether a column of that type can say when a row happened.
+    /// Whether a column of that type can be a time.
     pub(crate) fn can_read(data_type: &DataType) -> bool {
         match data_type {
             DataType::Dictionary(_, values) => Moments::can_read(values),
@@ -57,10 +57,10 @@ impl Moments {
         }
     }
 
-    /// The times of a column in nanoseconds, and which rows have none that can be read.
+    /// The times of a column in nanoseconds, and the rows without a readable time.
     ///
     /// # Errors
-    /// The column is of a type that cannot say when a row happened.
+    /// The type of the column cannot be a time.
     pub(crate) fn read(&mut self, column: &ArrayRef) -> Result<Times, ArrowError> {
         let (times, values) = match column.data_type() {
             DataType::Dictionary(_, values) => return self.read(&cast(column, values)?),
@@ -102,12 +102,12 @@ impl Moments {
         Ok((settled(&times), misfits))
     }
 
-    /// How many nanoseconds a number stands for; `None` if it is written in another way than by counting.
+    /// Nanoseconds per unit of a numeric time; `None` if its format is not a count of units.
     fn factor(&mut self, column: &ArrayRef) -> Result<Option<i64>, ArrowError> {
         if self.reader.format() == TimeFormat::Auto
             && let Some(row) = (0..column.len()).find(|row| column.is_valid(*row))
         {
-            // Decides for all that follow. What cannot be read is rejected later.
+            // Determines the format of all values that follow. An unreadable value is rejected later.
             let _ = self.reader.read(&array_value_to_string(column, row)?);
         }
         Ok(match self.reader.format() {
@@ -130,7 +130,7 @@ impl Moments {
                 Some(factor) if float.fract() == 0.0 && float.abs() < EXACT => {
                     (float as i64).checked_mul(factor).ok_or_else(|| String::from(TOO_FAR))
                 }
-                // Its digits, so that a tenth of a second is one.
+                // Its digits are parsed, so that a tenth of a second is exact.
                 _ => reader.read(&float.to_string()).map(|time| time.0).map_err(|bad| bad.to_string()),
             }
         })
@@ -173,7 +173,7 @@ fn too_far(values: &ArrayRef, row: usize) -> Result<String, ArrowError> {
     Ok(format!("`{}` is not between the years 1677 and 2262", shown(values, row)))
 }
 
-/// The values, with the smallest time where there is none.
+/// The values, with the smallest time in place of nulls.
 fn settled(times: &Int64Array) -> ScalarBuffer<i64> {
     if times.null_count() == 0 {
         return times.values().clone();

@@ -1,4 +1,4 @@
-//! Columns of a schema by name, or by a path with dots into columns that have columns themselves.
+//! Finds columns of a schema by name, or by a path with dots into struct columns.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
-/// Where a column stands: its name, preceded by those of the columns around it.
+/// Location of a column: its name, preceded by the names of the enclosing struct columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPath {
     pub(crate) names: Vec<String>,
@@ -14,15 +14,15 @@ pub(crate) struct ColumnPath {
 }
 
 impl ColumnPath {
-    /// Looks for a column; one whose name has dots in it comes before one inside another.
+    /// Finds a column. A name that contains dots takes precedence over a nested column.
     ///
     /// # Errors
-    /// There are two of that name.
+    /// The path is ambiguous.
     pub(crate) fn find(schema: &Schema, path: &str) -> Result<Option<ColumnPath>, String> {
         find(schema.fields(), path)
     }
 
-    /// The values of the column. A row in which a column around it is null has none.
+    /// The values of the column, null where an enclosing struct is null.
     pub(crate) fn values(&self, rows: &RecordBatch) -> Option<ArrayRef> {
         let (root, inner) = self.names.split_first()?;
         let mut column = Arc::clone(rows.column_by_name(root)?);

@@ -1,22 +1,22 @@
-//! How far several files have been read, as bytes.
+//! The position in several files, as bytes.
 
 use fairstream_core::TimeFormat;
 
 use crate::file::FileOutline;
 
-/// Where to go on.
+/// The position to resume from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// How many files have been opened, in the order of their first times.
+    /// Number of files that have been opened, in the order of their first times.
     pub(crate) opened: usize,
-    /// Of those files.
+    /// Fingerprint of these files.
     pub(crate) fingerprint: Fingerprint,
     pub(crate) time_format: TimeFormat,
-    /// Of those that have not been read to their end: which in that order, and how many rows were read.
+    /// For each file that has not been read to its end: its index in that order, and the number of rows read.
     pub(crate) open: Vec<(usize, u64)>,
 }
 
-/// Tells files from others: new ones may have come, but not among those that have been read.
+/// Identifies a set of files: new files may have been added, but not among those that have been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint(u64);
 

@@ -1,4 +1,4 @@
-//! A file that several readers of columns share.
+//! A file that several column readers share.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -12,15 +12,15 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::thrift;
 
-/// Open once, however many columns are read from it.
+/// Opened once for all columns.
 #[derive(Clone)]
 pub(crate) struct SharedFile {
     file: Arc<File>,
     progress: Arc<Progress>,
 }
 
-/// Where was read last, and how often in succession. A file that says that it has pages without rows can keep the
-/// library looking at the same one for ever.
+/// Position of the last read, and how often it was repeated. A file that declares pages without rows can make the
+/// library read the same page forever.
 #[derive(Default)]
 struct Progress {
     start: AtomicU64,
@@ -36,15 +36,15 @@ impl SharedFile {
         &self.file
     }
 
-    /// Makes sure that what the file says of itself at its end can be.
+    /// Checks the sizes that the footer declares.
     ///
     /// # Errors
-    /// It cannot, or it cannot be read.
+    /// They are invalid, or the footer cannot be read.
     pub(crate) fn check_footer(&self) -> Result<()> {
         let end = self.len().saturating_sub(FOOTER_SIZE as u64);
         let tail = self.file.get_bytes(end, FOOTER_SIZE.min(usize::try_from(self.len())?))?;
         let length = tail.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        // What is no footer is for the library to tell.
+        // An invalid footer is reported by the library.
         let Some(start) = end.checked_sub(u64::from(length)) else { return Ok(()) };
         if thrift::is_credible(&self.file.get_bytes(start, usize::try_from(length)?)?) {
             return Ok(());
@@ -55,7 +55,7 @@ impl SharedFile {
 
 impl Progress {
     /// # Errors
-    /// The same place is read so often that nothing can come of it.
+    /// The same position is read so often that there is no progress.
     fn read(&self, start: u64) -> Result<()> {
         const OFTEN: u64 = 10_000;
         let is_same = self.start.swap(start, Ordering::Relaxed) == start;
@@ -81,7 +81,7 @@ impl ChunkReader for SharedFile {
     fn get_read(&self, start: u64) -> Result<Self::T> {
         self.progress.read(start)?;
         let mut reader = self.file.get_read(start)?;
-        // Where a page says what it is.
+        // Everything before the footer is read at the position of a page header.
         let is_page = start < self.len().saturating_sub(FOOTER_SIZE as u64);
         if is_page && !thrift::is_credible(reader.fill_buf()?) {
             return Err(ParquetError::General(thrift::TOO_MANY.to_owned()));

@@ -1,4 +1,4 @@
-//! Verdicts out, as Parquet and as Arrow.
+//! Writes verdicts as Parquet and Arrow.
 
 use fairstream_core::{
     Adapter, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, VerdictBatch,
@@ -79,7 +79,7 @@ impl Sink for TableSink {
         self.writer.write(batch.rows())
     }
 
-    /// A file without its footer cannot be gone on with.
+    /// A file without its footer cannot be continued, so there is no position.
     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.writer.sync()?;
         Ok(None)

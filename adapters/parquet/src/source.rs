@@ -1,4 +1,4 @@
-//! The Parquet source: a file, or as many as there are, merged by time.
+//! The Parquet source: one or more files, merged by time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl SourceFactory for ParquetSources {
     }
 }
 
-/// Files that are read as one.
+/// Files that are read as one source.
 struct Lake {
     name: String,
     time: String,
@@ -94,45 +94,45 @@ struct Lake {
     context: SourceContext,
     schema: SchemaRef,
     offers: Vec<String>,
-    /// In order of their paths.
+    /// Sorted by path.
     files: Vec<FileOutline>,
     source_files: SourceFiles,
-    /// First time and number of the files that have rows to be read, in that order ...
+    /// First time and index of the files that have rows to be read, sorted.
     schedule: Vec<(i64, usize)>,
-    /// ... and those among them that have not been opened yet.
+    /// Those of `schedule` that have not been opened yet.
     waiting: VecDeque<(i64, usize)>,
     open: BTreeMap<usize, Rows>,
-    /// Files that have been opened and are on their way to disk.
+    /// Files that have been opened and are being spilled to disk.
     spilling: VecDeque<(usize, FileReader, Option<Spill>)>,
     heads: Heads,
-    /// What did not fit into the last batch.
+    /// A segment that did not fit into the last batch.
     pending: Option<Segment>,
-    /// For each file that is open: how many of its rows have been given.
+    /// For each open file the number of rows that have been returned.
     behind: BTreeMap<usize, u64>,
-    /// Of the files that have been opened.
+    /// Fingerprint of the files that have been opened.
     fingerprint: Fingerprint,
     rows: u64,
     end: EndOfInput,
 }
 
-/// Where the rows of an open file come from.
+/// Source of the rows of an open file.
 enum Rows {
     /// The file itself.
     File(Box<FileReader>),
-    /// What was written to disk, and what happened after that.
+    /// Rows that were spilled to disk, and the error that followed them.
     Spilled(Spilled, Option<SourceError>),
 }
 
-/// Columns of files that are open at once. Of each a page is in memory, or two, of a megabyte.
+/// Maximum number of columns of open files. Each has one or two pages of a megabyte in memory.
 const MAX_COLUMNS: usize = 128;
 
-/// How long to go on before saying that nothing has come of it yet.
+/// Time after which an empty batch is returned while files are being spilled.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lake {
-    /// Reads every footer: which columns there are, how many rows, and from when to when.
+    /// Reads every footer: columns, number of rows, and range of times.
     fn look_at(&mut self, files: Vec<lake::LakeFile>) -> Result<(), SourceError> {
-        // Then the user has not named the file, so that we have to.
+        // The user has named a folder or a pattern, so messages must name the file.
         let parts = files.iter().any(|file| file.name() != self.name);
         let mut fields: Vec<Option<Field>> = vec![None; self.wanted.len()];
         let mut before = 0;
@@ -172,7 +172,7 @@ impl Lake {
         Ok(())
     }
 
-    /// Decides in which order files are opened.
+    /// Determines the order in which files are opened.
     fn schedule(&mut self, request: &SourceRequest) -> Result<(), SourceError> {
         let several = self.files.len() > 1;
         let unordered = request
@@ -186,7 +186,7 @@ impl Lake {
                 continue;
             }
             let first = match outline.first_time() {
-                // One after another: somebody else puts them in order.
+                // One file after another, as the caller sorts the rows.
                 _ if unordered => i64::MAX,
                 Some(first) => first,
                 None if several => self.first_row(outline)?,
@@ -199,7 +199,8 @@ impl Lake {
         Ok(())
     }
 
-    /// The time of a file's first row, where statistics do not tell: a file is in order of time.
+    /// The time of a file's first row, which is its first time if statistics have none: a file is in order of
+    /// time.
     fn first_row(&self, outline: &FileOutline) -> Result<i64, SourceError> {
         let failed = |cause| SourceError::Open { origin: outline.file.name(), cause };
         let open = OpenFile::open(&outline.file).map_err(failed)?;
@@ -233,9 +234,9 @@ impl Lake {
         Ok(())
     }
 
-    /// Opens a file, and makes its first rows known.
+    /// Opens a file, and adds its first rows to the merge.
     fn open_file(&mut self, index: usize, behind: u64) -> Result<(), SourceError> {
-        /// Enough for reading to be fast, and little enough for hundreds of files at once.
+        /// Large enough for fast reading, and small enough for hundreds of open files.
         const CHUNK: usize = 8192;
         let outline = &self.files[index];
         let batch_size = self.context.max_rows.get().min(CHUNK);
@@ -251,7 +252,7 @@ impl Lake {
         self.refill(index)
     }
 
-    /// Makes the next rows of an open file known.
+    /// Adds the next rows of an open file to the merge.
     fn refill(&mut self, index: usize) -> Result<(), SourceError> {
         let Some(rows) = self.open.get_mut(&index) else { return Ok(()) };
         let failed = |files: &[FileOutline], row, cause| SourceError::Read {
@@ -287,8 +288,8 @@ impl Lake {
         Ok(())
     }
 
-    /// Writes some more rows of the file that is on its way to disk; makes the first ones known when all
-    /// are there.
+    /// Spills more rows of the first file in `spilling`, and adds its first rows to the merge when all have been
+    /// written.
     fn spill(&mut self) -> Result<(), SourceError> {
         let Some((index, mut reader, spill)) = self.spilling.pop_front() else { return Ok(()) };
         let origin = self.files[index].file.name();
@@ -311,7 +312,7 @@ impl Lake {
         self.refill(index)
     }
 
-    /// Adds rows to a batch until it is full; `false` if there will be no more.
+    /// Adds rows to a batch until it is full; `false` if there are no more.
     fn gather(&mut self, batch: &mut Gathering) -> Result<bool, SourceError> {
         let max_rows = self.context.max_rows.get();
         let start = Instant::now();

@@ -1,6 +1,6 @@
-//! Rows that wait on disk. An open Parquet file keeps a page of every column in memory, which is too much
-//! where hundreds of files overlap in time: beyond some, the wanted columns of a file are written to a
-//! temporary file, from which few rows at a time can be read.
+//! Spills rows to disk. An open Parquet file keeps a page of every column in memory, which is too much where
+//! hundreds of files overlap in time: beyond a limit, the requested columns of a file are written to a temporary
+//! file, which can be read in small batches.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom};
@@ -15,13 +15,13 @@ use arrow::ipc::writer::StreamWriter;
 use fairstream_core::{Cause, RejectedRow};
 use fairstream_files::Chunk;
 
-/// Rows that are in memory at once when they are read again.
+/// Rows per batch when they are read again.
 const ROWS: usize = 1024;
 
-/// Columns beside those of the rows: time, number, and what is wrong in which column.
+/// Columns in addition to those of the rows: time, row number, and the column and reason of a rejection.
 const MORE: usize = 4;
 
-/// Rows on their way to disk.
+/// Rows that are being written to disk.
 pub(crate) struct Spill {
     schema: SchemaRef,
     writer: StreamWriter<BufWriter<File>>,
@@ -63,7 +63,7 @@ impl Spill {
         Ok(())
     }
 
-    /// The rows, to be read again.
+    /// Ends writing, and opens the rows for reading.
     pub(crate) fn finish(mut self) -> Result<Spilled, Cause> {
         self.writer.finish().map_err(no_room)?;
         let mut file = self.writer.into_inner()?.into_inner().map_err(|error| no_room(error.into_error()))?;

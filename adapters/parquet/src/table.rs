@@ -1,4 +1,4 @@
-//! Rows of columns out: Parquet, or Arrow as a file or as a stream.
+//! Writes record batches as Parquet, or as an Arrow file or stream.
 
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
@@ -13,7 +13,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-/// In which format rows are written.
+/// Output format.
 #[derive(Clone, Debug)]
 pub(crate) enum Format {
     Parquet(Box<WriterProperties>),
@@ -89,12 +89,12 @@ pub(crate) struct TableWriter {
 }
 
 enum State {
-    /// Nothing has been written: a file that exists is as it was.
+    /// Nothing has been written; a file that exists is unchanged.
     Waiting(Box<(Output, Format)>),
     Parquet(Box<ArrowWriter<Output>>),
     File(Box<FileWriter<BufWriter<Output>>>),
     Stream(Box<StreamWriter<BufWriter<Output>>>),
-    /// It cannot be gone on with.
+    /// Writing has failed and cannot continue.
     Broken,
 }
 
@@ -111,9 +111,9 @@ impl TableWriter {
         &self.name
     }
 
-    /// Writes rows. A stream can be read up to there when it returns.
+    /// Writes rows. When it returns, a stream can be read up to here.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
-        /// A row group is kept in memory until it is complete.
+        /// Maximum size of a row group, which is buffered in memory until it is complete.
         const MAX_GROUP: usize = 32 << 20;
         self.guarded(|state| match state {
             State::Parquet(writer) => {
@@ -132,7 +132,7 @@ impl TableWriter {
         })
     }
 
-    /// Makes a stream durable as far as it has been written. A file is not complete before its end.
+    /// Makes the rows of a stream durable. A file is not complete before its end.
     pub(crate) fn sync(&mut self) -> Result<(), SinkError> {
         match &mut self.state {
             State::Stream(writer) => writer.get_mut().get_mut().sync().map(|_| ()),
@@ -140,7 +140,7 @@ impl TableWriter {
         }
     }
 
-    /// Writes what belongs at the end, and makes all durable.
+    /// Writes the footer or the end of the stream, and makes everything durable.
     pub(crate) fn finish(mut self) -> Result<(), SinkError> {
         self.guarded(|state| {
             let mut output = match std::mem::replace(state, State::Broken) {
@@ -154,7 +154,7 @@ impl TableWriter {
                     writer.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?
                 }
                 State::Waiting(_) => return Err("it was not begun".into()),
-                // What broke it has been told.
+                // The error has already been reported.
                 State::Broken => return Ok(()),
             };
             output.flush()?;
@@ -163,7 +163,7 @@ impl TableWriter {
         })
     }
 
-    /// Begins if that has not been done, and then works on it.
+    /// Opens the output if necessary, and then runs `work` on it.
     fn guarded(&mut self, work: impl FnOnce(&mut State) -> Result<(), Cause>) -> Result<(), SinkError> {
         let (state, schema) = (&mut self.state, &self.schema);
         let done = catch_panic(|| {
@@ -177,7 +177,7 @@ impl TableWriter {
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     SinkError::HungUp { sink: name.clone() }
                 }
-                // Without the names of those that have passed it on.
+                // Without the context that intermediate layers have added.
                 Some(error) => SinkError::Write { sink: name.clone(), cause: error.to_string().into() },
                 None => SinkError::Write { sink: name.clone(), cause },
             },
@@ -203,7 +203,7 @@ fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
         }
         Format::ArrowStream(options) => {
             let mut writer = StreamWriter::try_new_with_options(BufWriter::new(output), schema, options)?;
-            // Whoever reads it waits for the columns.
+            // The reader of a stream waits for the schema.
             writer.flush()?;
             State::Stream(Box::new(writer))
         }
@@ -211,7 +211,7 @@ fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
     Ok(())
 }
 
-/// The error of the system behind an error, if there is one.
+/// The system error in a chain of errors, if there is one.
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,23 +1,23 @@
-//! What Parquet says of itself is in Thrift's compact protocol. How many values its lists claim, looked at before that is
-//! believed: a truth in a list that the library does not know takes no bytes there, so that it would count to two
-//! thousand million of them.
+//! Checks the list lengths in Parquet metadata, which is encoded in Thrift's compact protocol, before the library
+//! reads it. A boolean in a list of an unknown field takes no bytes, so that the library would iterate over up to
+//! two thousand million of them.
 
-/// What is wrong with lists that claim too much.
+/// Error message for lists that are too long.
 pub(crate) const TOO_MANY: &str = "a list in what it says of itself has more values than there are bytes";
 
-/// Whether the lists of a struct have as many values as there may be in its bytes. True as well of what is cut off, or
-/// is no struct: that is for the library to tell.
+/// Whether the lists of a struct have no more values than its bytes permit. Also true for bytes that are truncated
+/// or no struct, which the library reports.
 pub(crate) fn is_credible(bytes: &[u8]) -> bool {
     !matches!(Walk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(Halt::TooMany))
 }
 
-/// As deep as the library goes.
+/// Maximum depth, as in the library.
 const DEPTH: u8 = 64;
 const STRUCT: u8 = 12;
 
 struct Walk<'a> {
     bytes: &'a [u8],
-    /// How many values lists may still have: each takes a byte at least.
+    /// Maximum number of further list values: each takes at least one byte.
     values: usize,
 }
 
@@ -27,11 +27,11 @@ enum Halt {
 }
 
 impl Walk<'_> {
-    /// Goes past a value of a type.
+    /// Skips a value of a type.
     fn skip(&mut self, of: u8, depth: u8) -> Result<(), Halt> {
         let inside = depth.checked_sub(1).ok_or(Halt::Unclear)?;
         match of {
-            // A truth: its type says which.
+            // A boolean, whose value is in its type.
             1 | 2 => Ok(()),
             3 => self.pass(1),
             4..=6 => self.number().map(drop),
@@ -93,7 +93,7 @@ impl Walk<'_> {
         Ok(*first)
     }
 
-    /// A number in as many bytes as it needs.
+    /// A variable-length integer.
     fn number(&mut self) -> Result<usize, Halt> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -115,12 +115,12 @@ mod tests {
     fn lists_have_no_more_values_than_there_are_bytes() {
         // A field that is a list of two numbers, and the end of the struct.
         assert!(is_credible(&[0x19, 0x25, 1, 2, 0]));
-        // What is cut off, deeper than anything, or of no type.
+        // Truncated, nested too deeply, or of an unknown type.
         assert!(is_credible(&[0x19, 0x25, 1]));
         assert!(is_credible(&[0x1c; 200]));
         assert!(is_credible(&[0x1f, 0, 0]));
         assert!(is_credible(&[]));
-        // Lists of truths, one that is too long and many that are so together; and a map.
+        // Lists of booleans, one that is too long and several that are too long in total; and a map.
         assert!(!is_credible(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]));
         assert!(!is_credible(&[0x19, 0x92].repeat(20)));
         assert!(!is_credible(&[0x1b, 0xff, 0xff, 0xff, 0xff, 7, 0x11, 0]));

@@ -1,4 +1,4 @@
-//! Tuples from columns that have columns themselves, and from lists of a fixed length.
+//! Tuples from struct columns and from lists of a fixed length.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use arrow::error::ArrowError;
 
 use crate::convert::{Misfit, Rule, apply};
 
-/// The values as tuples whose parts are made by these rules, null where a part does not fit or is
-/// missing, and which these are.
+/// The values as tuples whose parts are converted by these rules, null where a part does not fit or is missing,
+/// and the rows where that is so.
 pub(crate) fn tuples(
     rules: &[Rule],
     values: &ArrayRef,
@@ -41,7 +41,7 @@ pub(crate) fn tuples(
     Ok((Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?), misfits))
 }
 
-/// The parts, each as a column of its own.
+/// The parts, each as a separate column.
 fn parts(values: &ArrayRef, count: usize) -> Result<Vec<ArrayRef>, ArrowError> {
     if let Some(columns) = values.as_struct_opt() {
         return Ok(columns.columns().to_vec());

@@ -1,4 +1,4 @@
-//! Events out, as Parquet and as Arrow, for the sources to read again.
+//! Writes events as Parquet and Arrow that the sources can read.
 
 use std::sync::Arc;
 
@@ -64,12 +64,12 @@ fn open(
     Ok(Box::new(TableEvents { writer, schema, time }))
 }
 
-/// What times are written as.
+/// Type of the time column.
 #[derive(Clone, Copy)]
 enum TimeColumn {
-    /// Instants.
+    /// Timestamps.
     Instant,
-    /// What has passed since the start.
+    /// Durations since the start.
     SinceStart,
     /// Whole days.
     Day,

@@ -1,4 +1,4 @@
-//! The sources and sinks keep the promises of `Source` and `Sink`.
+//! The sources and sinks fulfil the contracts of `Source` and `Sink`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -66,7 +66,7 @@ fn counted(seconds: &[i64]) -> RecordBatch {
     rows(seconds, &(0..seconds.len()).map(|row| (row != 3).then_some(row as i64)).collect::<Vec<_>>())
 }
 
-/// Writes a Parquet file with so many rows in a row group.
+/// Writes a Parquet file with `group` rows per row group.
 fn write_parquet(path: &Path, rows: &RecordBatch, group: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -160,7 +160,7 @@ fn damaged_arrow(path: &Path, stream: bool) -> SourceRequest {
     request(path)
 }
 
-/// A named pipe with rows in it whose writer says nothing more and does not hang up.
+/// A named pipe with rows in it whose writer stays open and writes no more.
 fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.arrows", thread::current().id()));
     let _ = std::fs::remove_file(&path);

@@ -1,4 +1,4 @@
-//! Many files as one: what is read of them, in which order, and where to go on.
+//! Many files as one source: their columns, their order, and positions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -57,7 +57,7 @@ fn damage(path: &Path, group: usize, column: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The ids of all rows, in the order in which they come.
+/// The ids of all rows, in the order in which they are returned.
 fn ids(source: &mut dyn Source) -> Result<Vec<i64>, String> {
     let mut ids = Vec::new();
     while let Some(events) = source.next_batch().map_err(|error| error.to_string())? {
@@ -117,7 +117,7 @@ fn a_time_in_the_name_of_a_folder_is_that_of_all_rows() {
     assert_eq!(read(&SourceRequest { options, time_range, ..request(dir.path()) }), Ok(vec![1, 2, 3, 4]));
 }
 
-/// With statistics and without, for times of which they help and of which they do not.
+/// With and without statistics, for time types that have usable statistics and for those that have none.
 #[test]
 fn files_that_overlap_are_merged_and_ties_are_in_order_of_the_paths() {
     let files: [&[i64]; 5] = [&[4, 5, 5, 9], &[1, 5, 6], &[20, 21], &[5, 20], &[]];
@@ -180,7 +180,7 @@ fn a_position_survives_new_files_but_not_other_ones() {
     assert!(error.contains("the files are not those that were read before"), "{error}");
 }
 
-/// More than are open at once: some wait on disk.
+/// More files than are open at once: some are spilled to disk.
 #[test]
 fn hundreds_of_files_may_overlap() {
     const FILES: i64 = 150;
@@ -199,14 +199,14 @@ fn hundreds_of_files_may_overlap() {
     while let Some(events) = source.next_batch().unwrap() {
         let before = given;
         given += events.len();
-        // Here and there, as each takes all files to be opened again.
+        // Only for some positions, as each requires opening all files again.
         if before / 100 != given / 100 {
             let resumed = SourceRequest { resume: Some(events.end.clone()), ..small.clone() };
             assert_eq!(read(&resumed), Ok(all[given..].to_vec()), "after {given} rows");
         }
     }
     assert_eq!(given, all.len());
-    // The third row of the last file, which is one of those that wait.
+    // The third row of the last file, which is one of those that are spilled.
     damage(&at(FILES - 1), 1, 1);
     let mut source = ParquetSources.open(&request).unwrap();
     let mut given = 0;

@@ -1,4 +1,4 @@
-//! What values of each type are read as, and what is refused or rejected.
+//! How values of each type are read, and what is refused or rejected.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -43,7 +43,7 @@ fn open(path: &Path, wanted: Vec<WantedColumn>, options: Options) -> Result<Box<
         .map_err(|error| error.to_string())
 }
 
-/// Reads a column as a type, from an Arrow and from a Parquet file: what each row is, or why it is rejected.
+/// Reads a column as a type, from an Arrow and from a Parquet file: the value of each row, or why it is rejected.
 fn read(column: ArrayRef, wanted: &DataType) -> String {
     let dir = tempfile::tempdir().unwrap();
     let times: ArrayRef = Arc::new(Int64Array::from_iter_values(0..column.len() as i64));
@@ -60,7 +60,7 @@ fn read(column: ArrayRef, wanted: &DataType) -> String {
         }
         let mut texts = Vec::new();
         while let Some(events) = source.next_batch().unwrap() {
-            let mut told: Vec<(u64, String)> =
+            let mut described: Vec<(u64, String)> =
                 events.rejected.into_iter().map(|bad| (bad.row, format!("! {}", bad.reason))).collect();
             let column = events.rows.column(0);
             for (index, row) in events.row_numbers.iter().enumerate() {
@@ -69,10 +69,10 @@ fn read(column: ArrayRef, wanted: &DataType) -> String {
                 } else {
                     array_value_to_string(column, index).unwrap()
                 };
-                told.push((*row, text));
+                described.push((*row, text));
             }
-            told.sort();
-            texts.extend(told.into_iter().map(|(_, text)| text));
+            described.sort();
+            texts.extend(described.into_iter().map(|(_, text)| text));
         }
         texts.join(", ")
     });
@@ -193,7 +193,7 @@ fn what_cannot_be_meant_is_refused() {
     check(words, &UInt64, "refused: Dictionary(Int32, Utf8)");
 }
 
-/// The times of a file with such a column, in nanoseconds; and what is rejected.
+/// The times of a file with this column, in nanoseconds, and the rejected rows.
 fn times(
     name: &str,
     column: ArrayRef,

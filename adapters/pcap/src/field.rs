@@ -1,5 +1,5 @@
-//! The columns that packets have: names and types are those of RTLola's own network monitor, so that its
-//! specifications run as they are.
+//! The columns of packets. Names and types are those of RTLola's network monitor, so that its specifications run
+//! unchanged.
 
 use arrow::datatypes::{DataType, Field as Part};
 use fairstream_files::Column;
@@ -8,7 +8,7 @@ use crate::capture::Captured;
 use crate::dissect::{Internet, Packet, Transport, number};
 use crate::network::Networks;
 
-/// A column that packets have.
+/// A column of packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -18,19 +18,19 @@ pub(crate) struct Field {
 
 type Read = for<'a> fn(&Seen<'a>) -> Option<Value<'a>>;
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Whole numbers of so many bits.
+    /// Unsigned integers of this number of bits.
     Whole(u8),
     Flag,
-    /// A tuple of so many bytes.
+    /// A tuple of this number of bytes.
     Address(usize),
     Text,
     Bytes,
 }
 
-/// A packet, and what is needed to judge it.
+/// A packet with the context that its columns depend on.
 pub(crate) struct Seen<'a> {
     pub(crate) packet: Packet<'a>,
     pub(crate) length: u32,
@@ -79,14 +79,14 @@ impl<'a> Seen<'a> {
         if let Some(Transport::Icmp(header)) = self.packet.transport { Some(header) } else { None }
     }
 
-    /// Whether it is for somebody here.
+    /// `Incoming` if the destination is local, else `Outgoing`.
     fn direction(&self) -> Option<&'static str> {
         let destination = self.packet.internet.as_ref().and_then(Internet::destination)?;
         Some(if self.local.contain(destination) { "Incoming" } else { "Outgoing" })
     }
 }
 
-/// The names of the columns of a layer, the bits that each has in its header, and where they are.
+/// Names of the columns of a layer, the number of bits of each, and their position in the header.
 macro_rules! fields {
     ($($name:literal $kind:tt $($rest:expr),*;)*) => {
         &[$(Field { name: $name, kind: kind!($kind $($rest),*), read: read!($kind $($rest),*) }),*]
@@ -117,8 +117,9 @@ macro_rules! read {
     };
 }
 
-/// Every column of a header: `whole` numbers with the layer, the byte that they begin in, the bytes that they
-/// lie in, the bits to the right of them and their own bits; `flag`s with byte and mask; `address`es.
+/// All columns of headers. `whole` numbers have the layer, the first byte, the number of bytes, the number of bits
+/// to the right, and the number of bits; `flag`s have byte and mask; `address`es have the first byte and the
+/// length.
 const OF_HEADERS: &[Field] = fields! {
     "Ethernet::source" address Seen::ethernet, 6, 6;
     "Ethernet::destination" address Seen::ethernet, 0, 6;
@@ -171,7 +172,7 @@ const OF_HEADERS: &[Field] = fields! {
     "ICMP::checksum" whole Seen::icmp, 2, 2, 0, 16;
 };
 
-/// What is said of a packet as a whole.
+/// Columns of a packet as a whole.
 const OF_PACKETS: &[Field] = &[
     Field { name: DIRECTION, kind: Kind::Text, read: |seen| seen.direction().map(Value::Text) },
     Field { name: "protocol", kind: Kind::Text, read: |seen| Some(Value::Text(seen.packet.protocol())) },
@@ -183,7 +184,7 @@ const OF_PACKETS: &[Field] = &[
 pub(crate) const DIRECTION: &str = "direction";
 
 impl Field {
-    /// Every column that packets have.
+    /// All columns of packets.
     pub(crate) fn all() -> impl Iterator<Item = &'static Field> {
         OF_HEADERS.iter().chain(OF_PACKETS)
     }
@@ -209,7 +210,7 @@ impl Field {
         }
     }
 
-    /// Whether it can be read as a type: numbers as any whole numbers, the payload also as text.
+    /// Whether it can be read as a type: numbers as any wide enough integer type, the payload also as text.
     pub(crate) fn fits(&self, wanted: &DataType) -> bool {
         match (self.kind, wanted) {
             (Kind::Whole(_), wanted) => wanted.is_integer(),
@@ -221,10 +222,10 @@ impl Field {
         }
     }
 
-    /// Appends what a packet has of it to its column.
+    /// Appends the value of a packet to its column.
     ///
     /// # Errors
-    /// It does not fit into the type of the column.
+    /// The value does not fit into the type of the column.
     pub(crate) fn append(&self, seen: &Seen<'_>, column: &mut Column) -> Result<(), String> {
         match (self.read)(seen) {
             None => {

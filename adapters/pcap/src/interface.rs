@@ -1,4 +1,4 @@
-//! A network interface, by libpcap.
+//! Captures from a network interface with libpcap.
 
 use std::io;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::capture::Captured;
 use crate::dissect::Link;
 use crate::rows::Bound;
 
-/// How long to wait before looking whether there is a packet.
+/// Interval between two polls for packets.
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) fn open(request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
@@ -83,13 +83,13 @@ struct InterfaceRows {
     stop: StopToken,
     current: Seen,
     number: u64,
-    /// Captured so far.
+    /// Bytes captured so far.
     bytes: u64,
-    /// Packets that had been lost when somebody last asked.
+    /// Number of lost packets at the last query.
     dropped: u64,
 }
 
-/// The packet that was captured last.
+/// The most recent packet.
 #[derive(Default)]
 struct Seen {
     bytes: Vec<u8>,

@@ -1,8 +1,7 @@
-//! Network packets as events: each is a row, and the fields of its headers are the columns. Files of
-//! captures are read without any system library; live capture needs libpcap, and the feature
-//! `live-capture`.
+//! Network packets as events: each packet is a row, and the fields of its headers are the columns. Capture files
+//! are read without any system library; live capture needs libpcap, and the feature `live-capture`.
 //!
-//! Never guesses: what a packet does not have, or what was not captured of it, is no value.
+//! Never guesses: a field that a packet does not have, or that was not captured, has no value.
 
 mod capture;
 mod dissect;

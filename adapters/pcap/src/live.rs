@@ -1,4 +1,4 @@
-//! Packets as they come, from a network interface.
+//! The source of packets from a network interface.
 
 use fairstream_core::{Adapter, OptionDoc, Source, SourceError, SourceFactory, SourceRequest};
 

@@ -1,16 +1,16 @@
-//! Which addresses are local.
+//! Local networks.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Networks, each written as its address and how many of its bits count: `192.168.0.0/16,fd00::/8`.
+/// Networks, each written as an address and the length of its prefix: `192.168.0.0/16,fd00::/8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Networks(Vec<Network>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     is_v6: bool,
-    /// The bits that count, as the highest of 128.
+    /// The prefix, in the highest of 128 bits.
     bits: u128,
     mask: u128,
 }

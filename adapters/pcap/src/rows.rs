@@ -1,4 +1,4 @@
-//! Packets as rows, wherever they come from.
+//! Converts packets to rows, for files and interfaces.
 
 use arrow::datatypes::DataType;
 use fairstream_core::{
@@ -16,19 +16,19 @@ pub(crate) const LOCAL_NETWORK: OptionDoc = OptionDoc::new(
     "what `direction` takes for local: networks such as `192.168.0.0/16,fd00::/8`",
 );
 
-/// The wanted columns of packets.
+/// The requested columns of packets.
 pub(crate) struct Bound {
     fields: Vec<&'static Field>,
-    /// Each in its wanted type; in its own if it cannot be read as wanted.
+    /// Each in the requested type; in its own type if it cannot be read as requested.
     pub(crate) columns: Vec<WantedColumn>,
     local: Networks,
 }
 
 impl Bound {
-    /// Finds those of the wanted columns that packets have.
+    /// Selects the requested columns that packets have.
     ///
     /// # Errors
-    /// It is not said what is local, though it is asked; or in a way that says nothing.
+    /// The local networks are missing although a requested column depends on them; or they are invalid.
     pub(crate) fn new(request: &SourceRequest) -> Result<Bound, SourceError> {
         let local = networks(&request.options).map_err(|bad| request.refuse(bad))?;
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ impl Bound {
         Field::all().map(|field| field.name.to_owned()).collect()
     }
 
-    /// Appends what packet `row` has of each column; the time of it.
+    /// Appends the values of packet `row` to the columns. Returns its time.
     pub(crate) fn append(
         &self,
         captured: Captured<'_>,

@@ -1,4 +1,4 @@
-//! The source of captured packets: files and pipes.
+//! The source of capture files and pipes.
 
 use std::io;
 use std::time::Instant;

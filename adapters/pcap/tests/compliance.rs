@@ -1,4 +1,4 @@
-//! The source of packets keeps the promises of `Source`.
+//! The source of packets fulfils the contract of `Source`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -34,13 +34,13 @@ fn request(location: &Path) -> SourceRequest {
     }
 }
 
-/// A packet of IP alone, with an identification.
+/// A raw IP packet with an identification.
 fn packet(identification: u16) -> Vec<u8> {
     let [high, low] = identification.to_be_bytes();
     vec![0x45, 0, 0, 20, high, low, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]
 }
 
-/// A named pipe with packets in it whose writer says nothing more and does not hang up.
+/// A named pipe with packets in it whose writer stays open and writes no more.
 fn silent_pipe(dir: &Path) -> LiveInput {
     let path = dir.join(format!("pipe-{:?}.pcap", thread::current().id()));
     let _ = std::fs::remove_file(&path);

@@ -1,5 +1,5 @@
-//! What packets say: as scapy reads it, from files of scapy, tcpdump and Wireshark; and of packets that are
-//! cut off, nothing else than of whole ones.
+//! Packets are dissected as scapy dissects them, from files of scapy, tcpdump and Wireshark; the fields of a
+//! truncated packet are absent or equal to those of the whole packet.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -89,7 +89,7 @@ fn every_field_is_what_scapy_makes_of_it() {
     }
 }
 
-/// The bytes of the packets of a classic file of our own order.
+/// The bytes of the packets of a classic file in native byte order.
 fn frames(name: &str) -> Vec<Vec<u8>> {
     let file = std::fs::read(data(name)).unwrap();
     let big = file[0] == 0xa1;
@@ -111,7 +111,7 @@ fn read_packets(link: u32, packets: Vec<Vec<u8>>) -> Vec<Map<String, Value>> {
     rows(&read(&path, everything(), LOCAL).unwrap())
 }
 
-/// Less of a packet says less of it, never something else.
+/// A truncated packet has fewer values, never other values.
 #[test]
 fn what_was_not_captured_is_silent() {
     for (name, link) in [("ethernet.pcap", 1), ("raw.pcap", 101), ("cooked.pcap", 113), ("cooked2.pcap", 276)]
@@ -124,7 +124,7 @@ fn what_was_not_captured_is_silent() {
             for (length, found) in found.iter().enumerate() {
                 for (column, value) in found {
                     match column.as_str() {
-                        // The bytes of a packet that is cut off are fewer, and may be those of an outer layer.
+                        // The payload of a truncated packet is shorter, and may be that of an outer layer.
                         "payload" | "protocol" | "time" | "length" => {}
                         _ => assert_eq!(
                             Some(value),
@@ -144,7 +144,7 @@ fn what_was_not_captured_is_silent() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the bytes are, they are a packet with or without values; its neighbours are left alone.
+    /// Any bytes are a packet with or without values; adjacent packets are not affected.
     #[test]
     fn nonsense_is_a_packet_like_any_other(
         packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 1..8),

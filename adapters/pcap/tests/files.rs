@@ -1,4 +1,4 @@
-//! Files as they can be: damaged, cut off, of kinds that are not read; and what blocks say of times.
+//! Capture files that are damaged, truncated or of unsupported kinds; and the time options of blocks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -9,12 +9,12 @@ use arrow::datatypes::{DataType, UInt16Type};
 use fairstream_core::{EventBatch, WantedColumn};
 use support::{address, block, classic, data, enhanced, interface, read, section};
 
-/// What comes of reading a file: its times, or what is wrong with it and how many packets came before.
+/// Result of reading a file: its times, or its error and the number of packets before it.
 fn outcome(bytes: &[u8]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pcap");
     std::fs::write(&path, bytes).unwrap();
-    let told = |batches: &[EventBatch]| {
+    let describe = |batches: &[EventBatch]| {
         let mut rows: Vec<(u64, String)> = Vec::new();
         for batch in batches {
             let good = batch.row_numbers.iter().zip(batch.times.iter());
@@ -25,10 +25,14 @@ fn outcome(bytes: &[u8]) -> String {
         rows.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ")
     };
     match read(&path, vec![WantedColumn::new("protocol", DataType::Utf8)], &[]) {
-        Ok(batches) => told(&batches),
+        Ok(batches) => describe(&batches),
         Err((batches, error)) => {
             let error = error.to_string().replace(path.to_str().unwrap(), "FILE");
-            [told(&batches), error].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+            [describe(&batches), error]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join(", ")
         }
     }
 }
@@ -97,7 +101,7 @@ fn blocks_say_what_packets_mean() {
     check(&[micros.clone(), packet(0, 1_500_000)], "1500000000");
     check(&[nanos.clone(), halves, packet(0, 7), packet(1, 3)], "7, 1500000000");
     check(&[later, packet(0, 1)], "100000001000");
-    // A new section forgets the interfaces of the one before.
+    // A new section discards the interfaces of the one before.
     check(&[nanos.clone(), packet(0, 7), section(), micros.clone(), packet(0, 7)], "7, 7000");
     check(
         &[micros.clone(), packet(0, 1), packet(1, 2), packet(0, 3)],
@@ -111,7 +115,7 @@ fn blocks_say_what_packets_mean() {
     let unread = "its link type 147 is not read; there are Ethernet (1), IP alone (101), null (0), loopback (108) \
                   and Linux cooked (113, 276)";
     check(&[interface(147, &[]), micros.clone(), packet(0, 1), packet(1, 2)], &format!("{unread}, 2000"));
-    // The old block for packets.
+    // The obsolete packet block.
     let head = [0_u32, 0, 5, 20, 20].map(u32::to_le_bytes).concat();
     check(&[micros.clone(), block(2, &[&head, &IP[..]].concat())], "5000");
     let wrong = |at: usize, byte: u8| {
@@ -134,7 +138,7 @@ fn blocks_say_what_packets_mean() {
     );
 }
 
-/// What comes of wanting a column of a file that others wrote.
+/// Result of requesting a column of a given file.
 fn wanting(name: &str, data_type: DataType, options: &[(&str, &str)]) -> String {
     match read(&data("raw.pcap"), vec![WantedColumn::new(name, data_type)], options) {
         Err((_, error)) => error.to_string(),
@@ -150,7 +154,7 @@ fn a_column_is_what_is_wanted_of_it_if_that_can_be_meant() {
     let local = [("local_network", "10.0.0.0/8")];
     assert_eq!(wanting("TCP::source", DataType::Int64, &[]), "Int64");
     assert_eq!(wanting("payload", DataType::Utf8, &[]), "Utf8");
-    // What cannot be meant is left as it is, for an error that says so.
+    // An unsuitable type is left unchanged, so that the error can name it.
     assert_eq!(wanting("TCP::source", DataType::Utf8, &[]), "UInt16");
     assert_eq!(wanting("IPv4::source", DataType::Utf8, &[]), address(4).to_string());
     assert_eq!(wanting("IPv4::source", address(6), &[]), address(4).to_string());
@@ -179,7 +183,7 @@ fn numbers_are_as_wide_as_the_specification_says() {
     assert!(batches[0].rows.column(0).is_valid(1), "the ports that fit are read");
 }
 
-/// Writes the numbers of a pcapng file in either order of bytes.
+/// Writes the numbers of a pcapng file in either byte order.
 #[derive(Clone, Copy)]
 struct Ordered {
     big: bool,
@@ -204,8 +208,8 @@ impl Ordered {
         block
     }
 
-    /// A section with one interface, whose times have such a unit and count from so many seconds; an enhanced packet
-    /// at such a time, and one of the old kind.
+    /// A section with one interface, with this unit and offset of times; an enhanced packet at a time, and an
+    /// obsolete packet.
     fn section(self, unit: u8, seconds: i64, time: u64) -> Vec<u8> {
         let option = |code: u16, value: &[u8]| {
             let mut option = [self.u16(code), self.u16(value.len() as u16)].concat();
@@ -231,7 +235,7 @@ impl Ordered {
     }
 }
 
-/// A file says the same in either order of bytes, and sections of both may follow each other.
+/// A file has the same content in either byte order, and sections of both may follow each other.
 #[test]
 fn the_order_of_bytes_changes_nothing() {
     let orders = [Ordered { big: false }, Ordered { big: true }];
@@ -246,7 +250,7 @@ fn the_order_of_bytes_changes_nothing() {
         for order in orders {
             let file = order.section(unit, seconds, time);
             assert_eq!(outcome(&file), expected, "unit {unit}, big-endian: {}", order.big);
-            // What is cut off is not read past its end, whatever the order.
+            // A truncated file is not read past its end, in either byte order.
             for end in 0..file.len() {
                 assert!(!outcome(&file[..end]).contains(&expected), "cut at {end}");
             }

@@ -1,9 +1,9 @@
-//! Packets of the loopback interface, as they come. Capturing takes rights that not everybody has: where they
-//! are missing, the tests say that they skip.
+//! Live packets of the loopback interface. Capturing needs privileges: if they are missing, the tests report that
+//! they are skipped.
 
 #![cfg(feature = "live-capture")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
-#![allow(clippy::print_stderr, reason = "who skips says so")]
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
 mod support;
 

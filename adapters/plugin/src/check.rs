@@ -1,8 +1,7 @@
-//! Looks at what a plugin hands over before anything is made of it.
+//! Checks the arrays of a plugin before they are used.
 //!
-//! A pointer says nothing of how much there is behind it, so a plugin that lies about that cannot be found
-//! out. Everything else that can be wrong with an array is looked at here, or by Arrow's own validation
-//! after it.
+//! The size of the memory behind a pointer cannot be determined, so a wrong size from a plugin cannot be detected.
+//! Everything else that can be wrong with an array is checked here, or by Arrow's own validation after it.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use fairstream_core::catch_panic;
 
-/// The struct of the Arrow C data interface, to be looked into.
+/// The layout of the struct of the Arrow C data interface, for inspection.
 #[repr(C)]
 struct RawArray {
     length: i64,
@@ -26,28 +25,28 @@ struct RawArray {
     private_data: *mut std::ffi::c_void,
 }
 
-/// More rows than a batch may have.
+/// Maximum number of rows of a batch.
 const MANY: i64 = 1 << 24;
 
-/// The rows that a plugin gives as an array of the Arrow C data interface, once all that can be looked at is as it
-/// should be.
+/// Imports the rows of a plugin from an array of the Arrow C data interface, after checking all that can be
+/// checked.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is invalid.
 ///
 /// # Safety
-/// The array has not been released, and at each pointer in it that is not null there is what the numbers beside it
-/// say.
+/// The array has not been released, and every pointer in it that is not null points to memory of the declared
+/// size.
 pub unsafe fn import(array: FFI_ArrowArray, schema: &Schema) -> Result<RecordBatch, String> {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { check(&raw const array, schema) }?;
-    // Where there are no rows, offsets and pointers may be anything, and Arrow follows them.
+    // An empty array may have invalid offsets and pointers, which Arrow would follow.
     if array.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::new(schema.clone())));
     }
     let import = || {
         let fields = FFI_ArrowSchema::try_from(DataType::Struct(schema.fields().clone()))?;
-        // SAFETY: the array has the shape of the schema, as far as that can be seen.
+        // SAFETY: the array has the shape of the schema, as far as that can be checked.
         let data = unsafe { from_ffi(array, &fields) }?;
         data.validate_full()?;
         Ok::<_, arrow::error::ArrowError>(RecordBatch::from(StructArray::from(data)))
@@ -59,7 +58,7 @@ pub unsafe fn import(array: FFI_ArrowArray, schema: &Schema) -> Result<RecordBat
     }
 }
 
-/// Whether an array can be one of a schema's rows.
+/// Checks that an array can be the rows of a schema.
 ///
 /// # Safety
 /// As for `import`.
@@ -78,10 +77,10 @@ unsafe fn check(array: *const FFI_ArrowArray, schema: &Schema) -> Result<(), Str
         return Err(format!("a batch of {n_buffers} buffers, where rows have 1"));
     }
     for (index, field) in schema.fields().iter().enumerate() {
-        // SAFETY: there are as many children as the array says.
+        // SAFETY: the array has the declared number of children.
         let child = unsafe { (*array.children.add(index)).as_ref() };
         let child = child.ok_or_else(|| format!("a batch without its column `{}`", field.name()))?;
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { check_column(child, field.data_type(), length) }
             .map_err(|reason| format!("a batch whose column `{}` has {reason}", field.name()))?;
     }
@@ -108,7 +107,7 @@ unsafe fn check_column(array: &RawArray, data_type: &DataType, rows: i64) -> Res
     if n_buffers != expected || array.buffers.is_null() {
         return Err(format!("{n_buffers} buffers, where a {data_type} has {expected}"));
     }
-    // SAFETY: there are as many buffers as the array says, two at least.
+    // SAFETY: the array has the declared number of buffers, which is at least two.
     let (nulls, values) = unsafe { (*array.buffers, *array.buffers.add(1)) };
     if nulls.is_null() && null_count > 0 {
         return Err(format!("{null_count} nulls, and does not say where"));
@@ -119,23 +118,23 @@ unsafe fn check_column(array: &RawArray, data_type: &DataType, rows: i64) -> Res
     if expected == 3 && length > 0 {
         // SAFETY: there are three buffers.
         let texts = unsafe { *array.buffers.add(2) };
-        // SAFETY: there is one offset more than values, in numbers that were looked at above.
+        // SAFETY: there is one offset more than values, and both numbers were checked above.
         return unsafe { check_offsets(values.cast(), (offset + length) as usize + 1, texts.is_null()) };
     }
     Ok(())
 }
 
-/// Texts lie one behind another: where one ends the next begins.
+/// Checks that the offsets of texts are not negative and do not decrease.
 ///
 /// # Safety
-/// There are so many offsets.
+/// There are `count` offsets.
 unsafe fn check_offsets(offsets: *const i32, count: usize, are_nowhere: bool) -> Result<(), String> {
     if !offsets.is_aligned() {
         return Err("offsets at an odd address".to_owned());
     }
     let mut before = 0;
     for index in 0..count {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let offset = unsafe { *offsets.add(index) };
         if offset < before {
             return Err(format!("a text that ends at byte {offset} and begins at {before}"));

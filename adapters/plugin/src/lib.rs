@@ -1,7 +1,7 @@
 //! Sources and sinks from shared libraries, behind the C ABI of `fairstream-plugin-abi`.
 //!
-//! Only libraries that the user names are loaded. What they offer is checked before it is used, what they
-//! give is checked before it is read, and none is ever unloaded: something of it may still be in use.
+//! Only libraries that the user names are loaded. Their descriptions are checked before use, their batches are
+//! checked before they are read, and no library is ever unloaded: code or data of it may still be in use.
 
 mod check;
 mod library;

@@ -1,4 +1,4 @@
-//! A shared library that is a plugin: loaded, checked, and never unloaded.
+//! Loads and checks the shared library of a plugin. It is never unloaded.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -7,19 +7,19 @@ use fairstream_core::{ANY_OPTION, BadOption, OptionDoc, Options, nearest};
 use fairstream_plugin_abi::abi::{self, Entry, Error, MINOR, OpenSink, OpenSource, Plugin, Str};
 use serde::Deserialize;
 
-/// The options of plugins, before one is loaded.
+/// Placeholder for the options of plugins, which are unknown before one is loaded.
 pub(crate) const WHATEVER_IT_TAKES: OptionDoc = OptionDoc {
     name: ANY_OPTION,
     default: "",
     help: "`fairstream adapters --plugin PATH` shows what it takes",
 };
 
-/// A plugin that has said what it offers.
+/// A plugin with its description.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// What it calls itself.
+    /// Name of the plugin.
     pub name: String,
-    /// Which version of itself it is.
+    /// Version of the plugin.
     pub version: String,
     pub(crate) open_source: Option<OpenSource>,
     pub(crate) open_sink: Option<OpenSink>,
@@ -29,13 +29,13 @@ pub struct Library {
     pub sink: Option<Offer>,
 }
 
-/// A source or a sink, in words.
+/// Description of a source or a sink.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Offer {
-    /// In a line.
+    /// One line of description.
     #[serde(default)]
     pub about: String,
-    /// `None` if it does not say which options it takes.
+    /// `None` if the plugin does not declare its options.
     pub options: Option<Vec<OfferedOption>>,
 }
 
@@ -44,10 +44,10 @@ pub struct Offer {
 pub struct OfferedOption {
     /// The key.
     pub name: String,
-    /// What is used when it is left out.
+    /// Default value.
     #[serde(default)]
     pub default: String,
-    /// What it does.
+    /// Description of the option.
     #[serde(default)]
     pub help: String,
 }
@@ -67,39 +67,39 @@ pub enum BadLibrary {
     /// It is a library, but not a plugin.
     #[error("it is not a plugin: it has no function `{}`", abi::ENTRY)]
     NoPlugin,
-    /// It says no.
+    /// The entry function returned an error.
     #[error("it does not start: {0}")]
     Refused(String),
-    /// It does not keep to the contract.
+    /// It violates the contract.
     #[error("it is broken: {0}")]
     Broken(String),
 }
 
 impl Library {
-    /// Loads a plugin. It runs code of the library, as loading any library does.
+    /// Loads a plugin. This runs code of the library, as loading any library does.
     ///
     /// # Errors
-    /// It is no library, no plugin, or one of another version.
+    /// It is no library, no plugin, or a plugin of another version.
     pub fn load(path: &Path) -> Result<Library, BadLibrary> {
-        // A name without a folder would be looked for where the system keeps libraries.
+        // The system would search a name without a folder in its library paths.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        // SAFETY: the user has named this library to have its code run.
+        // SAFETY: the user has named this library in order to run its code.
         let library = unsafe { libloading::Library::new(&path) }?;
-        // SAFETY: whoever exports the name of the entry function says that it is one.
+        // SAFETY: a library that exports this name declares that it has the type of the entry function.
         let entry = unsafe { library.get::<Entry>(abi::ENTRY.as_bytes()) };
         let entry = *entry.map_err(|_| BadLibrary::NoPlugin)?;
-        // What it hands out may be used until the process ends.
+        // Its functions and texts may be used until the process ends.
         std::mem::forget(library);
         Library::of(entry)
     }
 
-    /// The plugin behind an entry function.
+    /// The plugin of an entry function.
     ///
     /// # Errors
     /// As for [`load`](Library::load).
     pub fn of(entry: Entry) -> Result<Library, BadLibrary> {
         let (mut plugin, mut error) = (Plugin::EMPTY, Error::NONE);
-        // SAFETY: both are ours, as large as they say, and live through the call.
+        // SAFETY: both structs are ours, have the declared size, and outlive the call.
         let code = unsafe { entry(MINOR, &raw mut plugin, &raw mut error) };
         if code != abi::code::OK {
             return Err(BadLibrary::Refused(message(&mut error, code)));
@@ -113,7 +113,7 @@ impl Library {
             )));
         }
         let text = |text: Str, what: &str| {
-            // SAFETY: the contract says that these live as long as the library; their length is bounded.
+            // SAFETY: the contract guarantees that these live as long as the library; their length is bounded.
             let text = if text.len > MUCH { None } else { unsafe { text.text() } };
             text.map(str::to_owned).ok_or_else(|| broken(&format!("its {what} is not text")))
         };
@@ -137,14 +137,14 @@ impl Library {
     }
 }
 
-/// More bytes than any text or struct of a plugin has.
+/// Maximum size of a text or struct of a plugin.
 const MUCH: usize = 1 << 20;
 
 impl Offer {
-    /// Refuses options that it does not take, if it says which it takes.
+    /// Refuses undeclared options, if the plugin declares its options.
     ///
     /// # Errors
-    /// The first that it does not take.
+    /// The first undeclared option.
     pub(crate) fn check(&self, options: &Options, also: &[&str]) -> Result<(), BadOption> {
         let Some(known) = &self.options else { return Ok(()) };
         let names = || known.iter().map(|option| option.name.as_str()).chain(also.iter().copied());
@@ -160,19 +160,19 @@ impl Offer {
     }
 }
 
-/// The options as the JSON that a plugin gets.
+/// The options as JSON, as they are passed to a plugin.
 pub(crate) fn json(options: &Options) -> String {
     let object: serde_json::Map<String, serde_json::Value> =
         options.iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     serde_json::Value::Object(object).to_string()
 }
 
-/// What an error says; it is released.
+/// Returns the message of an error, and releases it.
 pub(crate) fn message(error: &mut Error, code: i32) -> String {
     let message = if error.message.is_null() {
         format!("it gives no reason (code {code})")
     } else {
-        // SAFETY: the contract says that the message ends with a zero, and is there until `release`.
+        // SAFETY: the contract guarantees that the message ends with a zero, and lives until `release`.
         unsafe { CStr::from_ptr(error.message) }.to_string_lossy().into_owned()
     };
     if let Some(release) = error.release {

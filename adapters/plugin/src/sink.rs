@@ -12,7 +12,7 @@ use fairstream_plugin_abi::abi::{self, Error, Progress, RawSink, Str};
 
 use crate::library::{Library, WHATEVER_IT_TAKES, json, message};
 
-/// Opens sinks that plugins offer.
+/// Opens the sinks of plugins.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginSinks;
 
@@ -36,7 +36,7 @@ impl SinkFactory for PluginSinks {
 /// Opens the sink of a plugin.
 ///
 /// # Errors
-/// It has none, or it does not open.
+/// The plugin has no sink, or it cannot be opened.
 pub fn open(library: &Library, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
     let failed = |cause: Cause| SinkError::Open { sink: request.location.clone(), cause };
     let (Some(open), Some(offer)) = (library.open_sink, &library.sink) else {
@@ -49,7 +49,7 @@ pub fn open(library: &Library, request: &SinkRequest) -> Result<Box<dyn Sink>, S
     let options = json(&request.options);
     let resume = request.resume.as_ref().map_or(&[][..], |position| &position.resume);
     let (mut raw, mut error) = (Box::new(RawSink::CLOSED), Error::NONE);
-    // SAFETY: everything that is lent lives through the call, and what is filled is ours.
+    // SAFETY: all borrowed arguments outlive the call, and the output structs are ours.
     let code = unsafe {
         open(Str::of(options.as_bytes()), &raw const schema, Str::of(resume), &raw mut *raw, &raw mut error)
     };
@@ -72,7 +72,7 @@ struct PluginSink {
     raw: Box<RawSink>,
 }
 
-// SAFETY: the contract says that one thread at a time may use it, whichever that is.
+// SAFETY: the contract permits use from any thread, by one thread at a time.
 unsafe impl Send for PluginSink {}
 
 impl PluginSink {
@@ -109,7 +109,7 @@ impl Sink for PluginSink {
         let Some(write) = self.raw.write else { return Err(self.missing("write")) };
         let mut array = FFI_ArrowArray::new(&StructArray::from(batch.rows().clone()).to_data());
         let mut error = Error::NONE;
-        // SAFETY: the sink is open; the batch goes over to it, so that it must not be dropped here.
+        // SAFETY: the sink is open; the call takes ownership of the batch, so it must not be dropped here.
         let code = unsafe { write(&raw mut *self.raw, &raw mut array, &raw mut error) };
         std::mem::forget(array);
         self.result(code, &mut error)
@@ -118,10 +118,10 @@ impl Sink for PluginSink {
     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         let Some(flush) = self.raw.flush else { return Err(self.missing("flush")) };
         let (mut progress, mut error) = (Progress::NONE, Error::NONE);
-        // SAFETY: the sink is open, and what is filled is ours.
+        // SAFETY: the sink is open, and the output structs are ours.
         let code = unsafe { flush(&raw mut *self.raw, &raw mut progress, &raw mut error) };
         self.result(code, &mut error)?;
-        // SAFETY: the bytes are there until the next call on the sink.
+        // SAFETY: the bytes live until the next call on the sink.
         let resume = unsafe { progress.resume.bytes() }.filter(|resume| !resume.is_empty());
         Ok(resume.map(|resume| Position { rows: progress.rows, resume: resume.into() }))
     }
@@ -134,7 +134,7 @@ impl Sink for PluginSink {
             RunEnd::Failed(reason) => (abi::run_end::FAILED, reason.as_str()),
         };
         let mut error = Error::NONE;
-        // SAFETY: the sink is open, and what is lent lives through the call.
+        // SAFETY: the sink is open, and all borrowed arguments outlive the call.
         let code = unsafe { finish(&raw mut *self.raw, end, Str::of(reason.as_bytes()), &raw mut error) };
         self.result(code, &mut error)
     }
@@ -143,7 +143,7 @@ impl Sink for PluginSink {
 impl Drop for PluginSink {
     fn drop(&mut self) {
         if let Some(release) = self.raw.release {
-            // SAFETY: it is called once, last.
+            // SAFETY: this is the only call of `release`, and the last call on the sink.
             unsafe { release(&raw mut *self.raw) };
         }
     }

@@ -19,7 +19,7 @@ use fairstream_plugin_abi::abi::{self, Error, Progress, RawSource, Str};
 use crate::check::import;
 use crate::library::{Library, WHATEVER_IT_TAKES, json, message};
 
-/// Opens sources that plugins offer.
+/// Opens the sources of plugins.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginSources;
 
@@ -44,7 +44,7 @@ impl SourceFactory for PluginSources {
 /// Opens the source of a plugin.
 ///
 /// # Errors
-/// It has none, or it does not open.
+/// The plugin has no source, or it cannot be opened.
 pub fn open(library: &Library, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
     let origin = request.location.clone();
     let failed = |cause: Cause| SourceError::Open { origin: origin.clone(), cause };
@@ -61,7 +61,7 @@ pub fn open(library: &Library, request: &SourceRequest) -> Result<Box<dyn Source
     let max_age = u64::try_from(request.context.max_age.as_millis()).unwrap_or(u64::MAX);
     let mut raw = Box::new(RawSource::CLOSED);
     let (mut stream, mut error) = (FFI_ArrowArrayStream::empty(), Error::NONE);
-    // SAFETY: everything that is lent lives through the call, and what is filled is ours.
+    // SAFETY: all borrowed arguments outlive the call, and the output structs are ours.
     let code = unsafe {
         open(
             Str::of(options.as_bytes()),
@@ -118,7 +118,7 @@ fn check_schema(schema: Schema, request: &SourceRequest) -> Result<Schema, Strin
         let of_rows = ROW_COLUMNS.iter().find(|(known, _)| name == known).map(|(_, data_type)| data_type);
         let wanted = request.wanted.iter().find(|wanted| wanted.name == *name);
         match of_rows.or(wanted.map(|wanted| &wanted.data_type)) {
-            None => return Err(format!("it gives a column `{name}`, which nobody wants")),
+            None => return Err(format!("it gives a column `{name}`, which was not requested")),
             Some(data_type) if data_type != field.data_type() => {
                 return Err(format!(
                     "its column `{name}` is {}, but {data_type} is wanted",
@@ -134,13 +134,13 @@ fn check_schema(schema: Schema, request: &SourceRequest) -> Result<Schema, Strin
     }
 }
 
-/// The plugin's part of an open source. Any thread may cancel it.
+/// The plugin's struct of an open source. Any thread may cancel it.
 struct Handle(Mutex<Option<Box<RawSource>>>);
 
-// SAFETY: the contract says that one thread at a time may use it, whichever that is; `cancel` alone may
-// come at any time.
+// SAFETY: the contract permits use from any thread, by one thread at a time; only `cancel` may be called
+// concurrently.
 unsafe impl Send for Handle {}
-// SAFETY: as above; what is shared is used behind the lock, or is `cancel`.
+// SAFETY: as above; shared use is behind the lock, or is `cancel`.
 unsafe impl Sync for Handle {}
 
 impl Handle {
@@ -149,7 +149,7 @@ impl Handle {
         if let Some(raw) = raw.as_mut()
             && let Some(cancel) = raw.cancel
         {
-            // SAFETY: it has not been released; `cancel` may come at any time.
+            // SAFETY: it has not been released; `cancel` may be called at any time.
             unsafe { cancel(&raw mut **raw) };
         }
     }
@@ -167,7 +167,7 @@ impl Handle {
         if let Some(mut raw) = raw
             && let Some(release) = raw.release
         {
-            // SAFETY: it is called once, last: nobody else has the struct any more.
+            // SAFETY: this is the only call of `release`, and the last use of the struct.
             unsafe { release(&raw mut *raw) };
         }
     }
@@ -176,14 +176,14 @@ impl Handle {
 /// The batches of an open source.
 struct Stream(FFI_ArrowArrayStream);
 
-// SAFETY: the contract says that one thread at a time may use it, whichever that is.
+// SAFETY: the contract permits use from any thread, by one thread at a time.
 unsafe impl Send for Stream {}
 
 impl Stream {
     fn schema(&mut self) -> Result<Schema, String> {
         let Some(get_schema) = self.0.get_schema() else { return Err("its stream has no schema".to_owned()) };
         let mut schema = FFI_ArrowSchema::empty();
-        // SAFETY: both are ours and live through the call.
+        // SAFETY: both structs are ours and outlive the call.
         let code = unsafe { get_schema(&raw mut self.0, &raw mut schema) };
         if code != 0 {
             return Err(self.last_error(code));
@@ -197,7 +197,7 @@ impl Stream {
     fn next(&mut self, schema: &Schema) -> Result<Option<RecordBatch>, Trouble> {
         let Some(get_next) = self.0.get_next() else { return Ok(None) };
         let mut array = FFI_ArrowArray::empty();
-        // SAFETY: both are ours and live through the call.
+        // SAFETY: both structs are ours and outlive the call.
         let code = unsafe { get_next(&raw mut self.0, &raw mut array) };
         if code != 0 {
             return Err(Trouble::Failed(self.last_error(code)));
@@ -217,25 +217,25 @@ impl Stream {
         if text.is_null() {
             return unknown();
         }
-        // SAFETY: Arrow says that the text ends with a zero.
+        // SAFETY: the Arrow C stream interface guarantees that the text ends with a zero.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
 
 /// Why there is no batch.
 enum Trouble {
-    /// It says so.
+    /// The plugin returned an error.
     Failed(String),
-    /// What it gave is none.
+    /// The plugin returned an invalid batch.
     Broken(String),
 }
 
 struct PluginSource {
     name: String,
-    /// Of the plugin's batches, and of ours.
+    /// Schema of the plugin's batches, and of the returned batches.
     row_schema: SchemaRef,
     schema: SchemaRef,
-    /// Before the handle: it is released first.
+    /// Declared before the handle, so that it is released first.
     stream: Stream,
     handle: Arc<Handle>,
     last_row: u64,
@@ -253,17 +253,17 @@ impl PluginSource {
         SourceError::Read { origin: self.name.clone(), row: self.last_row, cause: reason.into() }
     }
 
-    /// How far the plugin has come.
+    /// The progress that the plugin reports.
     fn progress(&self) -> Result<(Position, u64, bool), SourceError> {
         let (mut progress, mut error) = (Progress::NONE, Error::NONE);
-        let told = self.handle.with(|raw, functions| {
-            let Some(tell) = functions.progress else { return Err(self.broken("it has no `progress`")) };
-            // SAFETY: the source is open, and what is filled is ours.
-            let code = unsafe { tell(raw, &raw mut progress, &raw mut error) };
+        let reported = self.handle.with(|raw, functions| {
+            let Some(report) = functions.progress else { return Err(self.broken("it has no `progress`")) };
+            // SAFETY: the source is open, and the output structs are ours.
+            let code = unsafe { report(raw, &raw mut progress, &raw mut error) };
             if code != abi::code::OK {
                 return Err(self.cannot_read(message(&mut error, code)));
             }
-            // SAFETY: the bytes are there until the next call on the source.
+            // SAFETY: the bytes live until the next call on the source.
             let resume = unsafe { progress.resume.bytes() };
             let resume = resume.ok_or_else(|| self.broken("its position is not there"))?;
             Ok((
@@ -272,10 +272,10 @@ impl PluginSource {
                 progress.is_relative != 0,
             ))
         });
-        told.unwrap_or_else(|| Err(self.broken("it is closed")))
+        reported.unwrap_or_else(|| Err(self.broken("it is closed")))
     }
 
-    /// The rows of a plugin's batch as events.
+    /// Converts a plugin's batch to events.
     fn events(&mut self, batch: &RecordBatch) -> Result<EventBatch, SourceError> {
         let none: ArrayRef = new_null_array(&DataType::Utf8, batch.num_rows());
         let column = |name: &str| batch.column_by_name(name).unwrap_or(&none);
@@ -359,7 +359,7 @@ impl Source for PluginSource {
         let mut error = Error::NONE;
         let code = self.handle.with(|raw, functions| match functions.acknowledge {
             None => abi::code::OK,
-            // SAFETY: the source is open, and what is lent lives through the call.
+            // SAFETY: the source is open, and all borrowed arguments outlive the call.
             Some(acknowledge) => unsafe {
                 acknowledge(raw, through.rows, Str::of(&through.resume), &raw mut error)
             },
@@ -373,7 +373,7 @@ impl Source for PluginSource {
 
 impl Drop for PluginSource {
     fn drop(&mut self) {
-        // The stream first, as the header says.
+        // The stream is released first, as the header requires.
         self.stream.0 = FFI_ArrowArrayStream::empty();
         self.handle.release();
     }

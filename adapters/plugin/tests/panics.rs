@@ -1,4 +1,4 @@
-//! A panic, or an error of any kind, in a plugin's code is an error of the source or sink, and no more.
+//! A panic, or an error of any kind, in a plugin's code becomes an error of the source or sink.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -22,7 +22,7 @@ fn adapter() -> Adapter {
 
 impl SourceFactory for Panics {
     fn adapter(&self) -> Adapter {
-        // The host has to be told which options there are: `mode` is not one of them.
+        // The plugin declares its options; `mode` is not one of them.
         Adapter {
             options: &[fairstream_core::OptionDoc { name: "mode", default: "", help: "" }],
             ..adapter()

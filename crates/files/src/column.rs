@@ -1,4 +1,4 @@
-//! One typed column, filled with what texts say, or with numbers and bytes as they are.
+//! One typed column, filled by parsing texts, or with numbers and bytes directly.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ enum Builder {
     Tuple(Parts),
 }
 
-/// Runs the same code on whatever builder there is.
+/// Runs the same code on any builder.
 macro_rules! on_builder {
     ($self:expr, $builder:ident => $run:expr) => {
         match &mut $self.builder {
@@ -58,7 +58,7 @@ macro_rules! on_builder {
 }
 
 impl Column {
-    /// A column of that type; `None` if it is not one that specifications read.
+    /// A column of that type; `None` if specifications cannot read it.
     pub fn new(data_type: &DataType) -> Option<Column> {
         let builder = match data_type {
             DataType::Boolean => Builder::Bool(Default::default()),
@@ -84,20 +84,20 @@ impl Column {
         Some(Column { data_type: data_type.clone(), builder })
     }
 
-    /// What its values are.
+    /// Type of its values.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }
 
-    /// Whether a text is a value as it is, without being read as something else.
+    /// Whether a text is appended unchanged, without parsing.
     pub fn is_text(&self) -> bool {
         matches!(self.builder, Builder::Text(_))
     }
 
-    /// Appends what a text says.
+    /// Parses a text and appends the value.
     ///
     /// # Errors
-    /// Why it says nothing that this column can hold. It has got no value then, as by
+    /// The reason why the text cannot be parsed. In this case a null has been appended, as by
     /// [`append_null`](Column::append_null).
     pub fn append(&mut self, text: &str) -> Result<(), String> {
         if let Builder::Text(values) = &mut self.builder {
@@ -126,7 +126,7 @@ impl Column {
         self.or_null(read, word)
     }
 
-    /// Appends a whole number, to a column of whole numbers.
+    /// Appends an integer to a column of integers.
     ///
     /// # Errors
     /// As for [`append`](Column::append).
@@ -154,15 +154,15 @@ impl Column {
         }
     }
 
-    /// Appends a number that is written in digits alone, to a column of whole numbers: the short way of
-    /// [`append`](Column::append). Whether it was: if not, nothing is appended.
+    /// Fast path of [`append`](Column::append): appends a number that is written in digits alone to a column of
+    /// integers. Returns whether it did; if not, nothing is appended.
     #[inline]
     pub fn append_digits(&mut self, word: &[u8]) -> bool {
         self.data_type.is_integer()
             && fairstream_core::digits(word).is_some_and(|value| self.try_whole(value).is_some())
     }
 
-    /// Appends yes or no, to a column of such.
+    /// Appends a boolean to a column of booleans.
     ///
     /// # Errors
     /// As for [`append`](Column::append).
@@ -176,7 +176,7 @@ impl Column {
         }
     }
 
-    /// Appends bytes: as they are, or to a column of text with `�` for what is none.
+    /// Appends bytes. In a column of text, invalid UTF-8 is replaced by `�`.
     ///
     /// # Errors
     /// As for [`append`](Column::append).
@@ -189,12 +189,12 @@ impl Column {
         Ok(())
     }
 
-    /// How many parts a tuple of this column has; `None` if it is not one of tuples.
+    /// Number of parts of a tuple; `None` if this is not a column of tuples.
     pub fn parts(&self) -> Option<usize> {
         if let Builder::Tuple(parts) = &self.builder { Some(parts.count()) } else { None }
     }
 
-    /// Appends a tuple: calls `append` for each part, with its number, to append the value of it.
+    /// Appends a tuple: calls `append` with the column and the index of each part.
     ///
     /// # Errors
     /// As for [`append`](Column::append): this is no column of tuples, or a part could not be appended.
@@ -208,22 +208,22 @@ impl Column {
         }
     }
 
-    /// Appends no value.
+    /// Appends a null.
     pub fn append_null(&mut self) {
         on_builder!(self, builder => builder.append_null());
     }
 
-    /// How many values there are, nulls included.
+    /// Number of values, nulls included.
     pub(crate) fn len(&mut self) -> usize {
         on_builder!(self, builder => builder.len())
     }
 
-    /// The column so far; the next one starts empty.
+    /// Returns the column so far, and begins an empty one.
     pub fn finish(&mut self) -> ArrayRef {
         on_builder!(self, builder => Arc::new(builder.finish()))
     }
 
-    /// Makes up for what could not be read, and says why.
+    /// Appends a null if the text could not be parsed, and returns the reason.
     fn or_null(&mut self, read: Option<()>, word: &str) -> Result<(), String> {
         read.ok_or_else(|| {
             self.append_null();
@@ -261,7 +261,7 @@ fn boolean(word: &str) -> Option<bool> {
     }
 }
 
-/// A float; not one that is too large, unless it says that it is infinite.
+/// Parses a float. Values out of range are refused; infinity must be written as such.
 fn float(word: &str) -> Option<f64> {
     let value: f64 = word.parse().ok()?;
     (value.is_finite() || !word.ends_with(|last: char| last.is_ascii_digit() || last == '.')).then_some(value)
@@ -276,7 +276,7 @@ fn hexadecimal(word: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-/// A type as specifications call it.
+/// Name of a type in specifications.
 pub fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "a Bool".to_owned(),
@@ -296,7 +296,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// Enough of a text to recognise it by.
+/// Truncates a text for messages.
 pub fn shortened(text: &str) -> String {
     const ENOUGH: usize = 60;
     if text.chars().nth(ENOUGH).is_none() {
@@ -311,7 +311,7 @@ mod tests {
     use arrow::util::display::array_value_to_string;
     use proptest::prelude::*;
 
-    /// What a text is read as: its value, or the reason why it cannot be read.
+    /// The value of a text, or the reason why it cannot be parsed.
     fn read(data_type: &DataType, text: &str) -> String {
         let mut column = Column::new(data_type).unwrap();
         match column.append(text) {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     proptest! {
-        /// Digits are read as texts are, or not at all.
+        /// The fast path gives the same value as parsing, or does nothing.
         #[test]
         fn digits_are_read_as_texts_are(text in "[0-9]{0,21}|[0-9+ .-]{0,4}") {
             for data_type in [DataType::UInt8, DataType::Int64, DataType::UInt64, DataType::Utf8] {

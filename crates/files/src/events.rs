@@ -1,4 +1,4 @@
-//! Events out, as text.
+//! Writes events as text.
 
 use std::io;
 
@@ -19,13 +19,13 @@ pub struct TextEvents {
     packing: Packing,
     time_format: TimeFormat,
     format: FormatEvent,
-    /// What is to be written next: at first the header. Kept for its memory.
+    /// The text to be written next, at first the header. The buffer is reused.
     text: Vec<u8>,
 }
 
 impl TextEvents {
-    /// Opens what the request names. A file that exists is replaced, by one that begins with
-    /// `header`, at the first write or at the end.
+    /// Opens the output that the request names. A file that exists is replaced by one that begins with `header`,
+    /// at the first write or at the end.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -42,7 +42,7 @@ impl TextEvents {
         Ok(TextEvents { output, packing, time_format, format, text })
     }
 
-    /// Writes the text that there is, of so many rows.
+    /// Writes the buffered text of `rows` rows.
     fn put(&mut self, rows: usize) -> Result<(), SinkError> {
         self.packing.pack(&mut self.text).map_err(|error| failed(&self.output, error))?;
         self.output.write(rows, &self.text)?;

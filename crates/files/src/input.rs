@@ -1,4 +1,4 @@
-//! Bytes in.
+//! Reads bytes from files, pipes and standard input.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -23,24 +23,24 @@ pub struct Input {
 }
 
 enum Bytes {
-    /// A plain file: can go anywhere, never waits.
+    /// A plain file: seekable, never blocks.
     Plain(File),
-    /// A compressed file, or anything else that never has to be waited for.
+    /// A compressed file, or another reader that never blocks.
     Reader(Box<dyn Read + Send>),
-    /// What may have to be waited for is read by a thread of its own.
+    /// An input that may block is read by a separate thread.
     Piped { blocks: Receiver<io::Result<Vec<u8>>>, stopped: Receiver<()> },
 }
 
-/// What came of waiting for bytes.
+/// Result of waiting for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// There are more bytes now.
+    /// Bytes were appended.
     More,
-    /// There are none yet, and the deadline has passed.
+    /// No bytes arrived before the deadline.
     NotYet,
-    /// There will be none: the input has ended.
+    /// The input has ended.
     End,
-    /// Somebody stopped it; what was read last may be cut off in the middle.
+    /// The run was stopped; the last record may be incomplete.
     Stopped,
 }
 
@@ -64,7 +64,7 @@ impl Input {
                     Unpacked::Packed(bytes) => Bytes::Reader(bytes),
                 }
             } else {
-                // Even opening a named pipe waits, namely for somebody to write to it.
+                // Opening a named pipe also blocks, until there is a writer.
                 let open = move || {
                     Ok(match unpacked(&path, File::open(&path)?)? {
                         Unpacked::Plain(file) => Box::new(file),
@@ -77,7 +77,7 @@ impl Input {
         Ok(Input::new(name, bytes))
     }
 
-    /// An input that reads from `reader`, which never keeps it waiting.
+    /// An input that reads from `reader`, which must never block.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Input {
         Input::new(name, Bytes::Reader(Box::new(reader)))
     }
@@ -86,15 +86,15 @@ impl Input {
         Input { name: name.to_owned(), bytes, block: vec![0; BLOCK] }
     }
 
-    /// What the user would call it.
+    /// Name of the input in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Appends the next bytes to `buffer`; waits for them, but not past the deadline.
+    /// Appends the next bytes to `buffer`. Waits for them, but not past the deadline.
     ///
     /// # Errors
-    /// The input cannot be read, or is not what its ending says.
+    /// The input cannot be read, or is not in the format of its extension.
     pub fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         match &mut self.bytes {
             Bytes::Plain(file) => read_block(file, &mut self.block, buffer),
@@ -116,8 +116,7 @@ impl Input {
         }
     }
 
-    /// Goes to byte `offset` of a plain file. `false` if this is none, so that one has to read up
-    /// to there.
+    /// Seeks to byte `offset` of a plain file. Returns `false` for other inputs, which must be read up to there.
     ///
     /// # Errors
     /// The file is shorter than that.
@@ -148,7 +147,7 @@ fn unpacked(path: &Path, file: File) -> io::Result<Unpacked> {
     })
 }
 
-/// Says of an error that it came from decompression.
+/// Marks errors as errors of decompression.
 struct Decompressed<R>(R);
 
 impl<R: Read> Read for Decompressed<R> {
@@ -175,7 +174,8 @@ fn read_block(bytes: &mut impl Read, block: &mut [u8], buffer: &mut Vec<u8>) -> 
 }
 
 impl Bytes {
-    /// The thread stays in its read when the run is stopped, and ends with the process.
+    /// Starts the reading thread. When the run is stopped, the thread stays blocked in its read and ends with the
+    /// process.
     fn piped(
         open: impl FnOnce() -> io::Result<Box<dyn Read + Send>> + Send + 'static,
         stop: &StopToken,

@@ -1,5 +1,5 @@
-//! What every adapter that reads or writes text has in common: files, standard streams and named pipes,
-//! compressed or not; texts as typed columns; rows gathered into batches. Knows no format.
+//! What all adapters that read or write text have in common: files, standard streams and named pipes, compressed
+//! or not; texts as typed columns; rows gathered into batches. Does not know any format.
 
 mod column;
 mod events;

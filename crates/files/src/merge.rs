@@ -1,4 +1,4 @@
-//! Rows of several inputs, merged by time: those of equal time keep the order of the inputs.
+//! Merges rows of several inputs by time. Rows of equal time keep the order of the inputs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,47 +11,46 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use fairstream_core::{EventBatch, Position, RejectedRow};
 
-/// The next rows of an input. Rejected rows are among them, with whatever values.
+/// The next rows of an input. Rejected rows are included, with arbitrary values.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// All rows.
     pub rows: RecordBatch,
-    /// When each happened. A rejected row has the smallest time there is, so that it follows its
-    /// predecessor.
+    /// Time of each row. A rejected row has the smallest time, so that it directly follows its predecessor.
     pub times: ScalarBuffer<i64>,
-    /// The number of each.
+    /// Number of each row.
     pub numbers: ScalarBuffer<u64>,
-    /// What is wrong with which, in order.
+    /// Index and error of each rejected row, in order.
     pub rejected: Vec<(usize, RejectedRow)>,
 }
 
-/// A chunk of each input, and how far each has been merged.
+/// The current chunk of each input, and the number of its rows that have been merged.
 #[derive(Debug, Default)]
 pub struct Heads {
-    /// For each input: the time of its next row.
+    /// Min-heap of the time of the next row of each input.
     next: BinaryHeap<Reverse<(i64, usize)>>,
     chunks: HashMap<usize, (Arc<Chunk>, usize)>,
 }
 
-/// Rows of one input that follow each other in the merge.
+/// Consecutive rows of one input in the merge.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Whose they are.
+    /// Index of the input.
     pub input: usize,
     chunk: Arc<Chunk>,
     start: usize,
     end: usize,
-    /// Whether the input has no head after them.
+    /// Whether these are the last rows of the current chunk of the input.
     pub last: bool,
 }
 
 impl Segment {
-    /// How many rows there are, rejected ones included.
+    /// Number of rows, rejected ones included.
     pub fn rows(&self) -> usize {
         self.end - self.start
     }
 
-    /// The number of the last of them.
+    /// Number of the last row.
     pub fn last_number(&self) -> u64 {
         self.chunk.numbers[self.end - 1]
     }
@@ -64,7 +63,7 @@ impl Segment {
 }
 
 impl Heads {
-    /// Gives an input that has none its next rows. An empty chunk says nothing.
+    /// Provides the next rows of an input that has no current chunk. An empty chunk is ignored.
     pub fn offer(&mut self, input: usize, chunk: Chunk) {
         if let Some(first) = chunk.times.first() {
             self.next.push(Reverse((*first, input)));
@@ -72,13 +71,13 @@ impl Heads {
         }
     }
 
-    /// Whether there is no head.
+    /// Whether no input has a current chunk.
     pub fn is_empty(&self) -> bool {
         self.next.is_empty()
     }
 
-    /// The next rows, up to `limit` of them, as long as time and input are below `before`. `None` if
-    /// there are none. Every input that has not ended must have a head.
+    /// The next rows, at most `limit`, as long as time and input are below `before`. `None` if there are none.
+    /// Every input that has not ended must have a current chunk.
     pub fn take(&mut self, limit: usize, before: Option<(i64, usize)>) -> Option<Segment> {
         let Reverse((time, input)) = *self.next.peek()?;
         if before.is_some_and(|before| (time, input) >= before) {
@@ -106,7 +105,7 @@ impl Heads {
     }
 }
 
-/// Rows that are put together into a batch.
+/// Segments that are gathered into a batch.
 #[derive(Debug, Default)]
 pub struct Gathering {
     segments: Vec<Segment>,
@@ -116,13 +115,13 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// How many rows there are, rejected ones included.
+    /// Number of rows, rejected ones included.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds the rows that follow. They are given back if they have to go into the next batch: numbers
-    /// of inputs can be mixed only where no row is rejected.
+    /// Adds the rows that follow. They are returned if they must go into the next batch: a batch can mix rows of
+    /// several inputs only if no row is rejected.
     ///
     /// # Errors
     /// The rows, if they cannot be added.
@@ -138,10 +137,10 @@ impl Gathering {
         Ok(())
     }
 
-    /// The batch, which ends at that position.
+    /// Builds the batch, which ends at that position.
     ///
     /// # Errors
-    /// A column has come to more than a column can hold.
+    /// The values exceed the capacity of a column.
     pub fn finish(self, schema: &SchemaRef, end: Position) -> Result<EventBatch, ArrowError> {
         let rows = self.gather(schema)?;
         let (times, numbers) = match self.segments.as_slice() {
@@ -181,7 +180,7 @@ impl Gathering {
     }
 
     fn gather(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-        /// With fewer rows at a stretch than this, it is cheaper to pick them one by one.
+        /// If runs of rows are shorter than this on average, copying them one by one is cheaper.
         const STRETCH: usize = 16;
         if schema.fields().is_empty() {
             let options = RecordBatchOptions::new().with_row_count(Some(self.rows));

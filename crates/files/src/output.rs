@@ -1,4 +1,4 @@
-//! Bytes out.
+//! Writes bytes to files and standard output.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use fairstream_core::{Position, SinkError};
 
-/// A file, or standard output for `-`, as bytes.
+/// A byte output to a file, or to standard output for `-`.
 ///
-/// A file that exists is emptied once something is written or made durable, not before: whoever opens it
-/// may still fail to start.
+/// A file that exists is truncated at the first write or sync, not before: the run may still fail to start.
 pub struct Output {
     name: String,
     /// `None` is standard output.
     file: Option<File>,
-    /// Whether the file has been emptied, or is gone on with.
+    /// Whether the file has been truncated, or is being appended to.
     begun: bool,
 }
 
@@ -37,7 +36,7 @@ impl Output {
         Ok(Output { name: name.to_owned(), file, begun: false })
     }
 
-    /// Opens a file to go on after so many bytes; what is behind them is discarded.
+    /// Opens a file to continue after `bytes` bytes; the rest is discarded.
     ///
     /// # Errors
     /// The file cannot be opened, or is shorter than that.
@@ -51,30 +50,30 @@ impl Output {
         Ok(Output { name: location.to_owned(), file: Some(file), begun: bytes > 0 })
     }
 
-    /// What the user would call it.
+    /// Name of the output in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Empties the file, unless that has been done; whether it was done now.
+    /// Truncates the file, unless that has been done. Returns whether it was done now.
     fn begin(&mut self) -> io::Result<bool> {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(false);
         }
         if let Some(file) = self.regular_file() {
             let folder = Path::new(&self.name).parent().filter(|folder| !folder.as_os_str().is_empty());
-            // The name of a new file is durable once its folder is; not every system can do that.
+            // The name of a new file is durable once its folder is synced, which not every system supports.
             let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
             file.set_len(0)?;
         }
         Ok(true)
     }
 
-    /// Makes what was written durable; `false` if that is for whoever reads it to do, as with standard
-    /// output, pipes and devices.
+    /// Makes the written bytes durable. Returns `false` for standard output, pipes and devices, where durability
+    /// is the responsibility of their reader.
     ///
     /// # Errors
-    /// That did not work.
+    /// The sync failed.
     pub fn sync(&mut self) -> Result<bool, SinkError> {
         self.begin().map_err(|cause| self.failed(cause))?;
         let Some(file) = self.regular_file() else { return Ok(false) };
@@ -86,7 +85,7 @@ impl Output {
         self.file.as_ref().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
     }
 
-    /// Writing has failed.
+    /// The error for a failed write.
     pub fn failed(&self, cause: io::Error) -> SinkError {
         let sink = self.name.clone();
         match cause.kind() {
@@ -105,7 +104,7 @@ impl Write for Output {
         }
     }
 
-    /// A reader can see what was written.
+    /// Makes the written bytes visible to readers.
     fn flush(&mut self) -> io::Result<()> {
         match &self.file {
             Some(_) => Ok(()),
@@ -114,7 +113,7 @@ impl Write for Output {
     }
 }
 
-/// Rows of any kind of text, under a header, and how many have been written.
+/// An output of rows of text under a header, with the number of rows written.
 pub(crate) struct TextOutput {
     output: Output,
     header: Cow<'static, str>,
@@ -123,11 +122,11 @@ pub(crate) struct TextOutput {
 }
 
 impl TextOutput {
-    /// Opens a path. A file that exists is replaced, by one that begins with `header`, once something
-    /// is written or the output is flushed. With a place to go on, it is cut off there instead.
+    /// Opens a path. A file that exists is replaced by one that begins with `header`, at the first write or flush.
+    /// With a position to resume from, it is truncated there instead.
     ///
     /// # Errors
-    /// The file cannot be opened, or is shorter than the place to go on.
+    /// The file cannot be opened, or is shorter than the position.
     pub(crate) fn open(
         location: &str,
         resume: Option<&Position>,
@@ -144,12 +143,12 @@ impl TextOutput {
         Ok(TextOutput { output, header, rows, bytes })
     }
 
-    /// What the user would call it.
+    /// Name of the output in messages.
     pub(crate) fn name(&self) -> &str {
         self.output.name()
     }
 
-    /// Before anything is written: empties the file and writes the header.
+    /// Truncates the file and writes the header, before anything else is written.
     fn begin(&mut self) -> Result<(), SinkError> {
         if !self.output.begin().map_err(|cause| self.output.failed(cause))? {
             return Ok(());
@@ -160,7 +159,7 @@ impl TextOutput {
         }
     }
 
-    /// Writes the text of so many rows. When it returns, a reader can see them.
+    /// Writes the text of `rows` rows. When it returns, they are visible to readers.
     pub(crate) fn write(&mut self, rows: usize, text: &[u8]) -> Result<(), SinkError> {
         self.begin()?;
         self.append(text)?;
@@ -175,8 +174,8 @@ impl TextOutput {
         Ok(())
     }
 
-    /// Makes what was written durable and says where that is. Standard output, pipes and devices
-    /// are as durable as whoever reads them.
+    /// Makes the written rows durable and returns the position after them. Standard output, pipes and devices
+    /// count as durable at once.
     pub(crate) fn flush(&mut self) -> Result<Option<Position>, SinkError> {
         self.begin()?;
         if !self.output.sync()? {

@@ -1,10 +1,10 @@
-//! Compression of what is written.
+//! Compression of outputs.
 
 use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-/// Compresses text as the ending of a name says: `.gz`, `.zst`, or not at all.
+/// Compresses text according to the extension of a name: `.gz`, `.zst`, or not at all.
 pub(crate) enum Packing {
     Plain,
     Gzip(GzEncoder<Vec<u8>>),
@@ -17,14 +17,14 @@ impl Packing {
         Ok(if name.ends_with(".gz") {
             Packing::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default()))
         } else if name.ends_with(".zst") {
-            // The level that the zstd command has by default.
+            // The default level of the zstd command.
             Packing::Zstd(zstd::Encoder::new(Vec::new(), 3)?)
         } else {
             Packing::Plain
         })
     }
 
-    /// Replaces `text` by what is to be written now; the rest is kept back.
+    /// Replaces `text` by the compressed bytes that are available now; the rest stays buffered.
     pub(crate) fn pack(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let packed = match self {
             Packing::Plain => return Ok(()),
@@ -42,7 +42,7 @@ impl Packing {
         Ok(())
     }
 
-    /// What was kept back, and what belongs at the end.
+    /// The buffered bytes and the end of the stream.
     pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Packing::Plain => Ok(Vec::new()),

@@ -1,5 +1,5 @@
-//! A source of rows one by one. What a row is and what it says is up to the format; that rows are gathered into
-//! batches, that bad ones are put aside, and where to go on after each is the same for all.
+//! A source that reads rows one by one. The format defines and decodes rows; gathering them into batches,
+//! rejecting bad rows, and positions are the same for all formats.
 
 use std::io;
 use std::sync::Arc;
@@ -15,69 +15,68 @@ use fairstream_core::{
 
 use crate::Column;
 
-/// Rows in some format, mostly of text.
+/// Rows in some format, mostly text.
 pub trait Rows: Send {
-    /// What the user would call where they come from.
+    /// Name of the input in messages.
     fn name(&self) -> &str;
 
-    /// Goes on to the next row; waits for it, but not past the deadline.
+    /// Advances to the next row. Waits for it, but not past the deadline.
     ///
     /// # Errors
-    /// The input cannot be read. The source ends with that error, once it has given the rows before.
+    /// The input cannot be read. The source ends with that error after the rows before it.
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next>;
 
-    /// The number of the row, counted from 1: of text the line that it begins on.
+    /// The number of the row, counted from 1; for text, the line that it begins on.
     fn line(&self) -> u64;
 
-    /// Where the row after the last one that was read as a whole begins.
+    /// Position after the last complete row.
     fn place(&self) -> Place;
 
-    /// Goes to where a row begins.
+    /// Seeks to the start of a row.
     ///
     /// # Errors
     /// The input cannot be read, or, as [`io::ErrorKind::UnexpectedEof`], is shorter than that.
     fn go_to(&mut self, place: Place) -> io::Result<()>;
 
-    /// Appends what the row says, one value or null to each column, and gives its time.
+    /// Appends one value or null to each column, and returns the time of the row.
     ///
     /// # Errors
-    /// What is wrong with the row. Columns may have got their value or not: the caller brings them to
-    /// equal length.
+    /// The error of the row. Some columns may have received their value: the caller makes them equally long.
     fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow>;
 
-    /// The names of all columns there are, wanted or not. Empty if that cannot be known.
+    /// Names of all columns of the input, requested or not. Empty if they cannot be known.
     fn offers(&self) -> Vec<String>;
 
-    /// How many rows were lost since this was asked last, because they came faster than they were read.
+    /// Number of rows that were lost since the last call, because they arrived faster than they were read.
     fn dropped(&mut self) -> u64 {
         0
     }
 }
 
-/// What came of going on to the next row.
+/// Result of advancing to the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// There is one.
+    /// There is a row.
     Row,
-    /// The deadline passed before it was complete.
+    /// The deadline passed before the row was complete.
     NotYet,
-    /// There is none.
+    /// The input has ended.
     End,
 }
 
-/// Where a row begins.
+/// Position of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes before it.
+    /// Number of bytes before it.
     pub offset: u64,
     /// Its number, as of [`Rows::line`].
     pub line: u64,
-    /// Whether a carriage return stands before it, whose line feed may be still to come.
+    /// Whether a carriage return precedes it, whose line feed may follow.
     pub after_return: bool,
 }
 
 impl Place {
-    /// Where the first row begins.
+    /// Position of the first row.
     pub const START: Place = Place { offset: 0, line: 1, after_return: false };
 }
 
@@ -95,10 +94,10 @@ pub struct RowSource<R> {
 }
 
 impl<R: Rows> RowSource<R> {
-    /// A source of rows that have these columns.
+    /// A source of rows with these columns.
     ///
     /// # Errors
-    /// A column has a type that no column of rows has.
+    /// A column has an unsupported type.
     pub fn new(
         rows: R,
         wanted: &[WantedColumn],
@@ -123,10 +122,10 @@ impl<R: Rows> RowSource<R> {
         })
     }
 
-    /// Goes on after the row that a position of an earlier run stands for.
+    /// Resumes after the row of a position of an earlier run.
     ///
     /// # Errors
-    /// The position is not one of such a source, or lies behind the end.
+    /// The position is not from such a source, or is beyond the end.
     pub fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
         let Resume { place, time_format } =
             Resume::read(&position.resume).ok_or("the position is not one of such rows")?;
@@ -169,7 +168,8 @@ impl<R: Rows> Source for RowSource<R> {
         }
         let mut batch = Building::default();
         let start = self.rows.place().offset;
-        // An empty batch now and then, so that acknowledgements come through while nothing else does.
+        // Empty batches are returned from time to time, so that acknowledgements are processed while no rows
+        // arrive.
         let mut deadline = Instant::now().checked_add(IDLE);
         while batch.held() < self.context.max_rows.get() && self.rows.place().offset - start < MAX_BYTES {
             match self.rows.next(deadline) {
@@ -209,10 +209,10 @@ impl<R: Rows> Source for RowSource<R> {
     }
 }
 
-/// How long to wait for a row before saying that there is none.
+/// Time after which an empty batch is returned if no row arrives.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A batch is closed when it has come to this many bytes: a column of text holds 2 GiB at most.
+/// Maximum size of a batch in bytes: a column of text holds at most 2 GiB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// A batch under construction.
@@ -221,13 +221,12 @@ struct Building {
     times: Vec<i64>,
     row_numbers: Vec<u64>,
     rejected: Vec<RejectedRow>,
-    /// For each row that the columns hold: whether it counts. Empty as long as all do.
+    /// For each row in the columns whether it is valid. Empty as long as all are.
     good: Vec<bool>,
 }
 
 impl Building {
-    /// After a row that did not decode: brings the columns to equal length, with a row that
-    /// `finish` leaves out.
+    /// Makes the columns equally long after a row that could not be decoded, with a row that `finish` removes.
     fn reject(&mut self, bad: RejectedRow, columns: &mut [Column]) {
         self.good.resize(self.held(), true);
         self.good.push(false);
@@ -239,7 +238,7 @@ impl Building {
         }
     }
 
-    /// How many rows the columns hold.
+    /// Number of rows in the columns.
     fn held(&self) -> usize {
         self.times.len() + self.rejected.len()
     }
@@ -262,7 +261,7 @@ impl Building {
     }
 }
 
-/// Where to go on, as bytes.
+/// The position to resume from, as bytes.
 struct Resume {
     place: Place,
     time_format: TimeFormat,

@@ -1,5 +1,5 @@
-//! A source in order of time, whatever its own order: reads it to its end first. What does not fit into
-//! memory waits in a temporary folder, in parts that are in order themselves.
+//! External merge sort of a source by time. The source is read to its end first; rows that do not fit into memory
+//! are written to a temporary folder, as sorted runs.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -17,64 +17,64 @@ use fairstream_core::{
 
 use crate::merge::{Chunk, Gathering, Heads};
 
-/// The option that has a source sorted, which every source takes.
+/// The option of every source that sorts it.
 pub const SORT: OptionDoc = OptionDoc {
     name: "sort",
     default: "false",
     help: "`true` puts rows in order of time first; not for input that does not end",
 };
 
-/// Gives the rows of another source in order of time; those of equal time keep their order.
+/// Returns the rows of another source in order of time; rows of equal time keep their order.
 pub struct Sorted {
     inner: Box<dyn Source>,
     context: SourceContext,
     schema: SchemaRef,
-    /// What a part holds in memory before it is written down.
+    /// Maximum bytes in memory before a sorted run is written.
     memory: usize,
-    /// Rows that have been read and belong to no part yet.
+    /// Rows that have been read and belong to no run yet.
     unsorted: Vec<RecordBatch>,
     bytes: usize,
     parts: Vec<Part>,
     folder: Option<tempfile::TempDir>,
     written: usize,
-    /// The next rows of each part, once all have been read.
+    /// The merge of all runs, once all rows have been read.
     heads: Option<Heads>,
     relative: bool,
     given: Given,
-    /// What has been given before, and is not given again.
+    /// Rows that were returned before the position, and are not returned again.
     skip: Given,
     failure: Option<SourceError>,
     ended: bool,
 }
 
-/// How many rows have been given.
+/// Number of rows that have been returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Given {
     rejected: u64,
     good: u64,
 }
 
-/// Rows in order of time.
+/// A sorted run of rows.
 enum Part {
     Memory(std::vec::IntoIter<RecordBatch>),
     Folder(Box<StreamReader<BufReader<File>>>),
 }
 
-/// What a part holds in memory before it is written down.
+/// Maximum bytes in memory before a sorted run is written.
 const MEMORY: usize = 64 << 20;
-/// Parts that are merged at once.
+/// Maximum number of runs that are merged at once.
 const MAX_PARTS: usize = 64;
-/// Rows of a part that are in memory at once while it is merged.
+/// Rows of a run that are in memory while it is merged.
 const CHUNK: usize = 4096;
-/// How long to read before saying that nothing has come of it yet.
+/// Time after which an empty batch is returned while the input is being read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Sorted {
-    /// Sorts a source, from the beginning or from where an earlier run was; the source itself is at its
-    /// beginning in either case.
+    /// Sorts a source, from the beginning or from a position of an earlier run; in both cases the source itself is
+    /// at its beginning.
     ///
     /// # Errors
-    /// The position is not one of a sorted source.
+    /// The position is not from a sorted source.
     pub fn new(
         inner: Box<dyn Source>,
         context: SourceContext,
@@ -83,7 +83,7 @@ impl Sorted {
         Sorted::with_memory(inner, context, resume, MEMORY)
     }
 
-    /// Sorts a source in parts of so many bytes.
+    /// Sorts a source in runs of at most `memory` bytes.
     ///
     /// # Errors
     /// As [`Sorted::new`].
@@ -122,7 +122,7 @@ impl Sorted {
         })
     }
 
-    /// Reads on for a while. Rejected rows are given at once; the others wait.
+    /// Reads more rows. Rejected rows are returned at once; the others are kept for sorting.
     fn read(&mut self) -> Result<Option<EventBatch>, SourceError> {
         let start = Instant::now();
         while start.elapsed() < PATIENCE && !self.context.stop.is_stopped() {
@@ -133,9 +133,9 @@ impl Sorted {
                     self.keep(events).map_err(|cause| self.failed(cause))?;
                     let rejected = self.not_yet_given(rejected);
                     if dropped > 0 || !rejected.is_empty() {
-                        let mut told = self.nothing();
-                        (told.dropped, told.rejected) = (dropped, rejected);
-                        return Ok(Some(told));
+                        let mut batch = self.nothing();
+                        (batch.dropped, batch.rejected) = (dropped, rejected);
+                        return Ok(Some(batch));
                     }
                 }
                 Ok(None) => {
@@ -143,7 +143,7 @@ impl Sorted {
                     return Ok(None);
                 }
                 Err(error) => {
-                    // The rows before it come first.
+                    // The rows before the error are returned first.
                     self.failure = Some(error);
                     self.turn().map_err(|cause| self.failed(cause))?;
                     return Ok(None);
@@ -197,7 +197,7 @@ impl Sorted {
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
 
-    /// The rows that wait, in order.
+    /// Sorts the rows that have been read.
     fn sort(&mut self) -> Result<Vec<RecordBatch>, ArrowError> {
         self.bytes = 0;
         let batches = std::mem::take(&mut self.unsorted);
@@ -215,7 +215,7 @@ impl Sorted {
         places.chunks(CHUNK).map(gather).collect()
     }
 
-    /// Writes a part down; when there are many, makes one of them.
+    /// Writes a run to disk; if there are too many, merges them into one.
     fn put_away(&mut self, part: Vec<RecordBatch>) -> Result<(), Cause> {
         let part = self.write(part.into_iter().map(Ok))?;
         self.parts.push(part);
@@ -240,12 +240,12 @@ impl Sorted {
         }
         writer.finish()?;
         let file = File::open(&path)?;
-        // It is kept by the reader alone, and gone with it. Where that cannot be, the folder goes later.
+        // The open file keeps it alive. On systems that cannot remove an open file, it is removed with the folder.
         let _ = std::fs::remove_file(&path);
         Ok(Part::Folder(Box::new(StreamReader::try_new(BufReader::new(file), None)?)))
     }
 
-    /// From reading to giving.
+    /// Switches from reading to merging.
     fn turn(&mut self) -> Result<(), Cause> {
         let rest = self.sort()?;
         self.parts.push(Part::Memory(rest.into_iter()));
@@ -289,7 +289,7 @@ fn gather(heads: &mut Heads, parts: &mut [Part], batch: &mut Gathering, wanted: 
         && let Some(segment) = heads.take(wanted - batch.rows(), None)
     {
         let (index, last) = (segment.input, segment.last);
-        // No row is rejected, so that rows of all parts can be mixed.
+        // No row is rejected, so rows of all runs can be mixed.
         let _ = batch.add(segment);
         if last && let Some(part) = parts.get_mut(index) {
             part.offer(index, heads)?;
@@ -299,7 +299,7 @@ fn gather(heads: &mut Heads, parts: &mut [Part], batch: &mut Gathering, wanted: 
 }
 
 impl Part {
-    /// Makes its next rows known.
+    /// Adds its next rows to the merge.
     fn offer(&mut self, index: usize, heads: &mut Heads) -> Result<(), Cause> {
         let rows = match self {
             Part::Memory(batches) => batches.next(),
@@ -324,7 +324,7 @@ impl Part {
     }
 }
 
-/// Parts that become one.
+/// Merges runs into one.
 struct Merging {
     parts: Vec<Part>,
     heads: Heads,

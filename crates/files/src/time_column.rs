@@ -1,10 +1,10 @@
-//! What to say when nothing says when a row happened.
+//! Error message for a missing time column.
 
 use fairstream_core::nearest;
 
 use crate::shortened;
 
-/// There is no column `name` that says when a row happened, among these; which might be meant instead.
+/// There is no time column `name` among these columns; suggests others.
 pub fn no_time_column(name: &str, columns: &[String]) -> String {
     const USUAL_TIMES: [&str; 6] = ["timestamp", "ts", "date", "datetime", "event_time", "created_at"];
     let usual = |column: &&str| USUAL_TIMES.iter().any(|usual| column.eq_ignore_ascii_case(usual));

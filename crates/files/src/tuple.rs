@@ -1,4 +1,4 @@
-//! A column of tuples: a column for each part, and which rows have one.
+//! A column of tuples: a column for each part, and the validity of rows.
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, StructArray, new_null_array};
 use arrow::buffer::NullBuffer;
@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Fields};
 
 use crate::Column;
 
-/// Builds a column of tuples. Either all parts of a tuple have a value, or there is no tuple.
+/// Builds a column of tuples. Either all parts of a tuple have a value, or the tuple is null.
 pub(crate) struct Parts {
     fields: Fields,
     columns: Vec<Column>,
@@ -14,7 +14,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// `None` if a part is of a type that no column has, or there is no part.
+    /// `None` if a part has an unsupported type, or there is no part.
     pub(crate) fn new(fields: &Fields) -> Option<Parts> {
         let columns: Option<Vec<Column>> =
             fields.iter().map(|field| Column::new(field.data_type())).collect();
@@ -26,7 +26,7 @@ impl Parts {
         self.columns.len()
     }
 
-    /// Appends a tuple, or none if a part cannot be appended.
+    /// Appends a tuple, or a null if a part cannot be appended.
     pub(crate) fn append(
         &mut self,
         mut append: impl FnMut(usize, &mut Column) -> Result<(), String>,
@@ -56,14 +56,14 @@ impl Parts {
     pub(crate) fn finish(&mut self) -> StructArray {
         let mut nulls = Some(NullBuffer::new(self.is_there.finish()));
         let parts: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect();
-        // A tuple that lacks a part is none.
+        // A tuple that lacks a part is null.
         for part in &parts {
             nulls = NullBuffer::union(nulls.as_ref(), part.logical_nulls().as_ref());
         }
         let rows = nulls.as_ref().map_or(0, NullBuffer::len);
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         StructArray::try_new(self.fields.clone(), parts, nulls).unwrap_or_else(|_| {
-            // The parts are as long as each other, and of the types of their fields.
+            // The parts are equally long, and have the types of their fields.
             StructArray::from(new_null_array(&DataType::Struct(self.fields.clone()), rows).to_data())
         })
     }

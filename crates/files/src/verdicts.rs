@@ -1,10 +1,10 @@
-//! Verdicts out, as text.
+//! Writes verdicts as text.
 
 use fairstream_core::{Cause, Position, RunEnd, Selection, Sink, SinkError, SinkRequest, VerdictBatch};
 
 use crate::output::TextOutput;
 
-/// Turns a batch of verdicts into text, one row a verdict.
+/// Formats a batch of verdicts as text, one row per verdict.
 pub type Format = fn(&VerdictBatch) -> Result<Vec<u8>, Cause>;
 
 /// A sink that writes verdicts as text to a file, or to standard output for `-`.
@@ -15,12 +15,12 @@ pub struct TextSink {
 }
 
 impl TextSink {
-    /// Opens what the request names. A file that exists is replaced, by one that begins with
-    /// `header`, once something is written or the run ends. If the request says where to go on, it
-    /// is cut off there instead.
+    /// Opens the output that the request names. A file that exists is replaced by one that begins with `header`,
+    /// at the first write or at the end of the run. If the request has a position to resume from, the file is
+    /// truncated there instead.
     ///
     /// # Errors
-    /// The file cannot be opened, or is shorter than the place to go on.
+    /// The file cannot be opened, or is shorter than the position.
     pub fn open(request: &SinkRequest, header: &'static str, format: Format) -> Result<TextSink, SinkError> {
         let output = TextOutput::open(&request.location, request.resume.as_ref(), header.into())?;
         Ok(TextSink { output, select: request.select, format })

@@ -1,4 +1,4 @@
-//! A sorted source keeps the promises of `Source`, and is sorted.
+//! A sorted source fulfils the contract of `Source`, and is sorted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -15,7 +15,7 @@ use fairstream_files::Sorted;
 
 const LARGE: usize = 1 << 20;
 
-/// Rows at the seconds that a location lists; `x` is a bad row, `!` is where it cannot be read on.
+/// Rows at the seconds that a location lists; `x` is a bad row, `!` is a read error.
 struct Listed {
     seconds: Vec<String>,
     next: usize,
@@ -131,7 +131,7 @@ fn read(location: &str, memory: usize, max_rows: usize) -> (Vec<(i64, u64)>, Opt
 
 #[test]
 fn rows_come_in_order_of_time_and_then_of_the_source() {
-    // More parts than are merged at once.
+    // More runs than are merged at once.
     let seconds: Vec<i64> = (0..1_000).map(|row| row * 7_919 % 101).collect();
     let mut expected: Vec<(i64, u64)> = seconds.iter().copied().zip(1..).collect();
     expected.sort();

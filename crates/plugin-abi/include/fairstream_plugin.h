@@ -1,8 +1,8 @@
 /* fairstream plugins: sources of events and sinks of verdicts in any language.
  *
  * A plugin is a shared library that exports one function, fairstream_plugin_v1, declared at the end.
- * The host calls it once, and through the functions that it hands out opens sources and sinks. This
- * file is the whole contract. It is C11 and C++17, and needs nothing but itself.
+ * The host calls it once, and opens sources and sinks through the functions that it returns. This
+ * file is the whole contract. It is C11 and C++17, and includes only standard headers.
  *
  * Rules that hold everywhere
  *
@@ -74,7 +74,7 @@ struct ArrowArrayStream {
 
 #endif /* ARROW_C_STREAM_INTERFACE */
 
-/* What a function returns. */
+/* Return codes of functions. */
 #define FAIRSTREAM_OK 0
 #define FAIRSTREAM_BAD_OPTION 1  /* the user's options are wrong */
 #define FAIRSTREAM_BAD_DATA 2    /* what is read is wrong */
@@ -82,7 +82,7 @@ struct ArrowArrayStream {
 #define FAIRSTREAM_CANCELLED 4   /* the host asked to stop */
 #define FAIRSTREAM_UNSUPPORTED 5 /* a version, or something else that the plugin cannot do */
 #define FAIRSTREAM_INTERNAL 6    /* a bug in the plugin */
-#define FAIRSTREAM_HUNG_UP 7     /* sinks only: nobody reads any more; the run goes on without it */
+#define FAIRSTREAM_HUNG_UP 7     /* sinks only: its reader has closed; the run continues without it */
 
 typedef struct FairstreamStr {
   const char *ptr; /* may be NULL if len is 0 */
@@ -96,37 +96,37 @@ typedef struct FairstreamError {
   void (*release)(struct FairstreamError *);
 } FairstreamError;
 
-/* How far a source has come, or a sink. */
+/* Progress of a source or a sink. */
 typedef struct FairstreamProgress {
-  uint64_t rows;        /* rows given since the beginning, rejected ones included */
+  uint64_t rows;        /* rows returned since the beginning, rejected ones included */
   uint64_t dropped;     /* rows that a live source lost since the last call because it was read too slowly */
   uint32_t is_relative; /* 1 if times count from the start of the trace, not from 1970 */
-  FairstreamStr resume; /* where to go on, for open_source of a later run; any bytes. Valid until the
-                           next call on the source */
+  FairstreamStr resume; /* position from which open_source of a later run resumes; any bytes. Valid
+                           until the next call on the source */
 } FairstreamProgress;
 
-/* An open source. Its rows come through the ArrowArrayStream that open_source fills beside it.
+/* An open source. Its rows are read from the ArrowArrayStream that open_source also fills.
  *
  * The stream's schema is a struct ("+s") with these children, in any order:
  *
  *   _time    "l"  int64    when the row happened: nanoseconds since 1970-01-01 UTC. Not null.
- *   _row     "L"  uint64   where it stands in the source, as its user would count, increasing. Not null.
- *   _error   "u"  utf8     null, or why the row cannot be read; then it is a bad row, and the host's
- *                          policy for those decides. `_time` is not looked at then. May be left out.
+ *   _row     "L"  uint64   its number in the source, as a user would count, increasing. Not null.
+ *   _error   "u"  utf8     null, or why the row cannot be read; then it is a bad row, to which the
+ *                          host's policy applies, and `_time` is ignored. May be left out.
  *   _column  "u"  utf8     null, or the column at fault. May be left out.
- *   ...                    those of the wanted columns that the source has, by name, in exactly the
- *                          wanted type. A null is "no value at this instant".
+ *   ...                    the requested columns that the source has, by name, in exactly the
+ *                          requested type. A null is "no value at this instant".
  *
- * get_next gives a batch of rows, at most `max_rows` of them, and the end of the stream as Arrow says
- * (an array whose `release` is NULL). It returns once the first row is `max_age_ms` old, and with an
- * empty batch about once a second while there is nothing to give. When it fails, get_last_error says
- * why. Rows that were read before a failure are given in a batch before it.
+ * get_next returns a batch of at most `max_rows` rows, and at the end of the stream an array whose
+ * `release` is NULL, as Arrow defines. It returns once the first row is `max_age_ms` old, and returns
+ * an empty batch about once a second while there are no rows. When it fails, get_last_error has the
+ * reason. Rows that were read before a failure are returned in a batch before it.
  */
 typedef struct FairstreamSource {
   size_t size; /* in: bytes that the host knows; out: bytes that the plugin filled */
   /* Called after each batch. */
   int32_t (*progress)(struct FairstreamSource *, FairstreamProgress *out, FairstreamError *);
-  /* The rows up to there have reached every sink durably: the source may forget them. May be NULL. */
+  /* The rows up to there are durable in every sink: the source may discard them. May be NULL. */
   int32_t (*acknowledge)(struct FairstreamSource *, uint64_t rows, FairstreamStr resume, FairstreamError *);
   /* Makes get_next return within a second, with what it has or with the end. NULL if it always does. */
   void (*cancel)(struct FairstreamSource *);
@@ -137,10 +137,10 @@ typedef struct FairstreamSource {
 
 /* How a run ended, for a sink. */
 #define FAIRSTREAM_RUN_COMPLETE 0
-#define FAIRSTREAM_RUN_STOPPED 1 /* somebody asked to stop; what was read was judged */
+#define FAIRSTREAM_RUN_STOPPED 1 /* a stop was requested; all rows that were read were evaluated */
 #define FAIRSTREAM_RUN_FAILED 2
 
-/* An open sink. Verdicts come as struct arrays of the schema that open_sink was given:
+/* An open sink. Verdicts are struct arrays of the schema that was passed to open_sink:
  *
  *   time      timestamp[ns, UTC]   kind, stream   dictionary of utf8
  *   instance  utf8 (JSON array)    message        utf8
@@ -149,21 +149,20 @@ typedef struct FairstreamSource {
  */
 typedef struct FairstreamSink {
   size_t size; /* in: bytes that the host knows; out: bytes that the plugin filled */
-  /* Takes a batch. It belongs to the plugin from then on, whatever the call returns: the plugin calls
-   * its release. */
+  /* Writes a batch. The plugin owns it from then on, whatever the call returns, and calls its release. */
   int32_t (*write)(struct FairstreamSink *, struct ArrowArray *batch, FairstreamError *);
-  /* Makes what was written survive a crash, and says where that is: `rows` verdicts written, and in
-   * `resume` what open_sink needs to go on exactly there, valid until the next call on the sink. An empty
-   * `resume`: it cannot be taken up again. */
+  /* Makes the written verdicts durable, and reports the position: `rows` verdicts written, and in
+   * `resume` the bytes that open_sink needs to resume exactly there, valid until the next call on the
+   * sink. An empty `resume` means that the sink cannot be resumed. */
   int32_t (*flush)(struct FairstreamSink *, FairstreamProgress *out, FairstreamError *);
-  /* Called once, last, whether the run went well or not. `reason` is empty unless it failed. */
+  /* Called once, after all writes, whether the run failed or not. `reason` is empty unless it failed. */
   int32_t (*finish)(struct FairstreamSink *, int32_t run_end, FairstreamStr reason, FairstreamError *);
   /* Called once, after finish. */
   void (*release)(struct FairstreamSink *);
   void *private_data;
 } FairstreamSink;
 
-/* What a plugin offers. Versions of this struct differ only in what stands at the end. */
+/* Description of a plugin. Later versions of this struct only append members. */
 typedef struct FairstreamPlugin {
   size_t size; /* in: bytes that the host knows; out: bytes that the plugin filled */
   uint32_t minor; /* out: FAIRSTREAM_PLUGIN_MINOR of the header that the plugin was built with */
@@ -171,20 +170,20 @@ typedef struct FairstreamPlugin {
   /* All of these live as long as the library. `about` is a JSON object, every key optional:
    *   {"source": {"about": "one line", "options": [{"name": "n", "default": "10", "help": "one line"}]},
    *    "sink":   {"about": ..., "options": [...]}}
-   * With options listed, the host refuses others, and names the nearest. */
+   * If options are listed, the host refuses others, and suggests the nearest. */
   FairstreamStr name;
   FairstreamStr version;
   FairstreamStr about;
 
-  /* Opens a source; NULL if the plugin has none. `options` is a JSON object: what the user wrote behind
-   * the question mark, all strings, as in {"n": "3"}. `wanted` is a struct schema with the columns that
-   * are read, borrowed. `resume` is empty, or what FairstreamProgress said in an earlier run. Fills
+  /* Opens a source; NULL if the plugin has none. `options` is a JSON object with the options after the
+   * question mark, all strings, as in {"n": "3"}. `wanted` is a struct schema with the requested
+   * columns, borrowed. `resume` is empty, or that of the FairstreamProgress of an earlier run. Fills
    * both `stream` and `source`, or neither. */
   int32_t (*open_source)(FairstreamStr options, const struct ArrowSchema *wanted, uint64_t max_rows,
                          uint64_t max_age_ms, FairstreamStr resume, struct ArrowArrayStream *stream,
                          FairstreamSource *source, FairstreamError *);
   /* Opens a sink; NULL if the plugin has none. `verdicts` is the schema of the batches, borrowed.
-   * `resume` is empty, or what flush said in an earlier run: what was written after it is discarded. */
+   * `resume` is empty, or that of a flush of an earlier run: verdicts written after it are discarded. */
   int32_t (*open_sink)(FairstreamStr options, const struct ArrowSchema *verdicts, FairstreamStr resume,
                        FairstreamSink *sink, FairstreamError *);
 } FairstreamPlugin;

@@ -1,4 +1,4 @@
-//! The structs of `include/fairstream_plugin.h`, which says what they mean.
+//! The structs of `include/fairstream_plugin.h`, which documents them.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -12,7 +12,7 @@ pub const MINOR: u32 = 0;
 /// The name of the one exported function.
 pub const ENTRY: &str = "fairstream_plugin_v1";
 
-/// What a function returns.
+/// Return codes of functions.
 #[allow(missing_docs, reason = "the header says what they mean")]
 pub mod code {
     pub const OK: i32 = 0;
@@ -37,46 +37,45 @@ pub mod run_end {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Str {
-    /// May be null if there are none.
+    /// May be null if there are no bytes.
     pub ptr: *const c_char,
-    /// How many bytes there are.
+    /// Number of bytes.
     pub len: usize,
 }
 
 impl Str {
-    /// Lends bytes. Whoever gets it must not use it longer than they live.
+    /// Borrows bytes. The receiver must not use the result after they are dropped.
     pub const fn of(bytes: &[u8]) -> Str {
         Str { ptr: bytes.as_ptr().cast(), len: bytes.len() }
     }
 
-    /// Nothing.
+    /// Empty text.
     pub const EMPTY: Str = Str { ptr: ptr::null(), len: 0 };
 
-    /// The bytes; `None` if there is no such place in memory.
+    /// The bytes; `None` if pointer or length are invalid.
     ///
     /// # Safety
-    /// There are `len` bytes at `ptr`, and they stay there for `'a`.
+    /// There are `len` bytes at `ptr`, and they live for `'a`.
     pub unsafe fn bytes<'a>(self) -> Option<&'a [u8]> {
         match self.len {
             0 => Some(&[]),
             len if self.ptr.is_null() || isize::try_from(len).is_err() => None,
-            // SAFETY: the caller says that the bytes are there; the pointer is not null and the length
-            // fits.
+            // SAFETY: the caller guarantees that the bytes exist; the pointer is not null and the length fits.
             len => Some(unsafe { std::slice::from_raw_parts(self.ptr.cast(), len) }),
         }
     }
 
-    /// The text; `None` if it is none.
+    /// The text; `None` if it is not UTF-8.
     ///
     /// # Safety
     /// As for [`bytes`](Str::bytes).
     pub unsafe fn text<'a>(self) -> Option<&'a str> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         std::str::from_utf8(unsafe { self.bytes() }?).ok()
     }
 }
 
-/// What went wrong.
+/// An error message.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Error {
@@ -87,11 +86,11 @@ pub struct Error {
 }
 
 impl Error {
-    /// As it is before a call.
+    /// The value before a call.
     pub const NONE: Error = Error { message: ptr::null_mut(), release: None };
 }
 
-/// How far a source has come, or a sink.
+/// Progress of a source or a sink.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the header says what they mean")]
@@ -103,7 +102,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// None.
+    /// No progress.
     pub const NONE: Progress = Progress { rows: 0, dropped: 0, is_relative: 0, resume: Str::EMPTY };
 }
 
@@ -121,7 +120,7 @@ pub struct RawSource {
 }
 
 impl RawSource {
-    /// As it is before it is opened.
+    /// The value before it is opened.
     pub const CLOSED: RawSource = RawSource {
         size: size_of::<RawSource>(),
         progress: None,
@@ -146,7 +145,7 @@ pub struct RawSink {
 }
 
 impl RawSink {
-    /// As it is before it is opened.
+    /// The value before it is opened.
     pub const CLOSED: RawSink = RawSink {
         size: size_of::<RawSink>(),
         write: None,
@@ -172,7 +171,7 @@ pub type OpenSource = unsafe extern "C" fn(
 /// Opens a sink.
 pub type OpenSink = unsafe extern "C" fn(Str, *const FFI_ArrowSchema, Str, *mut RawSink, *mut Error) -> i32;
 
-/// What a plugin offers.
+/// Description of a plugin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the header says what they mean")]
@@ -187,7 +186,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// As it is before the plugin fills it.
+    /// The value before the plugin fills it.
     pub const EMPTY: Plugin = Plugin {
         size: size_of::<Plugin>(),
         minor: 0,

@@ -1,4 +1,4 @@
-//! One line that makes a plugin of a source, a sink, or both.
+//! A macro that exports a source, a sink, or both as a plugin.
 
 use fairstream_core::{Adapter, Options, SinkFactory, SourceFactory};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::guard::{Failure, guarded};
 /// Exports a plugin with a source, a sink, or both: anything that is a
 /// [`SourceFactory`] or a [`SinkFactory`], as a constant.
 ///
-/// A crate with `crate-type = ["cdylib"]` that says
+/// A crate with `crate-type = ["cdylib"]` and the line
 ///
 /// ```ignore
 /// fairstream_plugin_abi::export_plugin!(source = CountSources, sink = TallySinks);
@@ -42,7 +42,7 @@ macro_rules! export_plugin {
             source: *mut $crate::abi::RawSource,
             error: *mut $crate::abi::Error,
         ) -> i32 {
-            // SAFETY: the host keeps to the header.
+            // SAFETY: the host fulfils the contract of the header.
             unsafe {
                 $crate::open_source(
                     &$source, options, wanted, max_rows, max_age_ms, resume, stream, source, error,
@@ -58,15 +58,15 @@ macro_rules! export_plugin {
             sink: *mut $crate::abi::RawSink,
             error: *mut $crate::abi::Error,
         ) -> i32 {
-            // SAFETY: the host keeps to the header.
+            // SAFETY: the host fulfils the contract of the header.
             unsafe { $crate::open_sink(&$sink, options, verdicts, resume, sink, error) }
         }
     };
     (@entry $source:expr, $sink:expr, $open_source:expr, $open_sink:expr) => {
-        /// What the host of a plugin calls.
+        /// The entry function, which the host calls.
         ///
         /// # Safety
-        /// As the header says.
+        /// As documented in the header.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn fairstream_plugin_v1(
             _host_minor: u32,
@@ -75,7 +75,7 @@ macro_rules! export_plugin {
         ) -> i32 {
             static ABOUT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
             let about = || $crate::describe($source, $sink);
-            // SAFETY: the host keeps to the header, and the texts live as long as the library.
+            // SAFETY: the host fulfils the contract of the header, and the texts live as long as the library.
             unsafe {
                 $crate::offer(
                     env!("CARGO_PKG_NAME"),
@@ -90,7 +90,7 @@ macro_rules! export_plugin {
     };
 }
 
-/// Fills what the host asks for.
+/// Fills the description for the host.
 ///
 /// # Safety
 /// The last two arguments are those of the entry function in the header.
@@ -116,15 +116,15 @@ pub unsafe fn offer(
             open_source,
             open_sink,
         };
-        // SAFETY: it is the host's to be filled, and large enough.
+        // SAFETY: the host provides it to be filled, and it is large enough.
         unsafe { plugin.write(offered) };
         Ok(())
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, fill) }
 }
 
-/// What a plugin offers, as the header says.
+/// Description of a plugin, in the format of the header.
 pub fn describe(source: Option<&dyn SourceFactory>, sink: Option<&dyn SinkFactory>) -> String {
     let one = |adapter: Adapter| {
         let option = |doc: &fairstream_core::OptionDoc| json!({ "name": doc.name, "default": doc.default, "help": doc.help });
@@ -139,13 +139,13 @@ pub fn describe(source: Option<&dyn SourceFactory>, sink: Option<&dyn SinkFactor
     Value::Object(about).to_string()
 }
 
-/// The location, which is what the user would call it, and the options.
+/// The location, which is the name in messages, and the options.
 ///
 /// # Safety
-/// The host lends the text.
+/// The host lends the text for the call.
 pub(crate) unsafe fn options(text: Str) -> Result<(String, Options), Failure> {
     let bad = |reason: &str| Failure::new(code::BAD_OPTION, reason);
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { text.text() }.ok_or_else(|| bad("the options are not text"))?;
     let text = if text.is_empty() { "{}" } else { text };
     let Ok(Value::Object(options)) = serde_json::from_str(text) else {
@@ -158,7 +158,7 @@ pub(crate) unsafe fn options(text: Str) -> Result<(String, Options), Failure> {
     Ok(("plugin".to_owned(), options.into_iter().map(text).collect()))
 }
 
-/// Positions as bytes.
+/// Serializes positions as bytes.
 pub(crate) mod written {
     use fairstream_core::Position;
 

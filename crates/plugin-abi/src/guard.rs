@@ -1,4 +1,4 @@
-//! What stands between the code of a plugin and its host: panics become errors, errors become C.
+//! The boundary between the code of a plugin and its host: panics become errors, errors become C structs.
 
 use std::ffi::CString;
 
@@ -42,25 +42,25 @@ impl From<SinkError> for Failure {
     }
 }
 
-/// Runs the code of a plugin for its host; nothing but the code of what went wrong comes out.
+/// Runs the code of a plugin for its host. Returns only the error code; the message is in `error`.
 ///
 /// # Safety
-/// `error` is null or points to an error that nobody else uses.
+/// `error` is null or points to an error to which no other reference exists.
 pub(crate) unsafe fn guarded(error: *mut Error, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
     let done = catch_panic(work)
         .unwrap_or_else(|panic| Err(Failure::new(code::INTERNAL, format!("it panicked: {panic}"))));
     let Err(Failure { code, message }) = done else { return code::OK };
-    // A text of C ends at its first zero.
+    // A C string ends at its first zero.
     let message = CString::new(message.replace('\0', "␀")).unwrap_or_default();
     if !error.is_null() {
-        // SAFETY: the caller says that it is an error of ours to fill.
+        // SAFETY: the caller guarantees that the error may be filled.
         unsafe { error.write(Error { message: message.into_raw(), release: Some(release) }) };
     }
     code
 }
 
 unsafe extern "C" fn release(error: *mut Error) {
-    // SAFETY: the host gives back what `guarded` filled, once.
+    // SAFETY: the host passes what `guarded` filled, once.
     let error = unsafe { &mut *error };
     if !error.message.is_null() {
         // SAFETY: `guarded` made the message with `CString::into_raw`.

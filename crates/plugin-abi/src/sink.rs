@@ -1,4 +1,4 @@
-//! A sink as its host sees it.
+//! A sink behind the C ABI.
 
 use arrow::array::{RecordBatch, StructArray};
 use arrow::datatypes::Schema;
@@ -9,12 +9,12 @@ use crate::abi::{Error, Progress, RawSink, Str, code, run_end};
 use crate::export::{options, written};
 use crate::guard::{Failure, guarded};
 
-/// What the host holds.
+/// Private data of an open sink.
 struct Opened {
-    /// Gone once it is finished.
+    /// `None` once it is finished.
     sink: Option<Box<dyn Sink>>,
     schema: FFI_ArrowSchema,
-    /// Lent to the host until its next call.
+    /// Borrowed by the host until its next call.
     resume: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ pub unsafe fn open_sink(
         let schema = FFI_ArrowSchema::try_from(verdict_schema().as_ref())
             .map_err(|error| Failure::new(code::INTERNAL, error.to_string()))?;
         let opened = Box::new(Opened { sink: Some(sink), schema, resume: Vec::new() });
-        // SAFETY: it is the host's to be filled.
+        // SAFETY: the host provides it to be filled.
         unsafe {
             out.write(RawSink {
                 write: Some(write),
@@ -59,14 +59,14 @@ pub unsafe fn open_sink(
         }
         Ok(())
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, open) }
 }
 
 /// # Safety
-/// The host has it from `open_sink` and has not released it.
+/// The host has received it from `open_sink` and has not released it.
 unsafe fn opened<'a>(sink: *mut RawSink) -> &'a mut Opened {
-    // SAFETY: `open_sink` put a box of this type there, and only `release` takes it away.
+    // SAFETY: `open_sink` stored a box of this type there, and only `release` removes it.
     unsafe { &mut *(*sink).private_data.cast::<Opened>() }
 }
 
@@ -76,9 +76,9 @@ fn gone() -> Failure {
 
 unsafe extern "C" fn write(sink: *mut RawSink, batch: *mut FFI_ArrowArray, error: *mut Error) -> i32 {
     let write = || {
-        // SAFETY: the host has the sink from `open_sink`, and moves the batch here.
+        // SAFETY: the host has received the sink from `open_sink`, and moves the batch here.
         let (opened, batch) = unsafe { (opened(sink), FFI_ArrowArray::from_raw(batch)) };
-        // SAFETY: the host says that it is of the schema that `open_sink` has seen.
+        // SAFETY: the host guarantees that it has the schema that was passed to `open_sink`.
         let data = unsafe { from_ffi(batch, &opened.schema) };
         let data = data.map_err(|error| Failure::new(code::BAD_DATA, error.to_string()))?;
         let rows = RecordBatch::from(StructArray::from(data));
@@ -86,28 +86,28 @@ unsafe extern "C" fn write(sink: *mut RawSink, batch: *mut FFI_ArrowArray, error
         let rows = rows.ok_or_else(|| Failure::new(code::BAD_DATA, "the batch has no verdicts in it"))?;
         Ok(opened.sink.as_mut().ok_or_else(gone)?.write(&rows)?)
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, write) }
 }
 
 unsafe extern "C" fn flush(sink: *mut RawSink, out: *mut Progress, error: *mut Error) -> i32 {
     let flush = || {
-        // SAFETY: the host has it from `open_sink`.
+        // SAFETY: the host has received it from `open_sink`.
         let opened = unsafe { opened(sink) };
         let position = opened.sink.as_mut().ok_or_else(gone)?.flush()?;
         opened.resume = position.as_ref().map(written::of).unwrap_or_default();
         let rows = position.map_or(0, |position| position.rows);
-        // SAFETY: it is the host's to be filled.
+        // SAFETY: the host provides it to be filled.
         unsafe { out.write(Progress { rows, resume: Str::of(&opened.resume), ..Progress::NONE }) };
         Ok(())
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, flush) }
 }
 
 unsafe extern "C" fn finish(sink: *mut RawSink, end: i32, reason: Str, error: *mut Error) -> i32 {
     let finish = || {
-        // SAFETY: the host has it from `open_sink`, and lends the text.
+        // SAFETY: the host has received it from `open_sink`, and lends the text.
         let (opened, reason) = unsafe { (opened(sink), reason.text().unwrap_or_default()) };
         let end = match end {
             run_end::COMPLETE => RunEnd::Complete,
@@ -116,14 +116,14 @@ unsafe extern "C" fn finish(sink: *mut RawSink, end: i32, reason: Str, error: *m
         };
         Ok(opened.sink.take().ok_or_else(gone)?.finish(&end)?)
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, finish) }
 }
 
 unsafe extern "C" fn release(sink: *mut RawSink) {
-    // SAFETY: the host calls it once, last.
+    // SAFETY: this is the only and last call of the host with this sink.
     let opened = unsafe { Box::from_raw((*sink).private_data.cast::<Opened>()) };
     let _ = catch_panic(|| drop(opened));
-    // SAFETY: it is still the host's struct; a second call would be seen by it.
+    // SAFETY: the struct still belongs to the host, which can detect a second call by this.
     unsafe { (*sink).release = None };
 }

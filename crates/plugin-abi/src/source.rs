@@ -1,4 +1,4 @@
-//! A source as its host sees it.
+//! A source behind the C ABI.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::abi::{Error, Progress, RawSource, Str, code};
 use crate::export::{options, written};
 use crate::guard::{Failure, guarded};
 
-/// The columns before those of the source itself.
+/// The columns that precede those of the source.
 pub const ROW_COLUMNS: [(&str, DataType); 4] = [
     ("_time", DataType::Int64),
     ("_row", DataType::UInt64),
@@ -29,15 +29,15 @@ pub const ROW_COLUMNS: [(&str, DataType); 4] = [
     ("_column", DataType::Utf8),
 ];
 
-/// What the host holds.
+/// Private data of an open source.
 struct Opened {
     shared: Arc<Mutex<Shared>>,
     stop: StopToken,
-    /// Lent to the host until its next call.
+    /// Borrowed by the host until its next call.
     resume: Mutex<Vec<u8>>,
 }
 
-/// What the stream and the source are both about.
+/// State that the stream and the source share.
 struct Shared {
     source: Box<dyn Source>,
     end: Position,
@@ -84,7 +84,7 @@ pub unsafe fn open_source(
                 .iter()
                 .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
                 .collect(),
-            // Which rows are monitored is the host's business: it leaves the others out.
+            // The host leaves out rows outside the monitored time range.
             time_range: TimeRange::default(),
             resume: written::read(resume)?,
             context,
@@ -95,7 +95,7 @@ pub unsafe fn open_source(
         let shared = Arc::new(Mutex::new(Shared { source, end, dropped: 0, is_relative: false }));
         let reader = Reader { shared: Arc::clone(&shared), schema };
         let opened = Box::new(Opened { shared, stop, resume: Mutex::default() });
-        // SAFETY: both are the host's to be filled.
+        // SAFETY: the host provides both to be filled.
         unsafe {
             stream.write(FFI_ArrowArrayStream::new(Box::new(reader)));
             out.write(RawSource {
@@ -109,7 +109,7 @@ pub unsafe fn open_source(
         }
         Ok(())
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, open) }
 }
 
@@ -119,7 +119,7 @@ fn row_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(row.chain(own).collect::<Vec<_>>()))
 }
 
-/// The batches of a source as a stream.
+/// The batches of a source as an Arrow stream.
 struct Reader {
     shared: Arc<Mutex<Shared>>,
     schema: SchemaRef,
@@ -139,7 +139,7 @@ impl Iterator for Reader {
             }
             Ok::<_, Failure>(batch)
         });
-        // A message that has a zero in it would end there, or worse.
+        // A zero in a message would end the C string.
         let failed =
             |message: String| Some(Err(ArrowError::ExternalError(message.replace('\0', "␀").into())));
         match next {
@@ -160,7 +160,7 @@ impl RecordBatchReader for Reader {
     }
 }
 
-/// Decoded and rejected rows together, in the order of their numbers.
+/// Valid and rejected rows together, in the order of their numbers.
 fn rows(batch: EventBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let mut rejected = batch.rejected.iter().peekable();
     let mut places: Vec<(Option<u32>, Option<&RejectedRow>)> = Vec::new();
@@ -195,56 +195,56 @@ fn rows(batch: EventBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError
 }
 
 /// # Safety
-/// The host has it from `open_source` and has not released it.
+/// The host has received it from `open_source` and has not released it.
 unsafe fn opened<'a>(source: *mut RawSource) -> &'a Opened {
-    // SAFETY: `open_source` put a box of this type there, and only `release` takes it away. Nobody has it
-    // alone before that: `cancel` may come at any time.
+    // SAFETY: `open_source` stored a box of this type there, and only `release` removes it. Until then only shared
+    // references exist, as `cancel` may be called at any time.
     unsafe { &*(*source).private_data.cast::<Opened>() }
 }
 
 unsafe extern "C" fn progress(source: *mut RawSource, out: *mut Progress, error: *mut Error) -> i32 {
-    let tell = || {
-        // SAFETY: the host has it from `open_source`.
+    let report = || {
+        // SAFETY: the host has received it from `open_source`.
         let opened = unsafe { opened(source) };
         let mut shared = opened.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut resume = opened.resume.lock().unwrap_or_else(PoisonError::into_inner);
         *resume = written::of(&shared.end);
-        let told = Progress {
+        let progress = Progress {
             rows: shared.end.rows,
             dropped: std::mem::take(&mut shared.dropped),
             is_relative: shared.is_relative.into(),
             resume: Str::of(&resume),
         };
-        // SAFETY: it is the host's to be filled.
-        unsafe { out.write(told) };
+        // SAFETY: the host provides it to be filled.
+        unsafe { out.write(progress) };
         Ok(())
     };
-    // SAFETY: the error is the host's to be filled.
-    unsafe { guarded(error, tell) }
+    // SAFETY: the host provides the error to be filled.
+    unsafe { guarded(error, report) }
 }
 
 unsafe extern "C" fn acknowledge(source: *mut RawSource, _rows: u64, resume: Str, error: *mut Error) -> i32 {
     let acknowledge = || {
-        // SAFETY: the host has it from `open_source`, and lends the bytes.
+        // SAFETY: the host has received it from `open_source`, and lends the bytes.
         let (opened, resume) = unsafe { (opened(source), resume.bytes().unwrap_or_default()) };
         let Some(through) = written::read(resume)? else { return Ok(()) };
         let mut shared = opened.shared.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(shared.source.acknowledge(&through)?)
     };
-    // SAFETY: the error is the host's to be filled.
+    // SAFETY: the host provides the error to be filled.
     unsafe { guarded(error, acknowledge) }
 }
 
 unsafe extern "C" fn cancel(source: *mut RawSource) {
-    // SAFETY: the host has it from `open_source`.
+    // SAFETY: the host has received it from `open_source`.
     let opened = unsafe { opened(source) };
     let _ = catch_panic(|| opened.stop.stop());
 }
 
 unsafe extern "C" fn release(source: *mut RawSource) {
-    // SAFETY: the host calls it once, last.
+    // SAFETY: this is the only and last call of the host with this source.
     let opened = unsafe { Box::from_raw((*source).private_data.cast::<Opened>()) };
     let _ = catch_panic(|| drop(opened));
-    // SAFETY: it is still the host's struct; a second call would be seen by it.
+    // SAFETY: the struct still belongs to the host, which can detect a second call by this.
     unsafe { (*source).release = None };
 }

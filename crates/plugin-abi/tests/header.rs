@@ -1,4 +1,4 @@
-//! The header and the structs in Rust are the same, as a C compiler sees it.
+//! The header and the structs in Rust have the same layout, according to a C compiler.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use fairstream_plugin_abi::abi::{Error, Plugin, Progress, RawSink, RawSource, Str, code, run_end};
 
-/// For each expression of C its value in Rust.
+/// Expressions in C with their values in Rust.
 fn expected() -> Vec<(String, i64)> {
     let mut expected = Vec::new();
     macro_rules! same {

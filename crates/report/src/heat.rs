@@ -1,39 +1,39 @@
-//! Grids of numbers as colours.
+//! Heat maps: grids of numbers as colours.
 
 use crate::scale::label;
 use crate::svg::{Anchor, Svg};
 
-/// A number for each pair of a row and a column, as a field of colour.
+/// A number for each pair of a row and a column, as a grid of colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// What it is about.
+    /// Title of the figure.
     pub title: String,
-    /// What it shows, in words, for those who do not see it.
+    /// Text alternative for readers who cannot see the figure.
     pub description: String,
-    /// What columns are.
+    /// Label of the columns.
     pub x: String,
     /// The columns, from left to right.
     pub columns: Vec<f64>,
-    /// What rows are.
+    /// Label of the rows.
     pub y: String,
     /// The rows, from the bottom up.
     pub rows: Vec<f64>,
-    /// Row after row. What is infinite, or no number at all, has a colour that is not on the scale.
+    /// Values by row. Infinite values and NaN have colours that are not on the scale.
     pub values: Vec<f64>,
-    /// What values are.
+    /// Label of the values.
     pub legend: String,
-    /// How colours follow numbers.
+    /// Mapping of numbers to colours.
     pub shading: Shading,
-    /// Fields that are pointed out: column, row, and what is said of it.
+    /// Highlighted cells: column, row, and text.
     pub marks: Vec<(f64, f64, String)>,
 }
 
-/// How colours follow numbers.
+/// Mapping of numbers to colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shading {
-    /// Twice the number, twice the colour.
+    /// Proportional.
     Linear,
-    /// Equal ratios are equal steps: for counts that reach from a few to many thousands.
+    /// Logarithmic: equal ratios are equal steps, for counts that range from a few to many thousands.
     Logarithmic,
 }
 
@@ -53,7 +53,7 @@ impl Shading {
     }
 }
 
-/// From dark to bright in even steps of lightness, so that it survives printing and any colour vision.
+/// From dark to bright in even steps of lightness, so that it is legible in print and with any colour vision.
 const COLOURS: [(f64, f64, f64); 7] = [
     (68.0, 1.0, 84.0),
     (70.0, 50.0, 126.0),
@@ -91,7 +91,7 @@ impl HeatMap {
         for (index, value) in self.values.iter().enumerate().take(self.columns.len() * self.rows.len()) {
             let at = corner(index % self.columns.len(), index / self.columns.len());
             let style = format!("fill=\"{}\"", self.colour(*value, most));
-            // A little over the edge, so that no white shines through between fields.
+            // Slightly larger than a cell, so that there are no gaps between cells.
             svg.rect(at, (field.0 + 0.4, field.1 + 0.4), &style);
         }
         svg.rect((LEFT, TOP), FRAME, "fill=\"none\" stroke=\"#555555\"");
@@ -111,7 +111,7 @@ impl HeatMap {
                 let at = corner(column, row);
                 svg.rect(at, field, "fill=\"none\" stroke=\"#d55e00\" stroke-width=\"2\"");
                 let at = (at.0 + field.0 + 5.0, at.1 + field.1 / 2.0 + 4.0);
-                // Once as its own background, so that it can be read on every colour.
+                // Drawn a first time as a background, so that it is legible on every colour.
                 for style in [
                     "stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\" aria-hidden=\"true\"",
                     "",
@@ -133,7 +133,7 @@ impl HeatMap {
         svg.finish()
     }
 
-    /// The colours, and what they stand for.
+    /// The colour bar and its labels.
     fn bar(&self, svg: &mut Svg, most: f64) {
         const STEPS: usize = 60;
         let (left, height) = (LEFT + FRAME.0 + 22.0, FRAME.1 / STEPS as f64);
@@ -186,7 +186,7 @@ impl HeatMap {
     }
 }
 
-/// Some of the values, evenly: about as many as asked for.
+/// A regular selection of about `about` values.
 fn every(axis: &[f64], about: usize) -> impl Iterator<Item = (usize, f64)> {
     let step = axis.len().div_ceil(about.max(1)).max(1);
     axis.iter().copied().enumerate().step_by(step)

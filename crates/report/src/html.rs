@@ -1,49 +1,49 @@
-//! A report as one HTML page: no script, nothing from elsewhere; for the screen, light and dark, and for paper.
+//! A report as one HTML page, without scripts or external resources; for screens, light and dark, and for print.
 
 use std::fmt::Write;
 
 use crate::LinePlot;
 use crate::svg::escaped;
 
-/// Everything that stands in a report, in words.
+/// The content of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// What was watched.
+    /// Name of what was monitored.
     pub title: String,
-    /// Over which time, of how many events.
+    /// Time range and number of events.
     pub subtitle: String,
-    /// The state of the whole.
+    /// The overall state.
     pub state: State,
-    /// What is asked, of what the first sentence is about.
+    /// The question of the rate that the first sentence is about.
     pub question: String,
-    /// What it comes to, in a sentence or two.
+    /// The verdict, in a sentence or two.
     pub verdict: Vec<String>,
-    /// How sure that is.
+    /// How certain the verdict is.
     pub certainty: String,
-    /// What a trial is.
+    /// Definition of a trial.
     pub trial: String,
-    /// For each rate and stratum.
+    /// One section for each rate and stratum.
     pub sections: Vec<Section>,
-    /// How many sections are left out.
+    /// Number of sections that are left out.
     pub left_out: usize,
-    /// What is to be known of the data: a name and a value.
+    /// Data quality: names and values.
     pub quality: Vec<(String, String)>,
-    /// Texts such as the specification: a name and the text.
+    /// Texts such as the specification: names and texts.
     pub texts: Vec<(String, String)>,
-    /// How to do it again.
+    /// The command to repeat the run.
     pub again: String,
-    /// What wrote it.
+    /// Name and version of the program that wrote it.
     pub made_by: String,
 }
 
-/// What a verdict is.
+/// State of a rate or of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// An alarm stands, or has been raised.
+    /// There is an alarm, or there was one.
     Unfair,
-    /// The evidence says that none is due.
+    /// The evidence shows that the tolerance is met.
     Fair,
-    /// There is no alarm; nobody has weighed the evidence.
+    /// There is no alarm, and the rule does not assess evidence.
     NoAlarm,
     /// There is too little evidence for either.
     #[default]
@@ -51,7 +51,7 @@ pub enum State {
 }
 
 impl State {
-    /// In words: colour alone says nothing to many.
+    /// Name of the state, as colour alone is not accessible to all readers.
     pub fn name(self) -> &'static str {
         match self {
             State::Unfair => "unfair",
@@ -79,53 +79,53 @@ pub struct Section {
     pub question: String,
     /// Its state.
     pub state: State,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: String,
-    /// How that is decided, in words.
+    /// Explanation of the rule.
     pub judged: String,
     /// Rates over time.
     pub figure: Option<LinePlot>,
-    /// What is counted or added up of a group's trials, in a word.
+    /// A word for what is counted or summed over a group's trials.
     pub counted: String,
     /// Every group.
     pub groups: Vec<Group>,
-    /// Parameters: a name, a value, and what it means.
+    /// Parameters: name, value, and meaning.
     pub parameters: Vec<[String; 3]>,
     /// Every alarm.
     pub alarms: Vec<Alarm>,
 }
 
-/// What is known of a group, as people read it.
+/// The numbers of a group, formatted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Trials that count.
+    /// Number of trials that count.
     pub trials: String,
-    /// How many of them were positive, or the sum.
+    /// Number of positive trials, or the sum.
     pub positives: String,
-    /// Trials that wait.
+    /// Number of pending trials.
     pub pending: String,
     /// The estimate.
     pub estimate: String,
-    /// Where the rate is, if that is known.
+    /// Interval of the rate, if there is one.
     pub interval: String,
-    /// Why it is not compared, if it is not.
+    /// The reason if the group is not compared.
     pub remark: String,
 }
 
-/// An alarm, as people read it.
+/// An alarm, formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     /// When it was raised.
     pub since: String,
-    /// After how many trials.
+    /// Number of trials when it was raised.
     pub trials: String,
-    /// When it was cleared; empty if it stands.
+    /// When it was cleared; empty if it is active.
     pub until: String,
 }
 
-/// Alarms in a table that nobody has to open.
+/// Maximum number of alarms in a table that is expanded from the beginning.
 const ALARMS: usize = 12;
 
 impl Page {
@@ -258,7 +258,7 @@ impl Section {
             ("pending", |group| &group.pending),
             ("", |group| &group.remark),
         ];
-        // A column in which nothing stands is none.
+        // Columns without any content are omitted.
         let columns: Vec<(&str, Cell)> = columns
             .into_iter()
             .filter(|(_, cell)| self.groups.iter().any(|group| !cell(group).is_empty()))
@@ -292,7 +292,7 @@ fn table<'a>(text: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<&
     text.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-/// A sentence; what stands between backticks is code.
+/// Formats a sentence; text between backticks is code.
 fn sentence_of(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escaped).collect();
     if parts.len().is_multiple_of(2) {
@@ -310,7 +310,7 @@ fn text_of(text: &str) -> String {
     text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-/// Whatever stands in the data, the page runs nothing and fetches nothing.
+/// Content security policy: whatever the data contains, the page runs nothing and fetches nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = include_str!("page.css");
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// What comes from data is text, wherever it stands; what is opened is closed; names are there once.
+    /// Data is escaped everywhere; elements are closed; ids are unique.
     #[test]
     fn a_page_is_well_formed_and_safe() {
         let page = Page {
@@ -370,13 +370,13 @@ mod tests {
         once.dedup();
         assert_eq!(once.len(), ids.len(), "{ids:?}");
         assert!(html.contains("url(#frame1)") && !html.contains("url(#frame)"));
-        // Nothing comes from elsewhere.
+        // There are no external resources.
         assert!(
             !html.contains("http://")
                 || html.matches("http://").count() == html.matches("http://www.w3.org/2000/svg").count()
         );
         assert!(!html.contains("https://"));
-        // A column in which nothing stands is left out.
+        // A column without any content is omitted.
         assert!(!html.contains(">pending<"));
     }
 }

@@ -1,6 +1,6 @@
-//! Figures: series of numbers and grids of numbers → SVG text; and a report around them → one HTML page. The same
-//! numbers give the same bytes; colours can be told apart by those who do not see all of them, and every figure says
-//! in words what it shows. Does no input or output.
+//! Renders series and grids of numbers as SVG, and a report around them as one HTML page. The same numbers give
+//! the same bytes; colours can be distinguished with any colour vision, and every figure has a text alternative.
+//! Does no input or output.
 //!
 //! ```
 //! use fairstream_report::{Axis, Behind, LinePlot, Series};

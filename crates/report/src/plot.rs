@@ -1,4 +1,4 @@
-//! Lines over time.
+//! Line plots.
 
 use crate::scale::{Scale, label, ticks};
 use crate::svg::{Anchor, Svg, seen};
@@ -6,32 +6,32 @@ use crate::svg::{Anchor, Svg, seen};
 /// Series as lines in one frame, with a legend beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinePlot {
-    /// What it is about.
+    /// Title of the figure.
     pub title: String,
-    /// What it shows, in words, for those who do not see it.
+    /// Text alternative for readers who cannot see the figure.
     pub description: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
-    /// Levels across the whole frame, such as a tolerance: where, and what it is.
+    /// Horizontal lines, such as a tolerance: value and label.
     pub limits: Vec<(f64, String)>,
-    /// What lies behind the lines.
+    /// Areas behind the lines.
     pub behind: Behind,
 }
 
-/// What lies behind the lines of a figure.
+/// Areas behind the lines of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behind {
-    /// A band from left to right: where, its lower and its upper edge.
+    /// A band: positions with its lower and its upper edge.
     pub band: Vec<(f64, f64, f64)>,
-    /// What the band is.
+    /// Label of the band.
     pub band_name: String,
-    /// Stretches from left to right, from where to where.
+    /// Shaded intervals of the horizontal axis.
     pub stretches: Vec<(f64, f64)>,
-    /// What they are.
+    /// Label of the intervals.
     pub stretch_name: String,
 }
 
@@ -40,32 +40,32 @@ pub struct Behind {
 pub struct Axis {
     label: String,
     range: Option<(f64, f64)>,
-    /// What it takes in beside the numbers of the lines.
+    /// Numbers that the range must include, in addition to those of the lines.
     reach: Vec<f64>,
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis that is as long as its numbers ask for, with ticks at round ones.
+    /// An axis whose range fits its numbers, with ticks at round numbers.
     pub fn new(label: &str) -> Axis {
         Axis { label: label.to_owned(), range: None, reach: Vec::new(), ticks: Vec::new() }
     }
 
-    /// From one number to another.
+    /// With this range.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Axis {
         self.range = Some((low, high));
         self
     }
 
-    /// As long as its numbers ask for, and these as well.
+    /// With a range that fits its numbers and includes these.
     #[must_use]
     pub fn around(mut self, numbers: impl Iterator<Item = f64>) -> Axis {
         self.reach.extend(numbers.filter(|number| number.is_finite()));
         self
     }
 
-    /// With ticks at these numbers, and what is written there: dates, for example.
+    /// With ticks at these numbers, with labels such as dates.
     #[must_use]
     pub fn ticks(mut self, ticks: Vec<(f64, String)>) -> Axis {
         self.ticks = ticks;
@@ -99,14 +99,14 @@ impl Axis {
 pub struct Series {
     name: String,
     points: Vec<(f64, f64)>,
-    /// The series whose colour it has, thinner: the edge of a band, for example.
+    /// Index of the series whose colour it has, drawn thinner: the edge of a band, for example.
     of: Option<usize>,
-    /// Whether it is one of many that are not looked at one by one.
+    /// Whether it is drawn thin and grey, as one of many.
     is_faint: bool,
 }
 
 impl Series {
-    /// Points from left to right; the line breaks off where one is no number.
+    /// A line through points from left to right, interrupted where a value is not finite.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.to_owned(), points, of: None, is_faint: false }
     }
@@ -126,8 +126,8 @@ impl Series {
     }
 }
 
-/// Okabe and Ito's colours, which people with any kind of colour vision can tell apart; dashes help where
-/// there is no colour at all.
+/// The colours of Okabe and Ito, which can be distinguished with any colour vision; dashes distinguish lines in
+/// print without colour.
 const STYLES: [(&str, &str); 7] = [
     ("#0072b2", ""),
     ("#d55e00", "7 3"),
@@ -138,7 +138,7 @@ const STYLES: [(&str, &str); 7] = [
     ("#e69f00", "12 4"),
 ];
 
-/// Colour and dashes of a line: where colours come again, dashes are others.
+/// Colour and dashes of a line: where colours repeat, dashes differ.
 fn style(line: usize) -> (&'static str, &'static str) {
     let count = STYLES.len();
     (STYLES[line % count].0, STYLES[(line + line / count) % count].1)
@@ -149,7 +149,7 @@ const FAINT: &str = "#999999";
 const LEFT: f64 = 66.0;
 const TOP: f64 = 44.0;
 const FRAME: (f64, f64) = (520.0, 280.0);
-/// Beside the frame, for the legend.
+/// Width of the legend to the right of the frame.
 const RIGHT: f64 = 200.0;
 const BELOW: f64 = 52.0;
 
@@ -162,7 +162,7 @@ impl LinePlot {
         self.svg_named("frame")
     }
 
-    /// The figure, with that name for its frame: where there are several, each needs one of its own.
+    /// The figure with an id for its frame, which must be unique among several figures of a page.
     pub(crate) fn svg_named(&self, frame: &str) -> String {
         let mut svg = Svg::new(LinePlot::SIZE, &self.title, &self.description);
         svg.text((LEFT, 24.0), Anchor::Start, "font-size=\"15\" font-weight=\"bold\"", &self.title);
@@ -173,7 +173,7 @@ impl LinePlot {
         let x = Scale { low: x_bounds.0, high: x_bounds.1, from: LEFT, to: LEFT + FRAME.0 };
         let y = Scale { low: y_bounds.0, high: y_bounds.1, from: TOP + FRAME.1, to: TOP };
         self.axes(&mut svg, &x, &y);
-        // What is outside of the range is not drawn over the words.
+        // Lines are clipped to the frame.
         svg.frame(frame, (LEFT, TOP), FRAME);
         let mut row = TOP + 8.0;
         let clipped = format!(" clip-path=\"url(#{frame})\"");
@@ -236,7 +236,7 @@ impl Behind {
         for (from, to) in &self.stretches {
             let from = x.place(*from).clamp(LEFT, LEFT + FRAME.0);
             let to = x.place(*to).clamp(LEFT, LEFT + FRAME.0);
-            // However short it is, it can be seen.
+            // At least one pixel wide.
             svg.rect((from, TOP), ((to - from).max(1.0), FRAME.1), shade);
         }
         if !self.stretches.is_empty() {
@@ -255,7 +255,7 @@ impl Behind {
     }
 }
 
-/// An entry of the legend for an area.
+/// A legend entry for an area.
 fn patch(svg: &mut Svg, row: &mut f64, style: &str, name: &str) {
     let left = LEFT + FRAME.0 + 14.0;
     svg.rect((left, *row - 6.0), (26.0, 12.0), style);
@@ -317,7 +317,7 @@ mod tests {
         let middle = Series::new("median", vec![(0.0, 1.0), (1.0, 2.0)]);
         let edge = Series::new("", vec![(0.0, 0.5), (1.0, 1.0)]).beside(0);
         let svg = plot(vec![middle, edge]).svg();
-        // Two lines, one entry of the legend.
+        // Two lines share one legend entry.
         assert_eq!(svg.matches("stroke=\"#0072b2\"").count(), 3, "{svg}");
     }
 }

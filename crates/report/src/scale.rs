@@ -1,6 +1,6 @@
-//! From numbers to places on paper, and the ticks of an axis.
+//! Maps numbers to coordinates, and chooses the ticks of an axis.
 
-/// An axis: numbers from `low` to `high` lie between two places.
+/// An axis: maps numbers from `low` to `high` to the coordinates between two points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub(crate) low: f64,
@@ -15,7 +15,7 @@ impl Scale {
     }
 }
 
-/// Round numbers between two others, about as many as asked for.
+/// About `about` round numbers in a range.
 pub(crate) fn ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
     let rough = (high - low) / about.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
@@ -30,14 +30,14 @@ pub(crate) fn ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
     (0..=count).map(|index| (first + index as f64) * step).collect()
 }
 
-/// A tick as people write it.
+/// The label of a tick.
 pub(crate) fn label(number: f64) -> String {
     let text = format!("{number:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A number with its thousands set apart: `1,234,567`.
+/// A number with thousands separators: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,22 +1,22 @@
-//! Figures one below the other, as one SVG.
+//! Several figures, one below the other, as one SVG.
 
 use crate::LinePlot;
 use crate::svg::{Anchor, Svg, number};
 
-/// Several figures of one thing.
+/// Several figures with a common title.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
-    /// What they are about.
+    /// The common title.
     pub title: String,
     /// The figures, from top to bottom.
     pub figures: Vec<LinePlot>,
 }
 
-/// Above the first figure.
+/// Height above the first figure.
 const HEAD: f64 = 34.0;
 
 impl Sheet {
-    /// All of them; one alone is itself, and of none it says so.
+    /// All figures as one SVG; a single figure is returned as it is, and an empty sheet says that it is empty.
     pub fn svg(&self) -> String {
         if let [only] = self.figures.as_slice() {
             return only.svg();

@@ -1,13 +1,13 @@
-//! SVG, a line at a time.
+//! Writes SVG, one element per line.
 
 use std::fmt::Write;
 
-/// A figure that is being drawn.
+/// A figure under construction.
 pub(crate) struct Svg {
     text: String,
 }
 
-/// Where a text stands, seen from its point.
+/// Alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -16,7 +16,7 @@ pub(crate) enum Anchor {
 }
 
 impl Svg {
-    /// A figure of that size, with its words for those who do not see it.
+    /// A figure of that size, with a title and a text alternative.
     pub(crate) fn new(size: (f64, f64), title: &str, description: &str) -> Svg {
         let (width, height) = (number(size.0), number(size.1));
         let (title, description) = (escaped(title), escaped(description));
@@ -30,7 +30,7 @@ impl Svg {
         }
     }
 
-    /// One element without content; attributes are written as they are.
+    /// Writes an element without content; attributes are not escaped.
     pub(crate) fn element(&mut self, name: &str, attributes: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "<{name} {attributes}/>");
@@ -46,7 +46,7 @@ impl Svg {
         self.element("rect", &format!("x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {style}"));
     }
 
-    /// A frame that others can be told not to leave.
+    /// Defines a clipping frame.
     pub(crate) fn frame(&mut self, id: &str, at: (f64, f64), size: (f64, f64)) {
         let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(number);
         let _ = writeln!(
@@ -55,8 +55,7 @@ impl Svg {
         );
     }
 
-    /// A line through points; it breaks off where one of them is no number. No more of them are written than can be
-    /// seen.
+    /// A line through points, interrupted where a value is not finite. Only points that are visible are written.
     pub(crate) fn path(&mut self, points: impl Iterator<Item = (f64, f64)>, style: &str) {
         let points: Vec<(f64, f64)> = points.collect();
         let mut path = String::new();
@@ -68,7 +67,7 @@ impl Svg {
         self.element("path", &format!("d=\"{path}\" fill=\"none\" {style}"));
     }
 
-    /// What a line around points encloses.
+    /// The area enclosed by a line through points.
     pub(crate) fn area(&mut self, points: impl Iterator<Item = (f64, f64)>, style: &str) {
         let known = points.filter(|(x, y)| x.is_finite() && y.is_finite());
         let points: Vec<String> = known.map(|(x, y)| format!("{},{}", number(x), number(y))).collect();
@@ -89,7 +88,7 @@ impl Svg {
         );
     }
 
-    /// A figure inside this one.
+    /// Embeds another figure.
     pub(crate) fn inside(&mut self, svg: &str) {
         self.text += svg;
     }
@@ -99,8 +98,8 @@ impl Svg {
     }
 }
 
-/// What can be seen of a line: in each column of a pixel's width its first, least, greatest and last point, and
-/// nothing between two points of the same height.
+/// The visible points of a line: the first, least, greatest and last point of each pixel column, without
+/// intermediate points of the same height.
 pub(crate) fn seen(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut push = |point: (f64, f64)| {
@@ -122,7 +121,7 @@ pub(crate) fn seen(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points
 }
 
-/// A coordinate, no longer than an eye can tell.
+/// A coordinate, rounded to a visible precision.
 pub(crate) fn number(number: f64) -> String {
     let text = format!("{number:.1}");
     match text.strip_suffix(".0") {
@@ -133,7 +132,7 @@ pub(crate) fn number(number: f64) -> String {
 }
 
 pub(crate) fn escaped(text: &str) -> String {
-    // Control characters have no place in XML.
+    // Control characters are not allowed in XML.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -142,7 +141,7 @@ pub(crate) fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Whatever a line does, each column of pixels keeps its ends and its extremes, in order, and nothing is invented.
+    /// Each pixel column keeps its first, last and extreme points, in order, and no point is added.
     #[test]
     fn what_is_left_out_cannot_be_seen() {
         let mut random = 7_u64;
@@ -167,7 +166,7 @@ mod tests {
                 }
             }
         }
-        // A level line needs its ends only.
+        // A level line needs only its ends.
         let level: Vec<(f64, f64)> = (0..1000).map(|at| (f64::from(at) / 10.0, 3.0)).collect();
         assert_eq!(seen(&level), [(0.0, 3.0), (99.9, 3.0)]);
     }

@@ -1,8 +1,8 @@
 //! Admissions to the University of California, Berkeley, in autumn 1973: the six largest departments.
 //!
-//! Of all women fewer were admitted than of all men; in most departments it was the other way round,
-//! because women applied more to departments that admit few. After Bickel, Hammel and O'Connell, *Sex Bias
-//! in Graduate Admissions*, Science 187 (1975); counts as in Freedman, Pisani and Purves, *Statistics*.
+//! Fewer of all women than of all men were admitted; in most departments it was the reverse, because women applied
+//! more to departments that admit few. After Bickel, Hammel and O'Connell, *Sex Bias in Graduate Admissions*,
+//! Science 187 (1975); counts as in Freedman, Pisani and Purves, *Statistics*.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub const BERKELEY_1973: [Department; 6] = [
 /// Applicants for graduate studies, as in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admissions {
-    /// How many people are drawn, with the frequencies of the table; `None` for the people of the table
-    /// themselves, each once.
+    /// Number of people that are drawn with the frequencies of the table; `None` for the people of the table, each
+    /// once.
     pub applicants: Option<u64>,
     /// The same seed gives the same events.
     pub seed: u64,
@@ -111,10 +111,10 @@ impl Admissions {
         })
     }
 
-    /// The events, with the columns that the request wants. Its location and options mean nothing here.
+    /// The events, with the requested columns. The location and options of the request are ignored.
     ///
     /// # Errors
-    /// There are more applicants than there is time for.
+    /// The time range is too small for the number of applicants.
     pub fn source(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let course = self.begin().map_err(refused)?;
         let name = format!("admissions (seed {})", self.seed);
@@ -162,7 +162,7 @@ struct Applicant {
 /// People drawn from the table.
 struct Applicants {
     random: Random,
-    /// People of each kind who can still be drawn, and all of them.
+    /// Number of people of each kind that can still be drawn.
     cells: Vec<(Applicant, u64)>,
     total: u64,
     put_back: bool,
@@ -192,7 +192,7 @@ impl Course for Applicants {
             *count -= 1;
             self.total -= 1;
         }
-        // `step` has made sure that this is within time.
+        // `step` has checked that this is within the range of times.
         let time = Time(self.applied.cast_signed().saturating_mul(self.every));
         Some((time, (self.applied, *applicant)))
     }

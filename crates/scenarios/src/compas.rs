@@ -1,5 +1,5 @@
-//! COMPAS: ProPublica's `compas-scores.csv` as events. A row of the file is a person; of each come a
-//! screening and, if they re-offended, an offence.
+//! COMPAS: ProPublica's `compas-scores.csv` as events. A row of the file is a person, with a screening and, if
+//! they re-offended, an offence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ pub struct Compas {
     left_out: LeftOut,
 }
 
-/// How many rows were left out, by reason.
+/// Number of rows that were left out, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<&'static str, u64>);
 
 impl LeftOut {
-    /// Reasons, and how many rows were left out for each. A row is counted once, for the first reason.
+    /// Reasons, and the number of rows that were left out for each. A row is counted once, for the first reason.
     pub fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(reason, count)| (*reason, *count))
     }
 
-    /// How many there are.
+    /// Total number of rows that were left out.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
@@ -83,12 +83,11 @@ Examples:
 };
 
 impl Compas {
-    /// Reads a file, or standard input for `-`; `.gz` and `.zst` are decompressed. `group` is the column
-    /// that says which group a person belongs to, such as `race`.
+    /// Reads a file, or standard input for `-`; `.gz` and `.zst` are decompressed. `group` is the column with the
+    /// group of a person, such as `race`.
     ///
     /// # Errors
-    /// It cannot be read, lacks a column, or has a row in which something stands that cannot be meant;
-    /// the error says which row, which column and why.
+    /// It cannot be read, lacks a column, or has an invalid row; the error names row, column and reason.
     pub fn open(location: &str, group: &str, stop: &StopToken) -> Result<Compas, SourceError> {
         let origin = if location == "-" { "standard input" } else { location };
         let failed = |cause: Cause| SourceError::Open { origin: origin.to_owned(), cause };
@@ -98,20 +97,20 @@ impl Compas {
             match input.fill(&mut bytes, None).map_err(|error| failed(error.into()))? {
                 Filled::More | Filled::NotYet => {}
                 Filled::End => break,
-                // A part of it would look like the whole.
-                Filled::Stopped => return Err(failed("somebody stopped it before it was read".into())),
+                // A part of the file must not pass for the whole.
+                Filled::Stopped => return Err(failed("it was stopped before it was read".into())),
             }
         }
         Compas::read(origin, &bytes, group)
     }
 
-    /// Reads the text of a file that the user calls `origin`.
+    /// Parses the text of a file, which messages call `origin`.
     ///
     /// # Errors
     /// As of [`open`](Compas::open).
     pub fn read(origin: &str, text: &[u8], group: &str) -> Result<Compas, SourceError> {
         let failed = |cause: Cause| SourceError::Open { origin: origin.to_owned(), cause };
-        // The mark of UTF-8 at the beginning is no part of a name; the reader knows that.
+        // The CSV reader removes the UTF-8 byte order mark.
         let mut reader = ReaderBuilder::new().from_reader(text);
         let header = reader.headers().map_err(|error| failed(error.into()))?.clone();
         let columns = Columns::find(&header, group).map_err(|reason| failed(reason.into()))?;
@@ -139,7 +138,7 @@ impl Compas {
                 Err(reason) => *compas.left_out.0.entry(reason).or_default() += 1,
             }
         }
-        // Screenings before offences of the same day; within each, as they stand in the file.
+        // Screenings precede offences of the same day; otherwise the order is that of the file.
         compas.events.sort_by_key(|(time, event)| (*time, matches!(event, Event::Offence { .. })));
         Ok(compas)
     }
@@ -155,15 +154,15 @@ impl Compas {
         self.events.extend(person.offence.map(|time| (time, Event::Offence { id })));
     }
 
-    /// How many rows were left out, and why.
+    /// Number of rows that were left out, and why.
     pub fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
-    /// The events, with the columns that the request wants. Its location and options mean nothing here.
+    /// The events, with the requested columns. The location and options of the request are ignored.
     ///
     /// # Errors
-    /// The request wants to go on where nobody has been.
+    /// The position of the request is not one of these events.
     pub fn source(self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let identity = format!("compas {} by {}, {} events", self.origin, self.group, self.events.len());
         let course = Screenings { events: self.events.into_iter(), groups: self.groups };
@@ -225,7 +224,7 @@ struct Person<'a> {
     offence: Option<Time>,
 }
 
-/// Where the columns stand, and what they are called.
+/// Indices and names of the columns.
 struct Columns<'a> {
     id: (&'a str, usize),
     screened: (&'a str, usize),
@@ -235,7 +234,7 @@ struct Columns<'a> {
     offence: (&'a str, usize),
 }
 
-/// A column at fault, and why.
+/// A column with an invalid value, and the reason.
 type Fault<'a> = (&'a str, String);
 
 impl<'a> Columns<'a> {
@@ -317,7 +316,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The line of a record that cannot be taken apart.
+/// The line of a record that cannot be parsed.
 fn line_of(error: &csv::Error, reader: &csv::Reader<&[u8]>) -> u64 {
     error.position().unwrap_or_else(|| reader.position()).line()
 }

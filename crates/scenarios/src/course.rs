@@ -1,4 +1,4 @@
-//! From the course of events to a source: cuts what happens into batches.
+//! Turns the events of a scenario into a source of batches.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,39 +11,39 @@ use fairstream_core::{
     WantedColumn,
 };
 
-/// What happens, in order of time. A course from the same setup is the same whenever it is run.
+/// The events of a scenario, in order of time. The same setup always gives the same events.
 pub(crate) trait Course: Send {
-    /// Something that happens.
+    /// An event.
     type Event: Send;
 
-    /// The next event, or `None` at the end, also when asked again.
+    /// The next event, or `None` at the end, also when called again.
     fn next_event(&mut self) -> Option<(Time, Self::Event)>;
 
-    /// The events as columns, in the order of the scenario's own.
+    /// The events as columns, in the order of the scenario's columns.
     fn columns(&self, events: &[(Time, Self::Event)]) -> Vec<ArrayRef>;
 }
 
-/// A course of events as a source.
+/// A course as a source.
 pub(crate) struct Running<C: Course> {
     name: String,
     course: C,
     offers: Vec<WantedColumn>,
-    /// For each column of the schema: which of the scenario's own it is.
+    /// For each column of the schema: the index of the scenario's column.
     places: Vec<usize>,
     schema: SchemaRef,
     relative: bool,
     context: SourceContext,
-    /// What the scenario is, as part of every position: one of another leads nowhere.
+    /// Identifies the scenario and its setup in positions, so that a position of another scenario is refused.
     identity: Arc<[u8]>,
     rows: u64,
     events: Vec<(Time, C::Event)>,
 }
 
-/// Rows between two looks at the clock.
+/// Rows between two checks of the time.
 const GLANCE: usize = 1024;
 
 impl<C: Course> Running<C> {
-    /// Starts a course from the beginning, or where the request says. `identity` is the same for two
+    /// Starts a course from the beginning, or from the position of the request. `identity` is the same for two
     /// courses only if they are the same.
     pub(crate) fn new(
         name: &str,
@@ -81,7 +81,7 @@ impl<C: Course> Running<C> {
         Ok(running)
     }
 
-    /// Lets happen what happened before.
+    /// Generates and discards the events before the position.
     fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
         if position.resume != self.identity {
             return Err("the position is not one of this scenario".into());
@@ -114,7 +114,7 @@ impl<C: Course> Running<C> {
     }
 }
 
-/// Numbers can be read as other numbers, where they fit.
+/// Integers can be requested as other integer types, where they fit.
 fn can_be_read_as(own: &DataType, wanted: &DataType) -> bool {
     own == wanted || (own.is_integer() && (wanted.is_integer() || *wanted == DataType::Float64))
 }

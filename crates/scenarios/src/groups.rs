@@ -7,7 +7,7 @@ use fairstream_core::{BadOption, nearest};
 
 use crate::random::Random;
 
-/// Groups of people and a number for each, in the order in which they were named.
+/// Groups of people and a number for each, in the order of the option.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Groups(Vec<(String, f64)>);
 
@@ -32,7 +32,7 @@ impl Groups {
         self.0.iter().find(|(name, _)| name == group).map(|(_, number)| *number)
     }
 
-    /// Refuses no groups, a group twice or without a name, and numbers that are not in the range.
+    /// Refuses an empty list, a group twice or without a name, and numbers out of range.
     pub(crate) fn check(&self, key: &str, range: std::ops::RangeInclusive<f64>) -> Result<(), BadOption> {
         let bad = |reason| Err(bad(key, self, reason));
         if self.0.is_empty() {
@@ -57,8 +57,8 @@ impl Groups {
         Ok(())
     }
 
-    /// The numbers for groups of these names, and `default` for those that are not named here. Refuses
-    /// groups that are not among them.
+    /// The numbers for the groups `of`, with `default` for those that are not named here. Refuses groups that are
+    /// not among them.
     pub(crate) fn for_each(&self, key: &str, of: &Groups, default: f64) -> Result<Vec<f64>, BadOption> {
         if let Some(stranger) = self.names().find(|name| of.of(name).is_none()) {
             let names: Vec<String> = of.names().map(|name| format!("`{name}`")).collect();
@@ -72,7 +72,7 @@ impl Groups {
     }
 }
 
-/// As it is read.
+/// In the notation of the option.
 impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, number)) in self.0.iter().enumerate() {
@@ -102,15 +102,15 @@ impl FromStr for Groups {
     }
 }
 
-/// Draws one of several, each as often as its share says.
+/// Draws an index with probability proportional to its share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
-    /// Up to where in 0..1 each one's share goes.
+    /// Cumulative shares, from 0 to 1.
     ends: Vec<f64>,
 }
 
 impl Shares {
-    /// `None` if the shares come to nothing.
+    /// `None` if the sum of the shares is 0.
     pub(crate) fn new(shares: &[f64]) -> Option<Shares> {
         let total: f64 = shares.iter().sum();
         let ends = shares.iter().scan(0.0, |sum, share| {
@@ -120,15 +120,15 @@ impl Shares {
         (total > 0.0 && total.is_finite()).then(|| Shares { ends: ends.collect() })
     }
 
-    /// The index of the one that is drawn.
+    /// The index that is drawn.
     pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let place = random.fraction();
-        // The last end is 1, up to rounding.
+        // The last end is 1 up to rounding.
         self.ends.iter().position(|end| place < *end).unwrap_or(self.ends.len() - 1)
     }
 }
 
-/// An option that cannot be used.
+/// An error for an invalid option.
 pub(crate) fn bad(key: &str, value: impl ToString, reason: impl Into<String>) -> BadOption {
     BadOption::Value { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
 }

@@ -1,5 +1,5 @@
-//! Hiring: applicants who are independent of each other. Each is accepted with the probability of their
-//! group, some time after they applied. Nobody is ever told that they were not.
+//! Hiring: applicants who are independent of each other. Each is accepted with the probability of their group,
+//! some time after they applied. A rejection is no event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 /// Applicants for jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hiring {
-    /// How many apply.
+    /// Number of applicants.
     pub applicants: u64,
     /// The same seed gives the same events.
     pub seed: u64,
-    /// The probability with which each group is accepted; these are the groups there are.
+    /// Probability of acceptance of each group; this also defines the groups.
     pub accept: Groups,
-    /// How many of each group apply, in proportion; 1 for groups that are not named.
+    /// Relative number of applicants of each group; 1 for groups that are not named.
     pub share: Groups,
     /// The time from one application to the next.
     pub every: Duration,
-    /// The time from an application to its acceptance. Who waits for it is kept in memory.
+    /// The time from an application to its acceptance. Applicants who wait for it are kept in memory.
     pub delay: Duration,
 }
 
@@ -108,10 +108,10 @@ impl Hiring {
         })
     }
 
-    /// The events, with the columns that the request wants. Its location and options mean nothing here.
+    /// The events, with the requested columns. The location and options of the request are ignored.
     ///
     /// # Errors
-    /// There is no such scenario: a probability above 1, a group that nobody knows.
+    /// The setup is invalid, for example a probability above 1 or an unknown group.
     pub fn source(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let course = self.begin().map_err(refused)?;
         let name = format!("hiring (seed {})", self.seed);
@@ -150,7 +150,7 @@ struct Applications {
     applied: u64,
     every: i64,
     delay: Duration,
-    /// Who will be accepted, and when.
+    /// Applicants who will be accepted, and when.
     waiting: VecDeque<(Time, u64)>,
 }
 
@@ -164,7 +164,7 @@ impl Course for Applications {
 
     fn next_event(&mut self) -> Option<(Time, Step)> {
         let application = (self.applied < self.applicants).then(|| {
-            // `step` has made sure that this is within time.
+            // `step` has checked that this is within the range of times.
             Time((self.applied + 1).cast_signed().saturating_mul(self.every))
         });
         if let Some((due, id)) = self.waiting.front().copied()

@@ -1,9 +1,9 @@
-//! Scenarios to try fairness on: three that are invented from a seed, and COMPAS from its file. All are
+//! Scenarios to try fairness files on: three that are generated from a seed, and COMPAS from its file. All are
 //! sources of events, so that an engine can be fed without a file in between.
 //!
-//! Streaming: what is kept does not grow with the number of people, only with those who wait for a
-//! decision. (COMPAS is sorted by time, so it is held in memory as a whole.) The same setup gives the same
-//! events on every machine, whatever the size of batches; see `random.rs` for how.
+//! Streaming: memory does not grow with the number of people, only with the number who wait for a decision.
+//! (COMPAS is sorted by time, so it is held in memory as a whole.) The same setup gives the same events on every
+//! machine, for any size of batches; see `random.rs` for how.
 //!
 //! ```
 //! use fairstream_core::{Source, SourceRequest};

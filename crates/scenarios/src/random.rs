@@ -1,16 +1,16 @@
-//! Numbers that look random and are the same on every machine: xoshiro256++, seeded by SplitMix64.
+//! Pseudo-random numbers that are the same on every machine: xoshiro256++, seeded by SplitMix64.
 //!
-//! Everything is done in whole numbers, or in operations on floats that IEEE 754 defines to the last
-//! bit. Nothing here may change: the same seed gives the same bytes.
+//! Only integers are used, and float operations that IEEE 754 defines exactly. Nothing here may change: the same
+//! seed must give the same bytes.
 
-/// A source of random numbers.
+/// A generator of pseudo-random numbers.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The numbers of a seed.
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Random {
         let mut mixed = seed;
         Random { state: std::array::from_fn(|_| split_mix(&mut mixed)) }
@@ -30,13 +30,12 @@ impl Random {
         result
     }
 
-    /// A whole number below `limit`, each as likely as any other up to one part in 2⁶⁴ / `limit`; 0 if
-    /// the limit is 0.
+    /// A uniform integer below `limit`, up to a bias of one part in 2⁶⁴ / `limit`; 0 if the limit is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A uniform number in [0, 1).
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -46,8 +45,8 @@ impl Random {
         self.fraction() < probability
     }
 
-    /// A number around 0 with a standard deviation of 1: the sum of four uniform ones, which is close to
-    /// a normal distribution and needs no function that differs from machine to machine.
+    /// A number with mean 0 and standard deviation 1: the sum of four uniform numbers, which is close to a normal
+    /// distribution and needs no function whose result depends on the machine.
     pub(crate) fn deviation(&mut self) -> f64 {
         let sum: f64 = (0..4).map(|_| self.fraction()).sum();
         // A uniform number has a variance of 1/12, four of them of 1/3.

@@ -1,4 +1,4 @@
-//! What a user knows a scenario by, and how it is opened.
+//! Description of a scenario, and how it is opened.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -16,36 +16,36 @@ use crate::{admissions, compas, hiring, seminar};
 /// A kind of scenario.
 pub struct Scenario {
     pub(crate) adapter: Adapter,
-    /// What happens in it, which columns its events have, and examples, for `--help`.
+    /// Description, columns and examples, for `--help`.
     pub details: &'static str,
-    /// What its location is; `None` if it has none, because it is invented.
+    /// Description of its location; `None` if it is generated and has none.
     pub file: Option<&'static str>,
-    /// How its times are written.
+    /// Format of its times.
     pub time_format: TimeFormat,
     pub(crate) columns: &'static [(&'static str, DataType)],
     pub(crate) begin: fn(&Scenario, &SourceRequest) -> Result<Begun, SourceError>,
 }
 
-/// A scenario that has begun.
+/// An opened scenario.
 pub struct Begun {
     /// Its events.
     pub source: Box<dyn Source>,
-    /// What a user should know about them, a line each: what was left out and why.
+    /// Remarks for the user, one line each, such as what was left out and why.
     pub remarks: Vec<String>,
 }
 
-/// Every scenario.
+/// All scenarios.
 pub fn scenarios() -> [Scenario; 4] {
     [hiring::SCENARIO, seminar::SCENARIO, admissions::SCENARIO, compas::SCENARIO]
 }
 
 impl Scenario {
-    /// The columns of its events, beside `time`, each in a type that fits.
+    /// The columns of its events, in addition to `time`, with their types.
     pub fn columns(&self) -> Vec<WantedColumn> {
         self.columns.iter().map(|(name, data_type)| WantedColumn::new(*name, data_type.clone())).collect()
     }
 
-    /// Opens it, as [`SourceFactory::open`] does, and says what there is to know.
+    /// Opens it, as [`SourceFactory::open`] does, and returns remarks.
     ///
     /// # Errors
     /// An option cannot be used, or the file cannot be read.
@@ -72,7 +72,7 @@ impl SourceFactory for Scenario {
 
 pub(crate) const SEED: OptionDoc = OptionDoc::new("seed", "1", "the same seed gives the same events");
 
-/// An option as a whole number from `least` on.
+/// Reads an option as an integer of at least `least`.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display>(
     options: &Options,
     key: &str,
@@ -84,14 +84,14 @@ pub(crate) fn whole<T: FromStr + PartialOrd + Display>(
     number.ok_or_else(|| bad(key, text, format!("it has to be a whole number from {least} on")))
 }
 
-/// An option as a duration.
+/// Reads an option as a duration.
 pub(crate) fn duration(options: &Options, key: &str, default: Duration) -> Result<Duration, BadOption> {
     let Some(text) = options.text(key) else { return Ok(default) };
     parse_duration(text).map_err(|error| bad(key, text, error.to_string()))
 }
 
-/// A step from one event to the next, in nanoseconds; not zero, and so short that `count` of them, and
-/// `rest` after them, end before time does.
+/// The step from one event to the next, in nanoseconds. It is not zero, and so small that `count` steps followed
+/// by `rest` are within the range of times.
 pub(crate) fn step(every: Duration, count: u64, rest: Duration) -> Result<i64, BadOption> {
     let nanos = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
     if nanos == 0 {

@@ -1,4 +1,4 @@
-//! ProPublica's file becomes events, with whatever columns it has; what cannot be meant is named.
+//! ProPublica's file becomes events, with any selection of columns; invalid values are named.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -91,7 +91,7 @@ fn who_has_no_score_or_outcome_is_counted_by_reason() {
     assert_eq!(lines(compas), ["2013-05-02,SCREEN,10,Other,5"]);
 }
 
-/// As many columns as the published file has, with names that are there twice.
+/// As many columns as the published file has, including duplicate names.
 const ALL_COLUMNS: &str = "id,name,first,last,compas_screening_date,sex,dob,age,age_cat,race,juv_fel_count,\
     decile_score,juv_misd_count,juv_other_count,priors_count,days_b_screening_arrest,c_jail_in,c_jail_out,\
     c_case_number,c_offense_date,c_arrest_date,c_days_from_compas,c_charge_degree,c_charge_desc,is_recid,\
@@ -173,7 +173,7 @@ fn source_complies() {
     });
 }
 
-/// The published file, if it is there: where `FAIRSTREAM_COMPAS` says, or beside the checkout.
+/// The published file, if it exists: the value of `FAIRSTREAM_COMPAS`, or beside the checkout.
 #[test]
 fn the_published_file_comes_out_as_an_independent_count_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -188,7 +188,7 @@ fn the_published_file_comes_out_as_an_independent_count_says() {
     let expected = [("without a known outcome", 715), ("without a score", 15)].into();
     assert_eq!(left_out, expected);
 
-    // By hand: a line is a person, and a field is what stands between commas, where no field has quotes.
+    // A simple parser: a line is a person, and fields are separated by commas, as no field has quotes.
     let text = std::fs::read_to_string(&path).unwrap();
     let names: Vec<&str> = text.lines().next().unwrap().split(',').collect();
     let events = lines(compas);

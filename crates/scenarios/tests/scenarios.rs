@@ -1,4 +1,4 @@
-//! Scenarios keep the promises of `Source`, and what happens in them is what they say.
+//! Scenarios fulfil the contract of `Source`, and their events match their description.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -57,7 +57,7 @@ fn sources_comply() {
         ("seminar", "applicants=30&places=2&seminars=2&term=10&algorithm=randomize", 30 + 3 * 4),
         ("admissions", "applicants=20", 20),
     ] {
-        // Small numbers of types that differ from the scenario's own are as good.
+        // Other integer types are accepted where the numbers fit.
         let mut good = request(name);
         good.options = options.split('&').map(|pair| pair.split_once('=').unwrap()).collect();
         good.wanted[0].data_type = arrow::datatypes::DataType::Int16;
@@ -84,7 +84,7 @@ fn only_what_is_wanted_is_there_and_a_type_that_does_not_fit_stays_as_it_is() {
     assert_eq!(names, ["gender", "accepted"]);
     assert_eq!(schema.field(0).data_type(), &arrow::datatypes::DataType::Utf8);
     assert_eq!(source.offers(), ["id", "gender", "accepted"]);
-    // An id that does not fit is an error, not another id.
+    // An id that does not fit is an error, never another id.
     let mut narrow = request("hiring");
     narrow.wanted[0].data_type = arrow::datatypes::DataType::Int8;
     let mut source = Hiring::default().source(&narrow).unwrap();
@@ -101,7 +101,7 @@ fn fingerprint(rows: &[Row]) -> u64 {
     })
 }
 
-/// These numbers may never change, on no machine: people cite seeds.
+/// These numbers must never change, on any machine: people cite seeds.
 #[test]
 fn the_same_seed_gives_the_same_events() {
     let unlike = Seminar {
@@ -134,8 +134,8 @@ fn the_same_seed_gives_the_same_events() {
     );
 }
 
-/// Of each group: accepted and applied. Checks on the way what is true of every list of applications:
-/// time does not run backwards, ids are new, who is accepted has applied and was not accepted before.
+/// Acceptances and applications of each group. Also checks invariants of all lists of applications: time does not
+/// run backwards, ids are new, and an accepted person has applied and was not accepted before.
 fn tally(rows: &[Row], gender: usize, accepted: usize) -> BTreeMap<String, (u32, u32)> {
     let mut groups: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let mut waiting: HashMap<&String, &String> = HashMap::new();
@@ -259,7 +259,7 @@ proptest! {
         let applied: u32 = groups.values().map(|(_, applied)| applied).sum();
         prop_assert_eq!(u64::from(applied), setup.applicants);
         prop_assert!(rows.is_sorted_by(|one, other| one.0 < other.0), "no two at once");
-        // Ids are given in order of application, so they say which term somebody is of.
+        // Ids are assigned in order of application, so the term of a person follows from the id.
         let mut places: HashMap<(u64, &String), (u32, u32)> = HashMap::new();
         for (_, values) in &rows {
             let id: u64 = values[0].as_ref().or(values[4].as_ref()).unwrap().parse().unwrap();
@@ -271,7 +271,7 @@ proptest! {
             }
         }
         for (wanted, given) in places.values() {
-            prop_assert_eq!(*given, setup.places.min(*wanted), "no place stays free that somebody wants");
+            prop_assert_eq!(*given, setup.places.min(*wanted), "no place stays free while there are applicants");
         }
     }
 
@@ -328,7 +328,7 @@ fn berkeley_by_lot_has_the_frequencies_of_the_table() {
     }
 }
 
-/// The first thing that is wrong with these options.
+/// The first error for these options.
 fn refusal(name: &str, options: &[(&str, &str)]) -> String {
     let options: Options = options.iter().copied().collect();
     match scenario(name).open(&SourceRequest { options, ..request(name) }) {

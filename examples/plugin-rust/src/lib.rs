@@ -1,4 +1,4 @@
-//! A plugin: reads a log that nobody else can read, and counts verdicts.
+//! A plugin with a source for a custom log format, and a sink that counts verdicts.
 
 mod log;
 mod tally;

@@ -1,4 +1,4 @@
-//! A source for logs like `12.5 id=7 gender=F`: the second at which something happened, then what.
+//! A source for logs like `12.5 id=7 gender=F`: the time in seconds, then names and values.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -29,7 +29,7 @@ impl SourceFactory for LogSources {
         let path = request.options.text("file").unwrap_or("decisions.log").to_owned();
         let failed = |cause: fairstream_core::Cause| SourceError::Open { origin: path.clone(), cause };
         let file = File::open(&path).map_err(|error| failed(error.into()))?;
-        // It reads whole numbers and texts; whatever else a specification wants, it does not have.
+        // It offers integers and texts; columns of other types are treated as missing.
         let is_known = |data_type: &DataType| matches!(data_type, DataType::UInt64 | DataType::Utf8);
         let fields = request.wanted.iter().filter(|wanted| is_known(&wanted.data_type));
         let fields: Vec<Field> =
@@ -46,7 +46,7 @@ impl SourceFactory for LogSources {
             if *position.resume != *RESUME {
                 return Err(failed("the position is not one of a log".into()));
             }
-            // The lines before it are read again: this is a small example.
+            // The lines before the position are read again, as this is a small example.
             while log.line < position.rows {
                 let line = log.read_line().map_err(|error| failed(error.into()))?;
                 line.ok_or_else(|| failed("it is shorter than it was when it was read before".into()))?;
@@ -56,7 +56,7 @@ impl SourceFactory for LogSources {
     }
 }
 
-/// A position of a log is the number of its line, and this.
+/// A position of a log is the number of its line, with this marker.
 const RESUME: &[u8] = b"line";
 
 struct Log {
@@ -78,7 +78,7 @@ impl Log {
         Ok(Some(text))
     }
 
-    /// The time of a line, and for each column its value.
+    /// The time of a line, and the value of each column.
     fn decode(&mut self, text: &str) -> Result<(i64, Vec<Option<String>>), RejectedRow> {
         let row = self.line;
         let bad = |column: Option<&str>, reason: String| RejectedRow {

@@ -8,7 +8,7 @@ use fairstream_core::{
     VerdictBatch,
 };
 
-/// Opens tallies.
+/// Opens sinks that count verdicts.
 #[derive(Clone, Copy, Debug)]
 pub struct TallySinks;
 
@@ -28,7 +28,7 @@ impl SinkFactory for TallySinks {
             let bad = BadOption::Value { key, value, reason: "say where to write the tally".to_owned() };
             return Err(SinkError::Option { sink: "tally".to_owned(), bad });
         };
-        // Opened now, so that a folder that is not there is found before the run.
+        // Opened now, so that a missing folder is detected before the run.
         std::fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -62,7 +62,7 @@ impl Sink for Tally {
     }
 
     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        // Nothing is written before the end, so there is no place to go on from.
+        // Nothing is written before the end, so there is no position to resume from.
         Ok(None)
     }
 

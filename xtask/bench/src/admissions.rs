@@ -1,7 +1,7 @@
-//! Applications and acceptances: for hiring, and for seminars.
+//! Generates applications and acceptances for the workloads hiring and seminar.
 //!
-//! Acceptance is fair but for a phase in which the first seminar (for hiring: the only one) hardly
-//! takes women. Its length is chosen such that a few per cent of all events violate parity.
+//! Acceptance is fair except for a phase in which the first seminar (for hiring: the only one) accepts hardly any
+//! women. The length of the phase is chosen such that a few per cent of all events violate parity.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ enum Admission {
     Accepted(u64),
 }
 
-/// Everybody applies for the same job.
+/// Events with a single job that all people apply for.
 pub fn hiring(trials: u64) -> Trace {
     Trace::new(Time(0), None, Admissions::new(trials, 1), |events| {
         let [id, gender, _, accepted] = columns(events);
@@ -39,7 +39,7 @@ pub fn hiring(trials: u64) -> Trace {
     })
 }
 
-/// Ten seminars.
+/// Events with ten seminars.
 pub fn seminar(trials: u64) -> Trace {
     Trace::new(Time(0), None, Admissions::new(trials, SEMINARS.len()), |events| columns(events).into())
 }
@@ -67,15 +67,15 @@ struct Admissions {
     time: i64,
     trials: u64,
     applied: u64,
-    /// How many have applied for the first seminar, and which of them meet the unfair phase.
+    /// Number of applications to the first seminar so far, and the range of them that falls into the unfair phase.
     first_seminar: u64,
     unfair: std::ops::Range<u64>,
-    /// For each seminar and gender, the fraction of a place that is left over. Places go by quota
-    /// and not by lot, so that small seminars do not violate parity by chance.
+    /// For each seminar and gender, the fraction of a place that is left over. Places are assigned by quota and
+    /// not by lot, so that small seminars do not violate parity by chance.
     quota: Vec<[f64; 2]>,
-    /// Who is accepted so many applications from now, as a ring.
+    /// Ring buffer of accepted applicants, indexed by the number of applications until the acceptance.
     decided: Vec<Vec<u64>>,
-    /// Who is accepted now.
+    /// Applicants whose acceptance is the next event.
     accepted: Vec<u64>,
 }
 
@@ -83,7 +83,8 @@ impl Admissions {
     fn new(trials: u64, seminars: usize) -> Admissions {
         let for_first = trials / seminars as u64;
         let from = (for_first / 100).max(40);
-        // A decision takes its time, but not the longer the more applicants there will ever be.
+        // Number of applications between an application and its decision. Bounded, so that it does not grow with
+        // the total number of applicants.
         let longest_wait = (trials / 100).clamp(10, 10_000) as usize;
         Admissions {
             random: Random::new(trials ^ seminars as u64),
@@ -106,7 +107,7 @@ impl Admissions {
         let rate = match (is_unfair, GENDERS[gender]) {
             (true, "F") => 0.0,
             (true, _) => 0.8,
-            // Seminars differ in how hard it is to get in.
+            // Seminars have different acceptance rates.
             (false, _) if self.quota.len() > 1 => 0.26 + 0.02 * seminar as f64,
             (false, _) => 0.35,
         };
@@ -131,7 +132,7 @@ impl Iterator for Admissions {
         if let Some(id) = self.accepted.pop() {
             return Some((Time(self.time), Admission::Accepted(id)));
         }
-        // After the last application the decisions that are left are still to come.
+        // Decisions that are pending after the last application follow it.
         while self.applied < self.trials + self.decided.len() as u64 {
             let slot = self.applied as usize % self.decided.len();
             let application = (self.applied < self.trials).then(|| self.apply());

@@ -1,8 +1,8 @@
-//! Loops written by hand, each for one specification: what there is to gain by not being general.
+//! Hand-written loops, each for one specification. They are the limit of what a special-purpose program can gain.
 //!
-//! They read the same columns and say the same as the engines. Of the events they take for granted
-//! only what the specifications say: a person applies once. Ids are any numbers, groups and seminars
-//! any strings, and there may be any number of them.
+//! They read the same columns and give the same verdicts as the engines. They assume of the events only what the
+//! specifications say: a person applies once. Ids are any numbers, groups and seminars any strings, and there may
+//! be any number of them.
 
 mod hiring;
 mod odds;
@@ -20,15 +20,15 @@ pub use hiring::{Hiring, HiringLookup};
 pub use odds::{Horizon, Odds};
 pub use seminar::Seminar;
 
-/// A loop with what it has counted so far.
+/// A loop with its state.
 pub trait HandLoop {
-    /// Judges the rows of a batch one after another.
+    /// Evaluates the rows of a batch one after another.
     fn feed(&mut self, events: &EventBatch);
 
-    /// Judges what is due up to and at a time.
+    /// Evaluates what is due up to and including a time.
     fn advance(&mut self, _time: Time) {}
 
-    /// What has fired so far.
+    /// The triggers that have fired so far.
     fn triggers(&self) -> Triggers;
 }
 
@@ -36,12 +36,12 @@ pub trait HandLoop {
 #[derive(Clone, Copy, Debug)]
 pub enum Checks {
     EveryEvent,
-    /// Next at this time.
+    /// Once a day; the field is the time of the next check.
     Daily(Time),
 }
 
 impl Checks {
-    /// Once a day, on a clock that starts at a time.
+    /// Once a day, on a clock that starts at `start`.
     pub fn daily(start: Time) -> Checks {
         Checks::Daily(Time(start.0 + DAY))
     }
@@ -50,7 +50,7 @@ impl Checks {
         matches!(self, Checks::EveryEvent)
     }
 
-    /// The next tick, if it comes before a time: what happens at the very time of a tick counts.
+    /// The next tick, if it is before `time`: events at the time of a tick count for that tick.
     pub fn due_before(&mut self, time: Time) -> Option<Time> {
         match self {
             Checks::Daily(next) if *next < time => {
@@ -65,15 +65,15 @@ impl Checks {
 
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
-/// Numbers for names, in order of appearance.
+/// Assigns consecutive numbers to names, in order of appearance.
 #[derive(Default)]
 pub struct Names {
     numbers: FastMap<Box<str>, usize>,
 }
 
 impl Names {
-    /// How many there are.
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
+    /// The number of names.
+    #[allow(clippy::len_without_is_empty, reason = "there is no caller")]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -90,7 +90,7 @@ impl Names {
     }
 }
 
-/// How many applied and were accepted, of one group.
+/// Number of applications and acceptances of one group.
 #[derive(Clone, Copy, Default)]
 struct Acceptance {
     applied: u64,

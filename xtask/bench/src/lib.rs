@@ -1,7 +1,8 @@
-//! What benchmarks share: workloads of any size, their events, loops written by hand, who monitors them, and how
-//! that is measured.
+//! Code that the benchmarks share: workloads of any size, their events, hand-written loops, monitors, and
+//! measurement.
 //!
-//! Everybody must say the same: [`triggers`] are compared, and a difference is an error, not a number in a table.
+//! All systems must give the same verdicts: [`triggers`] are compared, and a difference is an error, not a number
+//! in a table.
 
 #![allow(missing_docs, reason = "for the benchmarks beside it alone")]
 

@@ -1,4 +1,4 @@
-//! Where and of what the measurements are: so that two reports can be held side by side.
+//! Describes the machine and the versions, so that two reports can be compared.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub fn describe() -> Value {
     })
 }
 
-/// The processes that want a processor, on average over a minute, five and fifteen.
+/// Load averages over one, five and fifteen minutes.
 pub fn load() -> Option<String> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
     Some(load.split(' ').take(3).collect::<Vec<_>>().join(" "))

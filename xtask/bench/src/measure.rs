@@ -1,4 +1,4 @@
-//! Runs a contestant on a workload and measures it.
+//! Runs a monitor on a workload and measures it.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +12,22 @@ use crate::trace::slice;
 use crate::triggers::Triggers;
 use crate::workload::Workload;
 
-/// How many batches are generated at once: then their time is taken, then they are dropped.
+/// Number of batches that are generated at once, before they are fed and timed, and then dropped.
 const CHUNK: usize = 64;
-/// Where there is a time limit, how many rows are fed at first before looking at the clock, ...
+/// With a time limit: number of rows that are fed at first between two checks of the time.
 const PIECE: usize = 64;
-/// ... and how long a piece may take before the next is no longer.
+/// With a time limit: the number of rows per piece is doubled only while a piece takes less than this.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Copy)]
 pub struct Run {
     pub elapsed: Duration,
     pub events: u64,
     pub triggers: Triggers,
-    /// What the contestant keeps in memory at the end.
+    /// Bytes that the monitor keeps in memory at the end.
     pub live_bytes: usize,
-    /// Whether it came to the end of the events before the time limit.
+    /// Whether it completed the events before the time limit.
     pub ended: bool,
 }
 
@@ -37,11 +37,11 @@ impl Run {
     }
 }
 
-/// Builds a monitor whose clock starts at a time.
+/// Builds a monitor whose clock starts at the given time.
 pub type Build<'a> = dyn Fn(&Workload, Time) -> anyhow::Result<Box<dyn Monitor>> + 'a;
 
-/// Runs a monitor on so many trials, for at most `limit` if there is one. Only the time in which
-/// it judges is taken: not that of building it, of generating events, of asking what it has said.
+/// Runs a monitor on `trials` trials, for at most `limit` if there is one. Only evaluation is timed, not building
+/// the monitor, generating events or reading its triggers.
 pub fn run(
     workload: &Workload,
     build: &Build<'_>,
@@ -84,12 +84,12 @@ struct Stopwatch {
     monitor: Box<dyn Monitor>,
     elapsed: Duration,
     limit: Option<Duration>,
-    /// How many rows are fed at once, if there is a limit.
+    /// Number of rows that are fed at once, if there is a limit.
     piece: usize,
 }
 
 impl Stopwatch {
-    /// Feeds a batch, and says how many rows it came to feed.
+    /// Feeds a batch. Returns how many of its rows were fed before the limit.
     fn feed(&mut self, batch: &EventBatch) -> anyhow::Result<usize> {
         let Some(limit) = self.limit else {
             let start = Instant::now();
@@ -115,7 +115,7 @@ impl Stopwatch {
         Ok(batch.len())
     }
 
-    /// Lets the clock run, and says whether it came to the end.
+    /// Advances the clock to the end. Returns whether it got there before the limit.
     fn advance(&mut self, now: Time, end: Time) -> anyhow::Result<bool> {
         let mut next = if self.limit.is_some() { now } else { end };
         loop {
@@ -133,10 +133,10 @@ impl Stopwatch {
     }
 }
 
-/// The runs of one contestant on the same events.
+/// The runs of one system on the same events.
 pub struct Measurement {
     pub workload: &'static str,
-    pub who: &'static str,
+    pub system: &'static str,
     pub trials: u64,
     pub runs: Vec<Run>,
 }
@@ -146,11 +146,11 @@ impl Measurement {
         &self.runs[self.runs.len() - 1]
     }
 
-    /// The least, the median and the greatest number of nanoseconds an event.
+    /// The minimum, the median and the maximum of the nanoseconds per event.
     pub fn ns_per_event(&self) -> [f64; 3] {
         let mut all: Vec<f64> = self.runs.iter().map(Run::ns_per_event).collect();
         all.sort_by(f64::total_cmp);
-        // Of an even number, between the two in the middle.
+        // The median of an even number of runs is the mean of the two in the middle.
         let median = f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2]);
         [all[0], median, all[all.len() - 1]]
     }
@@ -164,7 +164,7 @@ impl Measurement {
         let last = self.last();
         json!({
             "workload": self.workload,
-            "contestant": self.who,
+            "contestant": self.system,
             "trials": self.trials,
             "events": last.events,
             "triggers": last.triggers.count,
@@ -177,14 +177,14 @@ impl Measurement {
     }
 }
 
-/// What was measured of somebody on so many trials of a workload.
+/// The measurement of one system on a workload with a number of trials.
 pub fn find<'a>(
     measured: &'a [Measurement],
     workload: &str,
     trials: u64,
-    who: &str,
+    system: &str,
 ) -> Option<&'a Measurement> {
-    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.who == who)
+    measured.iter().find(|one| one.workload == workload && one.trials == trials && one.system == system)
 }
 
 #[cfg(test)]
@@ -195,12 +195,12 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// How many rows it was fed.
+    /// Counts the rows that it is fed.
     struct Rows(Rc<Cell<usize>>);
 
     impl Monitor for Rows {
         fn feed(&mut self, events: &EventBatch) -> Result<(), EngineError> {
-            assert!(!events.is_empty(), "nothing to judge");
+            assert!(!events.is_empty(), "an empty piece");
             self.0.set(self.0.get() + events.len());
             Ok(())
         }
@@ -225,7 +225,7 @@ mod tests {
                 ended: true,
             };
             let runs = nanos.iter().map(run).collect();
-            Measurement { workload: "", who: "", trials: 1, runs }.median()
+            Measurement { workload: "", system: "", trials: 1, runs }.median()
         };
         assert_eq!(
             [median(&[7]), median(&[9, 1]), median(&[9, 1, 2]), median(&[4, 9, 1, 2])],
@@ -233,9 +233,9 @@ mod tests {
         );
     }
 
-    /// Pieces get longer with every one that is quick, and there may be any number of these.
+    /// Pieces grow while they are fast, over any number of batches.
     #[test]
-    fn whoever_keeps_to_the_limit_is_fed_all_of_many_batches() {
+    fn a_monitor_within_the_limit_is_fed_all_of_many_batches() {
         let workload = Workload::invented("hiring").unwrap().unwrap();
         let batch = workload.trace(100).batches.next().unwrap();
         let rows = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! Who is compared, behind one face: engines, loops written by hand, and whoever else.
+//! One interface for all systems that are compared: engines, hand-written loops and peers.
 
 use fairstream_core::{
     Cancelled, Engine, EngineError, EventBatch, Instance, Selection, Subscription, Time, VerdictRef,
@@ -15,7 +15,7 @@ pub trait Monitor {
 
     fn advance(&mut self, time: Time) -> Result<(), EngineError>;
 
-    /// What has fired so far. Not part of the measured time.
+    /// The triggers that have fired so far. Not part of the measured time.
     fn triggers(&mut self) -> anyhow::Result<Triggers>;
 }
 
@@ -50,7 +50,7 @@ impl Monitored {
         Monitored::new(Box::new(ReferenceEngine::new(spec, start)?))
     }
 
-    /// Ready for the first event.
+    /// An engine that is ready for the first event.
     fn new(mut engine: Box<dyn Engine>) -> Result<Monitored, EngineError> {
         let number = |name: &String| name.strip_prefix("trigger_").and_then(|number| number.parse().ok());
         let sum = TriggerSum {
@@ -80,9 +80,9 @@ impl Monitor for Monitored {
 
 /// Adds up triggers.
 struct TriggerSum {
-    /// Of each stream the number of its trigger, if it is one.
+    /// Number of the trigger of each stream, if it is a trigger.
     numbers: Vec<Option<u64>>,
-    /// What is added for an instance, by its stream and number.
+    /// Hash of each instance, by stream and instance number.
     labels: FastMap<(usize, u64), u64>,
     label: String,
     triggers: Triggers,

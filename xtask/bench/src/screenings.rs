@@ -1,4 +1,4 @@
-//! Screenings and offences: invented ones in the shape of COMPAS, and the real ones.
+//! Screenings and offences: generated ones in the shape of COMPAS, and the published ones.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use crate::random::{Random, scatter};
 use crate::trace::Trace;
 
 pub const DAY: i64 = 86_400_000_000_000;
-/// How long after a screening an offence counts.
+/// Time after a screening within which an offence counts.
 pub const HORIZON: i64 = 730 * DAY;
 
 #[derive(Clone)]
@@ -42,8 +42,8 @@ fn columns(events: &[(Time, Record)]) -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// Invented people: screenings over three years, at any time of day. Of two groups, one is more
-/// often rated high risk, whether or not people re-offend.
+/// Generated people: screenings over three years, at any time of day. One of two groups is rated high risk more
+/// often, whether or not its members re-offend.
 pub fn invented(trials: u64) -> Trace {
     const SPAN: i64 = 1095 * DAY;
     let start = Time(15_706 * DAY);
@@ -52,7 +52,8 @@ pub fn invented(trials: u64) -> Trace {
     let mut time = start.0;
     let step = (SPAN as u64 / trials).max(1);
     let screenings = (0..trials).map(move |number| {
-        // Steps of 0 to 2 on average take as long as steps of 1, a little less to stay in the span.
+        // Steps are uniform between 0 and 2, so they are 1 on average; a factor slightly below 1 keeps them within
+        // the span.
         time += (random.below(step * 2) as f64 * 0.99) as i64;
         let id = scatter(number) as i64;
         let group = random.below(2) as usize;
@@ -72,10 +73,10 @@ pub fn invented(trials: u64) -> Trace {
     Trace::new(start, Some(end), events.take_while(move |(time, _)| *time <= end), columns)
 }
 
-/// When somebody was screened, the screening, and the offence that followed, if one did.
+/// Time of the screening, the screening, and the offence that followed, if any.
 type Person = (Time, Record, Option<(Time, i64)>);
 
-/// Screenings in order of time, each with the offence that may follow, as events in order of time.
+/// Merges screenings in order of time and the offences that follow them into events in order of time.
 struct InOrder<I: Iterator<Item = Person>> {
     screenings: std::iter::Peekable<I>,
     offences: BinaryHeap<Reverse<(Time, i64)>>,
@@ -100,12 +101,12 @@ impl<I: Iterator<Item = Person>> Iterator for InOrder<I> {
 
 /// The people of the published COMPAS file.
 pub struct Published {
-    /// In order of screening.
+    /// Sorted by screening.
     people: Vec<Person>,
 }
 
 impl Published {
-    /// Where the file is, if it is there: where `FAIRSTREAM_COMPAS` says, or beside the checkout.
+    /// Path of the file, if it exists: the value of `FAIRSTREAM_COMPAS`, or beside the checkout.
     pub fn find() -> Result<PathBuf, PathBuf> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let path = std::env::var_os("FAIRSTREAM_COMPAS")
@@ -113,8 +114,7 @@ impl Published {
         if path.is_file() { Ok(path) } else { Err(path) }
     }
 
-    /// Reads the file. People without a score, and people of whom it is not known whether they
-    /// re-offended, are left out.
+    /// Reads the file. People without a score, and people whose outcome is unknown, are left out.
     pub fn read(path: &Path) -> anyhow::Result<Published> {
         let mut reader = csv::Reader::from_path(path)?;
         let header = reader.headers()?.clone();
@@ -139,12 +139,13 @@ impl Published {
         Ok(Published { people })
     }
 
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether a published table is empty")]
+    #[allow(clippy::len_without_is_empty, reason = "a published table is never empty")]
     pub fn len(&self) -> u64 {
         self.people.len() as u64
     }
 
-    /// The first so many people, until the last of them has been judged.
+    /// The events of the first `people` people, with a clock that runs until the last of their trials has been
+    /// counted.
     pub fn trace(&self, people: u64) -> Trace {
         let people: Vec<_> = self.people.iter().take(people as usize).cloned().collect();
         let start = people.first().map_or(Time(0), |(time, ..)| *time);

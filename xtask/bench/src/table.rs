@@ -1,4 +1,4 @@
-//! Tables in plain text: the first column to the left, the others to the right.
+//! Tables in plain text: the first column is left-aligned, the others are right-aligned.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three digits or so.
+/// Formats a number with about three digits.
 pub fn short(value: f64) -> String {
     match value {
         value if value >= 1000.0 => grouped(value.round() as u64),

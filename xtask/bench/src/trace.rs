@@ -1,22 +1,22 @@
-//! Events of a workload, in batches, generated while they are needed.
+//! Events of a workload in batches, generated on demand.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use fairstream_core::{EventBatch, Position, Time};
 
-/// How many rows a batch has, as in a run of the command.
+/// Rows per batch, as in a run of the command.
 const BATCH: usize = 8192;
 
 /// A stream of events from its beginning.
 pub struct Trace {
-    /// Where the clock starts.
+    /// Start of the clock.
     pub start: Time,
-    /// Up to where it runs after the last event, if anything is due by time.
+    /// Time up to which the clock runs after the last event, if the workload has deadlines or periodic checks.
     pub end: Option<Time>,
     pub batches: Box<dyn Iterator<Item = EventBatch>>,
 }
 
 impl Trace {
-    /// Cuts events in order of time into batches; `columns` makes columns of them.
+    /// Divides events in order of time into batches; `columns` converts them to columns.
     pub fn new<E: 'static>(
         start: Time,
         end: Option<Time>,
@@ -27,7 +27,7 @@ impl Trace {
         let mut rows_before = 0;
         let batches = std::iter::from_fn(move || {
             let events: Vec<(Time, E)> = events.by_ref().take(BATCH).collect();
-            // Columns of one length make a batch; an empty one ends the trace.
+            // The columns of a batch have the same length; an empty batch ends the trace.
             let nullable = columns(&events).into_iter().map(|(name, column)| (name, column, true));
             let rows = RecordBatch::try_from_iter_with_nullable(nullable).ok()?;
             let numbers: Vec<u64> = (1..).map(|row| row + rows_before).take(events.len()).collect();

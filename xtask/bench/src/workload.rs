@@ -1,4 +1,4 @@
-//! What is run: a specification, its events, and the same by hand.
+//! Workloads: a specification, its events, and the hand-written loop for it.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,30 +13,31 @@ use crate::screenings::Published;
 use crate::trace::Trace;
 use crate::{admissions, screenings};
 
-/// The names of workloads, as `--only` takes them.
+/// Names of workloads, as arguments of `--only`.
 pub const NAMES: [&str; 6] = ["hiring", "hiring-lookup", "seminar", "compas-deadline", "compas", PAPER_ODDS];
 
-/// The published COMPAS data by the specification of the paper, which counts the days of every person.
+/// The published COMPAS data under the specification of the paper, which counts the days of every person.
 pub const PAPER_ODDS: &str = "compas-days";
 
-/// Those whose events are invented, in any number.
+/// Names of workloads whose events are generated, in any number.
 pub fn invented() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().filter(|name| !["compas", PAPER_ODDS].contains(name))
 }
 
-/// The same with one check a day instead of one at every event.
+/// Variants with one check a day instead of one at every event.
 pub const DAILY: [&str; 2] = ["hiring-daily", "seminar-daily"];
 
 pub struct Workload {
     pub name: &'static str,
     pub task: Task,
-    /// The specification and its file.
+    /// The specification that the engines evaluate.
     pub spec: Specification,
+    /// Path of the specification, for systems that read it themselves.
     pub file: PathBuf,
     trace: Box<dyn Fn(u64) -> Trace>,
 }
 
-/// What is to be found out.
+/// The question that a workload answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
     /// Demographic parity, of people or of events.
@@ -48,7 +49,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// When there is a check, on a clock that starts at a time.
+    /// When checks take place, on a clock that starts at `start`.
     pub fn checks(self, start: Time) -> Checks {
         match self {
             Task::Hiring { daily: false, .. } | Task::Seminar { daily: false } => Checks::EveryEvent,
@@ -58,7 +59,7 @@ impl Task {
 }
 
 impl Workload {
-    /// The workload of that name with events that are invented; `None` if there is none.
+    /// The workload of that name with generated events; `None` if there is none.
     pub fn invented(name: &str) -> anyhow::Result<Option<Workload>> {
         let hiring = |by_event, daily| Task::Hiring { by_event, daily };
         let (seminar, odds) = (|daily| Task::Seminar { daily }, Task::Odds(Horizon::Exact));
@@ -110,12 +111,12 @@ impl Workload {
         Ok(Workload { name, task, spec, file, trace: Box::new(trace) })
     }
 
-    /// The events of so many trials.
+    /// The events of `trials` trials.
     pub fn trace(&self, trials: u64) -> Trace {
         (self.trace)(trials)
     }
 
-    /// The loop written by hand.
+    /// The hand-written loop.
     pub fn by_hand(&self, start: Time) -> Box<dyn Monitor> {
         let checks = self.task.checks(start);
         let by_hand: Box<dyn HandLoop> = match self.task {

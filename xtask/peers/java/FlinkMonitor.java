@@ -25,16 +25,16 @@ import org.apache.flink.streaming.api.functions.ProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Flink: a source, an operator that judges and a sink in one chain, as every event is judged after the one before it.
- * Nothing is serialized on the way; what the operator remembers is operator state, which a checkpoint keeps.
+ * Flink: a source, an operator that evaluates and a sink in one chain, as every event is evaluated after the one before it.
+ * Nothing is serialized on the way; the state is operator state, which a checkpoint would store.
  */
 public final class FlinkMonitor {
     static final long DAY = 86_400_000_000_000L;
     static final long HORIZON = 730 * DAY;
-    /** How many events another job judges first: by then the JVM has compiled what the measured one runs. */
+    /** Events that a warm-up job evaluates first: by then the JVM has compiled the code of the measured job. */
     static final int WARM = 300_000;
 
-    /** The job runs in this process: what it reads and what it says need no way in or out. */
+    /** The job runs in this process, so its input and output are passed through static fields. */
     static Log log;
     static final List<Alarm> alarms = new ArrayList<>();
     static volatile long begun;
@@ -53,7 +53,7 @@ public final class FlinkMonitor {
         System.exit(0);
     }
 
-    /** Judges so many events, from the first again after the last; whether it came to their end. */
+    /** Evaluates this number of events, starting again after the last. Returns whether it completed them. */
     static boolean run(String task, long start, int count, double limit) throws Exception {
         alarms.clear();
         StreamExecutionEnvironment flink =
@@ -67,7 +67,7 @@ public final class FlinkMonitor {
                         : new Parity(start, task.endsWith("daily"), task.startsWith("seminar")))
                 .sinkTo(new Alarms());
         JobClient job = flink.executeAsync();
-        // Starting and stopping a job takes its time as well, which does not count.
+        // The time of starting and stopping a job is not counted.
         long patience = (long) (limit * 1e3) + 30_000;
         try {
             job.getJobExecutionResult().get(patience, TimeUnit.MILLISECONDS);
@@ -179,7 +179,7 @@ public final class FlinkMonitor {
         }
     }
 
-    /** Keeps what was said. */
+    /** Collects the verdicts. */
     static final class Alarms implements Sink<Alarm> {
         @Override
         public SinkWriter<Alarm> createWriter(WriterInitContext context) {
@@ -198,7 +198,7 @@ public final class FlinkMonitor {
         }
     }
 
-    /** Judges in one order, and remembers an `M`, which goes into checkpoints. */
+    /** Evaluates in order. Its state is an `M`, which is part of checkpoints. */
     abstract static class Monitor<M> extends ProcessFunction<Event, Alarm> implements CheckpointedFunction {
         private final Class<M> kind;
         private transient ListState<M> kept;
@@ -231,7 +231,7 @@ public final class FlinkMonitor {
         public boolean accepted;
     }
 
-    /** How many applied and were accepted. */
+    /** Number of applications and acceptances. */
     public static final class Counts {
         public long applied;
         public long accepted;
@@ -281,9 +281,9 @@ public final class FlinkMonitor {
 
         @Override
         Applicants nothing() {
-            Applicants nobody = new Applicants();
-            nobody.next = daily ? start + DAY : Long.MAX_VALUE;
-            return nobody;
+            Applicants empty = new Applicants();
+            empty.next = daily ? start + DAY : Long.MAX_VALUE;
+            return empty;
         }
 
         @Override
@@ -342,15 +342,15 @@ public final class FlinkMonitor {
         public boolean offended;
     }
 
-    /** Of those whose time is over: how many there are and how many had a high score; first of those who re-offended. */
+    /** People whose horizon is over: their number and how many had a high score; first those who re-offended. */
     public static final class Scores {
         public long[] high = {50, 50};
-        public long[] everybody = {100, 100};
+        public long[] total = {100, 100};
     }
 
     public static final class Defendants {
         public Map<Long, Defendant> people = new HashMap<>();
-        /** Deadlines and whose they are: everybody has as long, so the first to come are the first to go. */
+        /** FIFO queue of deadlines and ids: all have the same horizon, so they expire in insertion order. */
         public ArrayDeque<long[]> deadlines = new ArrayDeque<>();
         public Map<String, Scores> groups = new HashMap<>();
         public long next;
@@ -369,14 +369,14 @@ public final class FlinkMonitor {
 
         @Override
         Defendants nothing() {
-            Defendants nobody = new Defendants();
-            nobody.next = start + DAY;
-            return nobody;
+            Defendants empty = new Defendants();
+            empty.next = start + DAY;
+            return empty;
         }
 
         @Override
         public void processElement(Event event, Context context, Collector<Alarm> out) {
-            // What happens at the very time of a check or of a deadline counts.
+            // An event at the exact time of a check or a deadline counts.
             run(event.kind == Kind.END ? event.time : event.time - 1, out);
             switch (event.kind) {
                 case SCREENED -> {
@@ -415,7 +415,7 @@ public final class FlinkMonitor {
             judge(until);
         }
 
-        /** Counts those whose deadline is over. */
+        /** Counts the people whose deadline is over. */
         private void judge(long now) {
             while (!memory.deadlines.isEmpty() && memory.deadlines.peek()[0] <= now) {
                 Defendant person = memory.people.remove(memory.deadlines.poll()[1]);
@@ -423,7 +423,7 @@ public final class FlinkMonitor {
                     Scores scores = memory.groups.get(person.group);
                     int outcome = person.offended ? 0 : 1;
                     scores.high[outcome] += person.high ? 1 : 0;
-                    scores.everybody[outcome]++;
+                    scores.total[outcome]++;
                 }
             }
         }
@@ -433,7 +433,7 @@ public final class FlinkMonitor {
                 double least = Double.POSITIVE_INFINITY;
                 double most = Double.NEGATIVE_INFINITY;
                 for (Scores scores : memory.groups.values()) {
-                    double rate = (double) scores.high[outcome] / scores.everybody[outcome];
+                    double rate = (double) scores.high[outcome] / scores.total[outcome];
                     least = Math.min(least, rate);
                     most = Math.max(most, rate);
                 }

@@ -1,4 +1,4 @@
-"""Equalized odds in DuckDB, counted anew once a day; the rows of a day are inserted in one go."""
+"""Equalized odds in DuckDB, counted from scratch once a day; the rows of a day are inserted in one statement."""
 
 from triggers import DAY, HORIZON, Clock
 
@@ -8,7 +8,7 @@ TABLES = """
 OFFEND = """
     UPDATE people SET offended = true FROM (SELECT unnest(?) AS id, unnest(?) AS time) AS offence
     WHERE people.id = offence.id AND offence.time <= deadline"""
-# How far rates of high scores differ between groups: of those who did re-offend, then of those who did not.
+# The difference between groups in the rate of high scores: of people who re-offended, then of people who did not.
 ASK = """
     SELECT MAX(rate) - MIN(rate) > 0.1 FROM (
         SELECT outcome.offended, (50 + COUNT(people.id) FILTER (high)) / (100.0::DOUBLE + COUNT(people.id)) AS rate

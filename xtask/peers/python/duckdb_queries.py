@@ -1,4 +1,4 @@
-"""DuckDB, in memory, asked anew at every check: its counting is fast, its questions are not free."""
+"""DuckDB, in memory, with a query at every check: counting is fast, but each query has a fixed cost."""
 
 import duckdb
 
@@ -23,7 +23,7 @@ applications, acceptances = [], []
 
 
 def insert():
-    """What is new since the last check, in one go; one row alone is quicker without lists."""
+    """Inserts the rows since the last check in one statement; a single row is faster without lists."""
     if daily and applications:
         columns = [list(column) for column in zip(*applications)]
         database.execute("INSERT INTO applicants SELECT unnest(?::UBIGINT[]), unnest(?), unnest(?), 0", columns)

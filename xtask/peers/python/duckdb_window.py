@@ -18,7 +18,7 @@ watch = Stopwatch(limit)
 rows = database.execute(
     """
     WITH hires AS (
-        -- The first acceptance of somebody who has applied.
+        -- The first acceptance of a person who has applied.
         SELECT min(decision.seq) AS seq, application.gender
         FROM events decision JOIN events application ON decision.accepted = application.id
         WHERE decision.seq > application.seq GROUP BY decision.accepted, application.gender),

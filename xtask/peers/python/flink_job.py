@@ -23,6 +23,6 @@ source = Path(__file__).parent.parent / "java/FlinkMonitor.java"
 classes = Path(path).parent / "flink"
 if not classes.exists():
     subprocess.run(["javac", "-cp", jars[0], "-d", classes, source], check=True)
-# One thread judges: what collects garbage best while it waits, and all the memory that may be needed.
+# One thread evaluates and waits during collections, so the throughput collector fits, with all the memory needed.
 options = ["-XX:+UseParallelGC", "-XX:MaxRAMPercentage=60", "-cp", f"{jars[0]}{os.pathsep}{classes}"]
 os.execvp("java", ["java", *options, "FlinkMonitor", *sys.argv[1:]])

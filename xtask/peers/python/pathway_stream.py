@@ -1,4 +1,4 @@
-"""Pathway: counts by seminar and gender, kept up to date as events come. What is new at a check has a time of its own."""
+"""Pathway: counts by seminar and gender, maintained incrementally. The events of a check have their own logical time."""
 
 import pathway as pw
 
@@ -27,7 +27,7 @@ applications, decisions, checks, seminars, clock = [], [], [], {}, Clock(start, 
 for row in rows:
     now, accepted = row[0], row[-1]
     checks += clock.before(now)
-    # Pathway keeps odd times for itself.
+    # Pathway reserves odd times.
     time = 2 * len(checks)
     if accepted is None:
         seminar = row[3] if has_seminars else ""

@@ -13,7 +13,7 @@ server = os.environ.get("FAIRSTREAM_RISINGWAVE", "")
 if not server:
     sys.exit("FAIRSTREAM_RISINGWAVE names no running server")
 
-# Whoever has no server needs no client.
+# Without a server the client need not be installed.
 import psycopg
 
 STATEMENTS = """
@@ -40,7 +40,7 @@ def connect():
     """A connection, the version of the server, and whether it is RisingWave."""
     address = server if "://" in server else f"postgresql://root@{server}/dev"
     try:
-        # Texts with their values in them, several in one go: one way to the server and back at a check.
+        # Several statements with inlined values in one message: one round trip to the server per check.
         connection = psycopg.connect(address, autocommit=True, connect_timeout=10, cursor_factory=psycopg.ClientCursor)
     except psycopg.Error as error:
         sys.exit(f"FAIRSTREAM_RISINGWAVE: {' '.join(str(error).split())}")

@@ -1,4 +1,4 @@
-"""What every peer in Python shares: events from a file, and what fired as two numbers."""
+"""Code that the peers in Python share: events from a file, and the triggers that fired as two numbers."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ def mix(hash, word):
 
 
 def instance_hash(instance):
-    """A number for an instance: of its parameters as JSON."""
+    """Hash of an instance, from its parameters as JSON."""
     hash = 1
     for byte in json.dumps([instance], ensure_ascii=False).encode():
         hash = mix(hash, byte)
@@ -23,7 +23,7 @@ def instance_hash(instance):
 
 
 def events(path):
-    """Rows with numbers as numbers; what is silent is None."""
+    """Rows with parsed numbers; a field without a value is None."""
     numbers = {"time", "id", "accepted", "score"}
     with open(path, newline="") as file:
         rows = csv.reader(file)
@@ -33,7 +33,7 @@ def events(path):
 
 
 class Clock:
-    """The ticks of a day that are over before an event."""
+    """The daily ticks that are before an event."""
 
     def __init__(self, start, daily):
         self.next = start + DAY if daily else None
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Stopwatch:
-    """Stops a peer at its limit: looks at the clock now and then."""
+    """Stops a peer at its limit: reads the clock from time to time."""
 
     def __init__(self, limit):
         self.begun = time.perf_counter()
@@ -61,7 +61,7 @@ class Stopwatch:
 
 
 def report(watch, fired, ended, version):
-    """Says how it went. `fired` are times, numbers of triggers and instances."""
+    """Prints the result. `fired` has times, numbers of triggers and instances."""
     seconds = time.perf_counter() - watch.begun
     checksum, hashes = 0, {None: 0}
     for when, trigger, instance in fired:
@@ -83,7 +83,7 @@ def report(watch, fired, ended, version):
 def arguments():
     """Task, file of events, start of the clock, end of it or None, limit in seconds.
 
-    With `--probe` instead, whoever has come this far has all that it needs.
+    With `--probe` instead, a script that gets this far has all that it needs.
     """
     if sys.argv[1:] == ["--probe"]:
         sys.exit()

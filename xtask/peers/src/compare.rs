@@ -1,4 +1,4 @@
-//! Runs everybody on the same events, and insists that they say the same.
+//! Runs all systems on the same events, and fails if their verdicts differ.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use crate::end_to_end::COMMAND;
 use crate::process::Tools;
 use crate::rivals::{self, Rival, Way, is_peer};
 
-/// Who could not be run, and why.
+/// Systems that could not be run, each with the reason.
 pub(crate) type Missing = Vec<(String, String)>;
 
-/// What was measured, and who could not be.
+/// All measurements, and the systems without one.
 pub(crate) struct Comparison {
     pub(crate) measured: Vec<Measurement>,
-    /// Peers and their versions, as far as they say.
+    /// Peers and their versions, where they report one.
     pub(crate) versions: BTreeSet<(String, String)>,
     pub(crate) missing: Missing,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Comparison {
 const WORKLOADS: [&str; 7] =
     ["hiring", "hiring-daily", "seminar", "seminar-daily", "compas", PAPER_ODDS, "compas-deadline"];
 
-/// Workloads, with the numbers of trials.
+/// Workloads, each with its sizes in trials.
 fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
     let sizes = |to: u32| (1..=to).map(|power| 10_u64.pow(power)).collect::<Vec<_>>();
     if quick {
@@ -48,7 +48,7 @@ fn schedule(quick: bool) -> Vec<(&'static str, Vec<u64>)> {
     ]
 }
 
-/// Runs everybody; what is known so far is handed over after every workload.
+/// Runs all systems. The results so far are passed to `after_workload` after every workload.
 pub(crate) fn everything(
     options: &Options,
     tools: &Tools,
@@ -65,7 +65,10 @@ pub(crate) fn everything(
     if !present.iter().any(|rival| is_wanted(rival.name, only)) {
         let names: Vec<&str> = present.iter().map(|rival| rival.name).collect();
         let (only, workloads) = (only.unwrap_or_default(), WORKLOADS.join(", "));
-        bail!("--only {only}: no workload ({workloads}, {COMMAND}), and nobody here ({})", names.join(", "));
+        bail!(
+            "--only {only}: neither a workload ({workloads}, {COMMAND}) nor a system ({})",
+            names.join(", ")
+        );
     }
     let takes_part = |rival: &&Rival| !is_peer(rival.name) || is_wanted(rival.name, only);
     let rivals: Vec<&Rival> = present.iter().filter(takes_part).collect();
@@ -78,8 +81,8 @@ pub(crate) fn everything(
             None => match Published::find() {
                 Ok(path) => {
                     let people = Rc::new(Published::read(&path)?);
-                    let everybody = people.len();
-                    let sizes = sizes.into_iter().map(|size| size.min(everybody)).collect();
+                    let all_people = people.len();
+                    let sizes = sizes.into_iter().map(|size| size.min(all_people)).collect();
                     let Some(workload) = Workload::published(name, people)? else { continue };
                     (workload, sizes)
                 }
@@ -97,7 +100,7 @@ pub(crate) fn everything(
     Ok(all)
 }
 
-/// Whether somebody of that name takes part: everybody does where one workload is asked for, or nothing.
+/// Whether a system takes part. All do if `--only` names a workload or is not given.
 pub(crate) fn is_wanted(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|only| WORKLOADS.contains(&only) || name.to_lowercase().contains(&only.to_lowercase()))
 }
@@ -122,7 +125,7 @@ impl Comparison {
                 .filter(takes_part)
                 .map(|rival| Turn::new(rival, workload.name, trials))
                 .collect();
-            // By turns, so that all get their share of what else the machine does.
+            // Systems run in rotation, so that other load on the machine affects all of them equally.
             for round in 1..=options.runs {
                 eprint!("{} {trials}, round {round}:", workload.name);
                 for turn in turns.iter_mut().filter(|turn| turn.is_next(options)) {
@@ -143,21 +146,21 @@ impl Comparison {
                 agree(&measurement, &mut expected)?;
                 if let Some(error) = failure {
                     let at = format!("{} {trials}", workload.name);
-                    eprintln!("{at} {}: FAILED, {error:#}", measurement.who);
-                    self.missing.push((format!("{}, {at}", measurement.who), format!("{error:#}")));
-                    given_up.insert(measurement.who);
+                    eprintln!("{at} {}: FAILED, {error:#}", measurement.system);
+                    self.missing.push((format!("{}, {at}", measurement.system), format!("{error:#}")));
+                    given_up.insert(measurement.system);
                     continue;
                 }
                 let [least, median, most] = measurement.ns_per_event();
-                eprint!("{} {trials} {}: ", workload.name, measurement.who);
+                eprint!("{} {trials} {}: ", workload.name, measurement.system);
                 if measurement.last().ended {
-                    eprintln!("{median:.0} ns an event ({least:.0} to {most:.0})");
+                    eprintln!("{median:.0} ns per event ({least:.0} to {most:.0})");
                 } else {
                     eprintln!("stopped after {} s", options.limit.as_secs());
-                    given_up.insert(measurement.who);
+                    given_up.insert(measurement.system);
                 }
-                if sizes.peek().is_some_and(|next| is_hopeless(&measurement, *next, options.limit)) {
-                    given_up.insert(measurement.who);
+                if sizes.peek().is_some_and(|next| would_be_stopped(&measurement, *next, options.limit)) {
+                    given_up.insert(measurement.system);
                 }
                 self.measured.push(measurement);
             }
@@ -167,31 +170,31 @@ impl Comparison {
     }
 }
 
-/// Whether somebody would be stopped on more trials even if each cost half of what it did: then there is no point in
-/// waiting for it.
-fn is_hopeless(measurement: &Measurement, trials: u64, limit: Duration) -> bool {
+/// Whether a peer would exceed the limit on `trials` trials even if each cost half of what it did so far. Such a
+/// run is skipped.
+fn would_be_stopped(measurement: &Measurement, trials: u64, limit: Duration) -> bool {
     let least = measurement.runs.iter().map(|run| run.elapsed).min().unwrap_or_default();
-    is_peer(measurement.who) && least.mul_f64(trials as f64 / measurement.trials as f64 / 2.0) > limit
+    is_peer(measurement.system) && least.mul_f64(trials as f64 / measurement.trials as f64 / 2.0) > limit
 }
 
-/// The runs of one rival on the same events.
+/// The runs of one system on the same events.
 struct Turn<'r> {
     rival: &'r Rival,
     measurement: Measurement,
-    /// How long it has judged, and how long that has taken with its start.
+    /// Total time of evaluation, and total time including startup.
     judged: Duration,
     taken: Duration,
-    /// Why it cannot go on: it broke, or there is not enough memory for it.
+    /// Why no further run is possible: it failed, or there is not enough memory for it.
     failure: Option<anyhow::Error>,
 }
 
 impl<'r> Turn<'r> {
     fn new(rival: &'r Rival, workload: &'static str, trials: u64) -> Turn<'r> {
-        let measurement = Measurement { workload, who: rival.name, trials, runs: Vec::new() };
+        let measurement = Measurement { workload, system: rival.name, trials, runs: Vec::new() };
         Turn { rival, measurement, judged: Duration::ZERO, taken: Duration::ZERO, failure: None }
     }
 
-    /// Whoever is quick runs again, until the median means something: also who takes long to start.
+    /// Fast systems run again until the median is meaningful, also if they take long to start.
     fn is_next(&self, options: &Options) -> bool {
         self.failure.is_none()
             && self.measurement.runs.iter().all(|run| run.ended)
@@ -199,7 +202,7 @@ impl<'r> Turn<'r> {
             && self.taken < options.enough * 3
     }
 
-    /// Runs once more, and says its version.
+    /// Runs once more, and returns the version of the system.
     fn take(&mut self, tools: &Tools, workload: &Workload, limit: Duration) -> anyhow::Result<String> {
         let begun = Instant::now();
         let (run, version) = once(self.rival, tools, workload, self.measurement.trials, limit)?;
@@ -218,7 +221,7 @@ fn once(
     limit: Duration,
 ) -> anyhow::Result<(Run, String)> {
     match &rival.way {
-        // What is measured should not be cut into pieces.
+        // fairstream and the loop run without a limit, because checking the limit divides batches into pieces.
         Way::Here(build) if !is_peer(rival.name) => Ok((run(workload, build, trials, None)?, String::new())),
         Way::Here(build) => Ok((run(workload, build, trials, Some(limit))?, String::new())),
         Way::Script { file, .. } => tools.script(file, workload, trials, limit),
@@ -226,13 +229,16 @@ fn once(
     }
 }
 
-/// Everybody who came to the end says what the first said.
+/// Fails unless all runs that completed gave the same verdicts as the first.
 fn agree(measurement: &Measurement, expected: &mut Option<(&'static str, Triggers)>) -> anyhow::Result<()> {
-    let Measurement { workload, who, trials, runs } = measurement;
+    let Measurement { workload, system, trials, runs } = measurement;
     for run in runs.iter().filter(|run| run.ended) {
-        let (first, triggers) = *expected.get_or_insert((who, run.triggers));
+        let (first, triggers) = *expected.get_or_insert((system, run.triggers));
         if run.triggers != triggers {
-            bail!("{workload}, {trials} trials: {who} says {:?}, {first} says {triggers:?}", run.triggers);
+            bail!(
+                "{workload}, {trials} trials: {system} gives {:?}, {first} gives {triggers:?}",
+                run.triggers
+            );
         }
     }
     Ok(())

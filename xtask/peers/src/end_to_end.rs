@@ -1,4 +1,4 @@
-//! The command as people run it: from files to verdicts, from a line to its verdict, how much memory, how soon.
+//! Measures the whole command: throughput from files, latency from a line to its verdict, memory, and startup.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 
 use crate::Options;
 
-/// What `--only` calls it.
+/// Name of this part as an argument of `--only`.
 pub(crate) const COMMAND: &str = "command";
 
 pub(crate) struct EndToEnd {
     /// Kind of file, rows, seconds, megabytes.
     sources: Vec<(&'static str, u64, f64, u64)>,
-    /// Lines a second, and the p50, p99, p99.9 and the longest of the times to a verdict.
+    /// Lines per second, and the p50, p99, p99.9 and maximum of the latency.
     latency: Vec<(u64, [Duration; 4])>,
-    /// Applicants, and megabytes at most.
+    /// Applicants, and peak memory in megabytes.
     memory: Vec<(u64, u64)>,
-    /// The version alone; a file of one row under RTLola and under a fairness file.
+    /// Time of `--version`, and of a file of one row under RTLola and under a fairness file.
     start: [Duration; 3],
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<EndToEnd> {
     Ok(EndToEnd { sources: sources(options)?, latency, memory, start: start(options)? })
 }
 
-/// Kinds of files and how their names end. The first is text, a line an event.
+/// Kinds of files and their extensions. The first is text with one line per event.
 const SOURCES: [(&str, &str); 7] = [
     ("CSV", "csv"),
     ("CSV, gzip", "csv.gz"),
@@ -59,7 +59,7 @@ const SOURCES: [(&str, &str); 7] = [
     ("Arrow", "arrow"),
 ];
 
-/// The same events from every kind of file, under the fairness file of hiring; and as they are invented.
+/// The same events from every kind of file under the fairness file of hiring, and directly from the generator.
 fn sources(options: &Options) -> anyhow::Result<Vec<(&'static str, u64, f64, u64)>> {
     let applicants = if options.quick { 100_000 } else { 3_000_000 };
     let mut measured = Vec::new();
@@ -83,11 +83,11 @@ fn sources(options: &Options) -> anyhow::Result<Vec<(&'static str, u64, f64, u64
         std::fs::remove_file(&file)?;
     }
     let (seconds, megabytes) = median(options, &format!("hiring:?applicants={applicants}"))?;
-    measured.push(("none: invented", rows, seconds, megabytes));
+    measured.push(("none: generated", rows, seconds, megabytes));
     Ok(measured)
 }
 
-/// Seconds and megabytes of the run in the middle.
+/// Seconds and megabytes of the median run.
 fn median(options: &Options, input: &str) -> anyhow::Result<(f64, u64)> {
     let mut runs = (0..options.runs.min(3))
         .map(|_| monitor(options, "specs/hiring.toml", input))
@@ -97,7 +97,7 @@ fn median(options: &Options, input: &str) -> anyhow::Result<(f64, u64)> {
     Ok((elapsed.as_secs_f64(), megabytes))
 }
 
-/// Runs the command once: how long it takes, and how much memory at most.
+/// Runs the command once. Returns its time and its peak memory in megabytes.
 fn monitor(options: &Options, spec: &str, input: &str) -> anyhow::Result<(Duration, u64)> {
     let begun = Instant::now();
     let mut child = Command::new(&options.fairstream)
@@ -120,17 +120,18 @@ fn monitor(options: &Options, spec: &str, input: &str) -> anyhow::Result<(Durati
         std::thread::sleep(Duration::from_millis(2));
     };
     let elapsed = begun.elapsed();
-    // 1 is an alarm, which is a result.
+    // Exit code 1 means that an alarm was raised, which is a valid result.
     if !matches!(status.code(), Some(0 | 1)) {
         bail!("`fairstream run {spec} {input}` ended with {status}");
     }
     Ok((elapsed, most / 1024))
 }
 
-/// Writes lines at a rate to a running monitor, and takes the time from when each is due to its verdict: a line that cannot
-/// be written in time because the monitor is slow has waited, too.
+/// Writes lines at a fixed rate to a running monitor, and measures the time from when each line is due to its
+/// verdict. Lines that are written late because the monitor is slow therefore include the delay (no coordinated
+/// omission).
 fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
-    eprintln!("latency: {} lines a second", grouped(rate));
+    eprintln!("latency: {} lines per second", grouped(rate));
     let seconds = if options.quick { 2 } else { 5 };
     let spec = options.out.join("events/latency.lola");
     let text = std::fs::read_to_string(root().join("specs/rtlola/hiring.lola"))?;
@@ -142,8 +143,8 @@ fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut lines = child.stdin.take().context("no way in")?;
-    let verdicts = BufReader::new(child.stdout.take().context("no way out")?);
+    let mut lines = child.stdin.take().context("no standard input")?;
+    let verdicts = BufReader::new(child.stdout.take().context("no standard output")?);
     let count = rate * seconds;
     let reader = std::thread::spawn(move || {
         let mut arrived = Vec::with_capacity(count as usize);
@@ -154,14 +155,14 @@ fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
         }
         arrived
     });
-    // The first line finds a monitor that has started.
+    // Waits until the monitor has started.
     std::thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();
     let mut sent = Vec::with_capacity(count as usize);
     for number in 0..count {
         let due = begun + Duration::from_nanos(number * 1_000_000_000 / rate);
         while let Some(early) = due.checked_duration_since(Instant::now()).filter(|early| !early.is_zero()) {
-            // Sleeping oversleeps: the last part is waited for.
+            // `sleep` may take longer than requested, so the last part is spent yielding.
             if early > Duration::from_micros(200) {
                 std::thread::sleep(early - Duration::from_micros(150));
             } else {
@@ -169,7 +170,8 @@ fn latency(options: &Options, rate: u64) -> anyhow::Result<[Duration; 4]> {
             }
         }
         let gender = if number.is_multiple_of(2) { "F" } else { "M" };
-        // As one write: a line that comes in pieces would be measured from its first.
+        // Written at once: the monitor could receive a line in pieces otherwise, and the latency would be measured
+        // from the first piece.
         let line = format!("{{\"time\":{number},\"id\":{number},\"gender\":\"{gender}\"}}\n");
         sent.push(due);
         lines.write_all(line.as_bytes())?;
@@ -220,7 +222,7 @@ impl EndToEnd {
     pub(crate) fn page(&self) -> String {
         let mut text = String::from(
             "\n## From file to verdicts\n\n`fairstream run specs/hiring.toml FILE`: demographic parity, a check at every \
-             event, from the start of the command to its end.\n\n| file | events | seconds | million events a second | MB at most |\n\
+             event, from the start of the command to its end.\n\n| file | events | seconds | million events per second | peak MB |\n\
              | --- | ---: | ---: | ---: | ---: |\n",
         );
         // Writing to a string cannot fail.
@@ -233,21 +235,22 @@ impl EndToEnd {
                 short(speed)
             );
         }
-        text += "\n## From a line to its verdict\n\nJSON lines into a pipe, verdicts out of another, a verdict for every line.\n\n\
-                 | lines a second | p50 | p99 | p99.9 | longest |\n| ---: | ---: | ---: | ---: | ---: |\n";
+        text += "\n## Latency\n\nFrom the time at which a line of JSON is due in a pipe to its verdict in another; every line has a \
+                 verdict.\n\n| lines per second | p50 | p99 | p99.9 | maximum |\n| ---: | ---: | ---: | ---: | ---: |\n";
         for (rate, times) in &self.latency {
             let times: Vec<String> =
                 times.iter().map(|time| format!(" {} ms |", short(time.as_secs_f64() * 1e3))).collect();
             let _ = writeln!(text, "| {} |{}", grouped(*rate), times.concat());
         }
-        text += "\n## Memory\n\nThe whole command at most, every applicant open to the end.\n\n| applicants | MB |\n| ---: | ---: |\n";
+        text += "\n## Memory\n\nPeak memory of the whole command; every applicant stays open to the end.\n\n| applicants | MB |\n| ---: | ---: |\n";
         for (applicants, megabytes) in &self.memory {
             let _ = writeln!(text, "| {} | {megabytes} |", grouped(*applicants));
         }
         let [version, rtlola, fairness] = self.start.map(|time| short(time.as_secs_f64() * 1e3));
         let _ = writeln!(
             text,
-            "\n## Start\n\n`--version` {version} ms; one event under `hiring.lola` {rtlola} ms, under `hiring.toml` {fairness} ms."
+            "\n## Startup\n\n`--version` takes {version} ms; a run of one event takes {rtlola} ms under `hiring.lola` and {fairness} ms \
+             under `hiring.toml`."
         );
         text
     }

@@ -1,11 +1,11 @@
-//! Events as peers take them: one row at a time, without columns.
+//! Converts batches to single rows, for peers that take one event at a time.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use bench::workload::Task;
 use fairstream_core::{EventBatch, Time};
 
-/// What a row says.
+/// The content of a row.
 pub(crate) enum Event<'a> {
     Applied { id: i64, gender: &'a str, seminar: &'a str },
     Accepted(i64),
@@ -13,7 +13,7 @@ pub(crate) enum Event<'a> {
     Offended(i64),
 }
 
-/// Hands every row of a batch to `each`, with its time.
+/// Calls `each` with every row of a batch and its time.
 pub(crate) fn each<E>(
     task: Task,
     events: &EventBatch,
@@ -36,7 +36,7 @@ pub(crate) fn each<E>(
             each(events.time(row), event)
         });
     }
-    // The last column is who was accepted; the third, where there are four, is the seminar.
+    // The last column is the id of the accepted applicant; if there are four columns, the third is the seminar.
     let columns = events.rows.num_columns();
     let id = events.rows.column(0).as_primitive::<UInt64Type>();
     let gender = events.rows.column(1).as_string::<i32>();

@@ -1,4 +1,4 @@
-//! Events as CSV files, for peers that read them.
+//! Writes events as CSV files, for peers that read them.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bench::workload::Workload;
 use fairstream_core::Time;
 
-/// When the clock starts, and up to when it runs after the last event.
+/// Start of the clock, and the time up to which it runs after the last event.
 pub(crate) struct Span {
     pub(crate) start: Time,
     pub(crate) end: Option<Time>,
@@ -23,7 +23,8 @@ impl Span {
     }
 }
 
-/// Writes the events of so many trials: the time in nanoseconds, then the inputs; `silent` where there is none.
+/// Writes the events of `trials` trials: the time in nanoseconds, then the inputs, with `silent` for an input
+/// without a value.
 pub(crate) fn write(workload: &Workload, trials: u64, silent: &str, to: &Path) -> anyhow::Result<()> {
     let file = File::create(to).with_context(|| to.display().to_string())?;
     let mut out = BufWriter::new(file);
@@ -43,7 +44,7 @@ pub(crate) fn write(workload: &Workload, trials: u64, silent: &str, to: &Path) -
                     _ if column.is_null(row) => write!(out, ",{silent}")?,
                     DataType::UInt64 => write!(out, ",{}", column.as_primitive::<UInt64Type>().value(row))?,
                     DataType::Int64 => write!(out, ",{}", column.as_primitive::<Int64Type>().value(row))?,
-                    // Names of people's groups and of seminars have no commas.
+                    // Names of groups and seminars contain no commas.
                     _ => write!(out, ",{}", column.as_string::<i32>().value(row))?,
                 }
             }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: fairstream beside everything that one would pick instead, on the same events, in one run.
+//! `cargo xtask bench`: fairstream and its alternatives on the same events, in one run.
 
 mod compare;
 mod dataflow;
@@ -24,21 +24,21 @@ use crate::process::Tools;
 use crate::results::{Reached, Results};
 use crate::rivals::{Rival, Way};
 
-/// What the user asks for.
+/// The command-line options.
 struct Options {
     quick: bool,
-    /// A workload, the command as a whole, or part of the name of a peer.
+    /// A workload, `command`, or part of the name of a peer.
     only: Option<String>,
     max_trials: u64,
     baseline: Option<PathBuf>,
-    /// After this long a peer is stopped.
+    /// Time after which a peer is stopped.
     limit: Duration,
-    /// How often something runs at most, and how long it takes before it does not run again.
+    /// Maximum number of runs, and the total time after which no further run is started.
     runs: usize,
     enough: Duration,
-    /// The command, built.
+    /// Path of the built command.
     fairstream: PathBuf,
-    /// One with the packages that peers need, if it can be had.
+    /// A Python with the packages that peers need, if it could be installed.
     python: PathBuf,
     out: PathBuf,
 }
@@ -97,7 +97,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let baseline = options.baseline.as_deref().map(read_results).transpose()?;
     let folder = options.out.join("events");
     if folder.exists() {
-        // Of a run that did not come to its end.
+        // Left by a run that was interrupted.
         std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -120,7 +120,7 @@ fn read_results(path: &Path) -> anyhow::Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} is no results.json", path.display()))
 }
 
-/// Programs that peers need, the peers that can be run, and why the others cannot.
+/// Finds the programs that peers need, the peers that can be run, and the reasons why the others cannot.
 fn gather(options: &Options, folder: PathBuf) -> (Tools, Vec<Rival>, Missing) {
     let mut missing: Missing =
         rivals::MISSING.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned())).collect();

@@ -1,4 +1,4 @@
-//! What was measured: tables for people, figures, JSON for programs.
+//! Renders the measurements: tables in Markdown, figures, and JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,19 +13,22 @@ use crate::rivals::{FAIRSTREAM, Rival};
 
 const TITLES: [(&str, &str); 7] = [
     ("hiring", "Demographic parity in hiring, a check at every event"),
-    ("hiring-daily", "Demographic parity in hiring, a check a day"),
+    ("hiring-daily", "Demographic parity in hiring, one check a day"),
     ("seminar", "Conditional parity in ten seminars, a check at every event"),
-    ("seminar-daily", "Conditional parity in ten seminars, a check a day"),
-    ("compas", "Equalized odds, the published COMPAS screenings, a check a day"),
-    ("compas-days", "The same by the specification of the paper, which counts days"),
-    ("compas-deadline", "Equalized odds, screenings in the shape of COMPAS, a check a day"),
+    ("seminar-daily", "Conditional parity in ten seminars, one check a day"),
+    ("compas", "Equalized odds, the published COMPAS screenings, one check a day"),
+    (
+        "compas-days",
+        "Equalized odds, the published COMPAS screenings under the paper's specification, which counts days",
+    ),
+    ("compas-deadline", "Equalized odds, generated screenings in the shape of COMPAS, one check a day"),
 ];
 
 fn title(workload: &str) -> &str {
     TITLES.iter().find(|(name, _)| *name == workload).map_or(workload, |(_, title)| title)
 }
 
-/// Workloads that were measured, in order.
+/// Names of the workloads that were measured, in order.
 fn workloads(measured: &[Measurement]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = measured.iter().map(|one| one.workload).collect();
     names.dedup();
@@ -40,13 +43,13 @@ pub(crate) fn headline(measured: &[Measurement], rivals: &[Rival]) -> String {
         return String::new();
     }
     format!(
-        "\n## In short\n\n{}. Times as long as fairstream takes:\n\n{}",
+        "\n## In short\n\n{}. Time relative to fairstream:\n\n{}",
         title("hiring"),
         table("applicants", measured, rivals, "hiring", sizes, |_| String::new())
     )
 }
 
-/// How many times as long as fairstream everybody takes, a table for each workload.
+/// Time of each system relative to fairstream, a table for each workload.
 pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
     let mut text = String::new();
     for workload in workloads(measured) {
@@ -54,7 +57,7 @@ pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "\n## {}\n\nTimes as long as fairstream takes; fairstream itself in nanoseconds an event.\n\n{}",
+            "\n## {}\n\nTime relative to fairstream; fairstream itself in nanoseconds per event.\n\n{}",
             title(workload),
             table("trials", measured, rivals, workload, &sizes, spread).trim_end()
         );
@@ -62,13 +65,13 @@ pub(crate) fn tables(measured: &[Measurement], rivals: &[Rival]) -> String {
     text
 }
 
-/// The numbers of trials that a workload was measured on.
+/// The sizes in trials that a workload was measured on.
 fn sizes(measured: &[Measurement], workload: &str) -> Vec<u64> {
     let of = measured.iter().filter(|one| one.workload == workload);
     BTreeSet::from_iter(of.map(|one| one.trials)).into_iter().collect()
 }
 
-/// A row for everybody, a column for each number of trials; `beside` adds to what is measured.
+/// A row for each system, a column for each size; `beside` appends to a measured value.
 fn table(
     head: &str,
     measured: &[Measurement],
@@ -82,7 +85,7 @@ fn table(
     let takes_part = |rival: &&Rival| {
         measured
             .iter()
-            .any(|one| one.workload == workload && one.who == rival.name && sizes.contains(&one.trials))
+            .any(|one| one.workload == workload && one.system == rival.name && sizes.contains(&one.trials))
     };
     for rival in rivals.iter().filter(takes_part) {
         let cell = |trials: &u64| {
@@ -102,14 +105,14 @@ fn table(
             format!(" {cell} |")
         };
         let cells: Vec<String> = sizes.iter().map(cell).collect();
-        let unit = if rival.name == FAIRSTREAM { ", an event" } else { "" };
+        let unit = if rival.name == FAIRSTREAM { ", per event" } else { "" };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {}{unit} |{}", rival.name, cells.concat());
     }
     text
 }
 
-/// Half of what lies between the quickest and the slowest run.
+/// Half the range between the fastest and the slowest run.
 fn spread(one: &Measurement) -> String {
     let [least, median, most] = one.ns_per_event();
     match one.runs.len() {
@@ -123,17 +126,17 @@ fn whole(one: &Measurement) -> f64 {
     one.median() * one.last().events as f64 / 1e9
 }
 
-/// Time over trials, both logarithmic: a file name and its text for each workload.
+/// Log-log plots of time over trials: a file name and its text for each workload.
 pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String, String)> {
     let mut figures = Vec::new();
     for workload in workloads(measured) {
         let series = |rival: &Rival| {
-            let of = measured.iter().filter(|one| one.workload == workload && one.who == rival.name);
+            let of = measured.iter().filter(|one| one.workload == workload && one.system == rival.name);
             let points: Vec<(f64, f64)> = of
                 .filter(|one| one.last().ended)
                 .map(|one| ((one.trials as f64).log10(), whole(one).max(1e-9).log10()))
                 .collect();
-            // Whoever was measured at one size only is a short stroke there.
+            // A system that was measured at only one size is drawn as a short line.
             const HALF: f64 = 0.03;
             match points.as_slice() {
                 [] => None,
@@ -156,7 +159,7 @@ pub(crate) fn figures(measured: &[Measurement], rivals: &[Rival]) -> Vec<(String
         let plot = LinePlot {
             title: title(workload).to_owned(),
             description: format!(
-                "Seconds of a whole run over the number of trials, for {} contestants",
+                "Seconds of a whole run over the number of trials, for {} systems",
                 series.len()
             ),
             x: Axis::new("trials").within(f64::from(from), f64::from(to)).ticks(powers(from, to, "")),
@@ -186,13 +189,13 @@ pub(crate) fn json(comparison: &Comparison, missing: &Missing) -> Value {
     })
 }
 
-/// fairstream now against an earlier `results.json`: how many times as long each workload takes.
+/// Compares fairstream with an earlier `results.json`.
 pub(crate) fn against(baseline: &Value, measured: &[Measurement]) -> String {
     let mut text = String::from(
-        "\n## Since the baseline\n\n| workload | trials | then, ns an event | now | now / then |\n| --- | ---: | ---: | ---: | ---: |\n",
+        "\n## Since the baseline\n\n| workload | trials | baseline, ns per event | now, ns per event | now / baseline |\n| --- | ---: | ---: | ---: | ---: |\n",
     );
     let earlier = baseline["measurements"].as_array().map_or(&[][..], Vec::as_slice);
-    for one in measured.iter().filter(|one| one.who == FAIRSTREAM) {
+    for one in measured.iter().filter(|one| one.system == FAIRSTREAM) {
         let then = earlier.iter().find(|then| {
             then["workload"] == one.workload
                 && then["contestant"] == FAIRSTREAM

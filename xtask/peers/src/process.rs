@@ -1,4 +1,4 @@
-//! Peers that are programs of their own.
+//! Runs peers that are separate programs.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use fairstream_core::Time;
 
 use crate::files::{self, Span};
 
-/// Where programs and files are.
+/// Paths of programs and files.
 pub(crate) struct Tools {
-    /// A Python with what could be installed for it.
+    /// A Python with the packages that could be installed.
     pub(crate) python: PathBuf,
     pub(crate) rtlola_cli: Option<PathBuf>,
     pub(crate) folder: PathBuf,
 }
 
-/// What rtlola-cli reads where an input is silent.
+/// What rtlola-cli expects for an input without a value.
 const SILENT: &str = "#";
 
-/// How a script is told what to do.
+/// Name of the task as an argument of the scripts.
 fn task_name(task: Task) -> &'static str {
     match task {
         Task::Hiring { daily: false, .. } => "hiring",
@@ -50,7 +50,7 @@ impl Tools {
         }
     }
 
-    /// Runs a script once; the run, and the version that it says it is.
+    /// Runs a script once. Returns the run, and the version that the script reports.
     pub(crate) fn script(
         &self,
         file: &str,
@@ -70,13 +70,14 @@ impl Tools {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| self.python.display().to_string())?;
-        // A script looks at the clock itself; reading the events may take as long again.
+        // A script checks its own limit; reading the events may take as long again.
         let Some(output) = wait(child, limit * 2 + Duration::from_secs(60))? else {
             return Ok((stopped(limit), String::new()));
         };
         let said: serde_json::Value =
-            serde_json::from_str(&output).with_context(|| format!("{file} says: {output}"))?;
-        let number = |name: &str| said[name].as_u64().with_context(|| format!("{file} says no `{name}`"));
+            serde_json::from_str(&output).with_context(|| format!("{file} printed: {output}"))?;
+        let number =
+            |name: &str| said[name].as_u64().with_context(|| format!("the output of {file} has no `{name}`"));
         let run = Run {
             elapsed: Duration::from_secs_f64(said["seconds"].as_f64().unwrap_or_default()),
             events: number("events")?,
@@ -87,14 +88,14 @@ impl Tools {
         Ok((run, said["version"].as_str().unwrap_or_default().to_owned()))
     }
 
-    /// Runs the command of RTLola once, from its start to its end.
+    /// Runs rtlola-cli once, from its start to its end.
     pub(crate) fn rtlola_cli(
         &self,
         workload: &Workload,
         trials: u64,
         limit: Duration,
     ) -> anyhow::Result<(Run, String)> {
-        let Some(program) = &self.rtlola_cli else { bail!("rtlola-cli is not there") };
+        let Some(program) = &self.rtlola_cli else { bail!("rtlola-cli is not installed") };
         let (events, _) = self.events(workload, trials, SILENT)?;
         let begun = Instant::now();
         let child = Command::new(program)
@@ -111,13 +112,17 @@ impl Tools {
         for line in output.lines().filter(|line| line.contains("Trigger")) {
             let digits: String =
                 line.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-            triggers.fired(Time(digits.parse().with_context(|| format!("rtlola-cli says: {line}"))?), 0, 0);
+            triggers.fired(
+                Time(digits.parse().with_context(|| format!("rtlola-cli printed: {line}"))?),
+                0,
+                0,
+            );
         }
         let events = std::fs::read_to_string(&events)?.lines().count() as u64 - 1;
         Ok((Run { elapsed, events, triggers, live_bytes: 0, ended: true }, "0.1.2".to_owned()))
     }
 
-    /// The file of events, written if it is not there.
+    /// Path of the file of events, which is written if it does not exist.
     fn events(&self, workload: &Workload, trials: u64, silent: &str) -> anyhow::Result<(PathBuf, Span)> {
         let path = self.file(workload, trials, silent);
         if !path.exists() {
@@ -131,7 +136,7 @@ impl Tools {
         self.folder.join(format!("{}-{trials}{kind}.csv", workload.name))
     }
 
-    /// Removes files of events: those of millions are large.
+    /// Removes the files of events, which are large for millions of trials.
     pub(crate) fn tidy(&self, workload: &Workload, trials: u64) -> anyhow::Result<()> {
         for path in ["", SILENT].map(|silent| self.file(workload, trials, silent)) {
             if path.exists() {
@@ -150,7 +155,7 @@ fn stopped(limit: Duration) -> Run {
     Run { elapsed: limit, events: 0, triggers: Triggers::default(), live_bytes: 0, ended: false }
 }
 
-/// What a process says, or `None` if it is stopped because it takes too long.
+/// Standard output of a process, or `None` if it was stopped at the limit.
 fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<String>> {
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     let out = std::thread::spawn(move || {
@@ -175,7 +180,7 @@ fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<String>> {
     };
     let read = |reader: std::thread::JoinHandle<std::io::Result<String>>| match reader.join() {
         Ok(text) => Ok(text?),
-        Err(_) => bail!("cannot read what a peer says"),
+        Err(_) => bail!("cannot read the output of a peer"),
     };
     let (out, err) = (read(out)?, read(err)?);
     match status {

@@ -1,5 +1,5 @@
-//! What came out: a page, figures and numbers. Written after every workload, so that a run that is broken off leaves what
-//! it has measured.
+//! Writes the page, the figures and the JSON. They are written after every workload, so that an interrupted run
+//! leaves what it has measured.
 
 use std::path::Path;
 
@@ -12,31 +12,31 @@ use crate::end_to_end::EndToEnd;
 use crate::page;
 use crate::rivals::Rival;
 
-/// The page, in the folder of results.
+/// Name of the page in the folder of results.
 pub(crate) const PAGE: &str = "benchmarks.md";
 
 /// What is known of a run before anything is measured.
 pub(crate) struct Results<'a> {
     pub(crate) options: &'a Options,
     pub(crate) rivals: &'a [Rival],
-    /// Who cannot be run here.
+    /// Systems that cannot be run here.
     pub(crate) missing: Missing,
-    /// Of an earlier run.
+    /// The `results.json` of an earlier run.
     pub(crate) baseline: Option<Value>,
     pub(crate) load_before: Option<String>,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Reached<'a> {
-    /// The end of a workload.
+    /// A workload has been completed.
     Workload,
-    /// Its own end, with the command as a whole if that was asked for.
+    /// The run has been completed, with the measurements of the whole command if they were requested.
     End(Option<&'a EndToEnd>),
 }
 
 impl Results<'_> {
-    /// Writes all files, and gives the text of the page.
+    /// Writes all files, and returns the text of the page.
     pub(crate) fn write(&self, comparison: &Comparison, reached: Reached<'_>) -> anyhow::Result<String> {
         let mut machine = bench::machine::describe();
         machine["load_before"] = self.load_before.clone().into();
@@ -76,8 +76,8 @@ impl Results<'_> {
         if let Reached::End(Some(whole)) = reached {
             text += &whole.page();
         }
-        text += "\n## Who is compared, and how\n\n";
-        let is_measured = |rival: &&Rival| measured.iter().any(|one| one.who == rival.name);
+        text += "\n## Systems, and how each is run\n\n";
+        let is_measured = |rival: &&Rival| measured.iter().any(|one| one.system == rival.name);
         for rival in self.rivals.iter().filter(is_measured) {
             let version = versions.iter().find(|(name, _)| name == rival.name);
             let version = version.map_or(String::new(), |(_, version)| format!(" {version}"));
@@ -95,16 +95,21 @@ impl Results<'_> {
 
     fn head(&self, reached: Reached<'_>, machine: &Value) -> String {
         let text = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
-        let quick = if self.options.quick { " **Quick: the numbers mean little.**" } else { "" };
+        let quick = if self.options.quick {
+            " **A quick run: too few and too short runs for reliable numbers.**"
+        } else {
+            ""
+        };
         let unfinished = match reached {
-            Reached::Workload => " **Unfinished: the run goes on, or was broken off.**",
+            Reached::Workload => " **Incomplete: the run is still in progress or was interrupted.**",
             Reached::End(_) => "",
         };
         format!(
-            "Everybody ran on the same events in one run and said the same, or there would be no page. The median of up to \
-             {} runs, ± half of what lies between the quickest and the slowest; a peer is stopped after {} s \
-             (`>`), and not run on more trials if it was, or would be even at half the cost a trial, or would \
-             need too much memory (`–`).{quick}{unfinished}\n\n{}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
+            "All systems ran on the same events in one run, in rotation, and gave the same verdicts; a difference is an error. \
+             The tables have the median of up to {} runs, ± half the range between the fastest and the slowest. `>` is a lower \
+             bound: the peer was stopped after {} s. `–` means that the peer was stopped at a smaller size, would be stopped even \
+             if a trial cost half as much, or would need too much memory.{quick}{unfinished}\n\n\
+             {}, {} cores, load {} before and {} after; {}, commit {}{}.\n",
             self.options.runs,
             self.options.limit.as_secs(),
             text("cpu"),
@@ -113,7 +118,7 @@ impl Results<'_> {
             text("load_after"),
             text("rustc"),
             text("commit").chars().take(10).collect::<String>(),
-            if machine["uncommitted_changes"] == true { " with changes" } else { "" },
+            if machine["uncommitted_changes"] == true { " with uncommitted changes" } else { "" },
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Who is compared with fairstream, and how each is run.
+//! The systems that are compared, and how each is run.
 
 use bench::measure::Build;
 use bench::workload::{Task, Workload};
@@ -10,28 +10,28 @@ use crate::sqlite::{Counting, Sqlite};
 pub(crate) const FAIRSTREAM: &str = "fairstream";
 pub(crate) const HAND: &str = "loop by hand";
 
-/// Whether it is somebody else's, and not what everybody else is held against.
+/// Whether a system is a peer: neither fairstream nor the hand-written loop.
 pub(crate) fn is_peer(name: &str) -> bool {
     ![FAIRSTREAM, HAND].contains(&name)
 }
 
-/// Something that one could use instead.
+/// A system that takes part in the comparison.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
-    /// What it is and how it is run, for the page.
+    /// Description for the page: what it is and how it is run.
     pub(crate) about: &'static str,
     pub(crate) way: Way,
     pub(crate) takes: fn(Task) -> bool,
-    /// No more trials than these: it would not fit into memory.
+    /// Maximum number of trials; more would not fit into memory.
     pub(crate) most: u64,
 }
 
 pub(crate) enum Way {
-    /// In this process, events in memory.
+    /// In this process, with events in memory.
     Here(Box<Build<'static>>),
-    /// A script in `python`, which needs a package. It reads the events before the clock starts.
+    /// A script in `python`, which may need a package. It reads the events before the time is taken.
     Script { file: &'static str, package: Option<&'static str> },
-    /// The command of RTLola, which reads a CSV file.
+    /// The command of the RTLola project, which reads a CSV file.
     RtlolaCli,
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn all() -> Vec<Rival> {
         ),
         here(
             HAND,
-            "Rust for this one question: the limit",
+            "Rust written for this one question: the limit of what a special-purpose program can gain",
             any,
             Box::new(|workload, start| Ok(workload.by_hand(start))),
         ),
         here(
             "differential dataflow",
-            "one worker; every event (or day) a time of its own, a batch of 8,192 handed over before it steps",
+            "one worker; every event (or day) has its own logical time, and a batch of 8,192 is handed over before it steps",
             any,
             Box::new(|workload, start| Ok(dataflow::monitor(workload, start))),
         ),
@@ -80,28 +80,28 @@ pub(crate) fn all() -> Vec<Rival> {
         ),
         here(
             "SQLite, queries",
-            "in memory, one transaction, prepared statements, covering index; counted anew at every check, as in the paper",
+            "in memory, one transaction, prepared statements, covering index; counts from scratch at every check, as in the paper",
             any,
             Box::new(|workload, start| sqlite(workload, start, Counting::ByQuery)),
         ),
         script("Python", "a dict and a loop, events in a list", any, "plain.py", None),
         script(
             "DuckDB, queries",
-            "in memory, two threads; counted anew at every check, the rows of a day inserted in one go",
+            "in memory, two threads; counts from scratch at every check, and inserts the rows of a day in one statement",
             any,
             "duckdb_queries.py",
             Some("duckdb"),
         ),
         script(
             "DuckDB, afterwards",
-            "one query with window functions over the complete log: no monitoring, the best a log allows",
+            "one query with window functions over the complete log, which is not monitoring",
             hiring,
             "duckdb_window.py",
             Some("duckdb"),
         ),
         script(
             "Pathway",
-            "every event (or day) a time of its own, handed over at once",
+            "every event (or day) has its own logical time; all events are handed over at once",
             parity,
             "pathway_stream.py",
             Some("pathway"),
@@ -110,8 +110,8 @@ pub(crate) fn all() -> Vec<Rival> {
             most: u64::MAX,
             ..script(
                 "Flink",
-                "in Java, one chain of operators in one slot, objects reused, state on the heap, no checkpoints; from the \
-                 first event to the last verdict of a job in a JVM that is warm",
+                "in Java, one operator chain in one slot, object reuse, state on the heap, no checkpoints; timed from the \
+                 first event to the last verdict of a job in a warm JVM",
                 any,
                 "flink_job.py",
                 Some("apache-flink-libraries"),
@@ -119,7 +119,7 @@ pub(crate) fn all() -> Vec<Rival> {
         },
         script(
             "RisingWave",
-            "materialized views over two tables; what is new is inserted, `FLUSH`, and the view is read at every check",
+            "materialized views over two tables; at every check new rows are inserted, `FLUSH` is run, and the view is read",
             parity,
             "risingwave_views.py",
             Some("psycopg[binary]"),
@@ -132,7 +132,7 @@ pub(crate) fn all() -> Vec<Rival> {
         ),
         Rival {
             name: "rtlola-cli",
-            about: "the same specification, a CSV file; its start and its reading count",
+            about: "the same specification, a CSV file; startup and reading are included in the time",
             way: Way::RtlolaCli,
             takes: hiring,
             most: u64::MAX,
@@ -140,14 +140,14 @@ pub(crate) fn all() -> Vec<Rival> {
     ]
 }
 
-/// Peers that cannot be run, and why.
+/// Peers that cannot be run, with the reason.
 pub(crate) const MISSING: [(&str, &str); 1] = [(
     "rtlola2rust 0.1.0",
-    "its reader of CSV has no strings, and with numbers instead the code that it writes for \
+    "its CSV reader does not support strings, and with numbers instead the code that it generates for \
          `.defaults(to: …)` over an aggregation does not compile",
 )];
 
-/// The versions of those that are built into this program.
+/// Versions of the systems that are linked into this program.
 pub(crate) fn built_in() -> Vec<(String, String)> {
     let of = |package| bench::machine::version(include_str!("../Cargo.lock"), package).unwrap_or_default();
     let sqlite = rusqlite::version().to_owned();

@@ -1,5 +1,5 @@
-//! SQLite, in memory, with prepared statements and one transaction for everything: asked anew at every check, as
-//! the paper does, or with counters that SQL triggers keep.
+//! SQLite, in memory, with prepared statements and one transaction for everything. It counts from scratch at every
+//! check, as the paper does, or maintains counters with SQL triggers.
 
 use bench::hand::{Checks, Horizon};
 use bench::monitor::Monitor;
@@ -10,12 +10,12 @@ use rusqlite::{Connection, params};
 
 use crate::events::{self, Event};
 
-/// Who counts.
+/// How rows are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// The query, each time.
+    /// By a query at every check.
     ByQuery,
-    /// Triggers, as rows come and change.
+    /// By SQL triggers, on every insert and update.
     ByTriggers,
 }
 
@@ -51,16 +51,16 @@ const SCREENED_INDEX: &str = "CREATE INDEX by_group ON people (name, offended, d
 const ODDS_COUNTERS: &str = "
     CREATE INDEX open ON people (deadline) WHERE counted = 0;
     CREATE TABLE counters (name TEXT, offended INTEGER, high INTEGER NOT NULL DEFAULT 0,
-        everybody INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, offended)) WITHOUT ROWID;
+        total INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, offended)) WITHOUT ROWID;
     CREATE TRIGGER appeared AFTER INSERT ON groups BEGIN
         INSERT INTO counters (name, offended) VALUES (NEW.name, 0), (NEW.name, 1);
     END;
     CREATE TRIGGER counted AFTER UPDATE OF counted ON people BEGIN
-        UPDATE counters SET high = high + NEW.high, everybody = everybody + 1
+        UPDATE counters SET high = high + NEW.high, total = total + 1
             WHERE name = NEW.name AND offended = NEW.offended;
     END;";
 
-/// Seminars in which rates differ too much.
+/// Selects the seminars in which rates differ too much.
 const ASK_PEOPLE: &str = "
     SELECT seminar FROM (
         SELECT seminar, (SUM(hired) + 0.5 * 24.0) / (COUNT(*) + 24.0) AS rate
@@ -70,7 +70,7 @@ const ASK_COUNTERS: &str = "
     SELECT seminar FROM (
         SELECT seminar, (hired + 0.5 * 24.0) / (applied + 24.0) AS rate FROM counters)
     GROUP BY seminar HAVING MAX(rate) - MIN(rate) > 0.1";
-/// Whether rates differ too much, of those who did and did not re-offend.
+/// Whether rates differ too much, for people who re-offended or for people who did not.
 const ASK_SCREENED: &str = "
     SELECT MAX(rate) - MIN(rate) > 0.1 FROM (
         SELECT (50.0 + COALESCE(SUM(high), 0)) / (100.0 + COUNT(id)) AS rate
@@ -78,7 +78,7 @@ const ASK_SCREENED: &str = "
         GROUP BY groups.name)";
 const ASK_ODDS_COUNTERS: &str = "
     SELECT MAX(rate) - MIN(rate) > 0.1 FROM (
-        SELECT (50.0 + high) / (100.0 + everybody) AS rate FROM counters WHERE offended = ?1 AND ?2 IS NOT NULL)";
+        SELECT (50.0 + high) / (100.0 + total) AS rate FROM counters WHERE offended = ?1 AND ?2 IS NOT NULL)";
 
 impl Sqlite {
     pub(crate) fn new(workload: &Workload, start: Time, counting: Counting) -> anyhow::Result<Sqlite> {

@@ -1,4 +1,4 @@
-//! The same events in every format; and packets.
+//! Writes the same events in every format, and packets.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -14,7 +14,7 @@ use parquet::file::properties::WriterProperties;
 const START: u64 = 1_767_225_600;
 const BATCH: usize = 8192;
 
-/// Applicants of both genders, a second apart; after every second of them, the decision on one before.
+/// Applicants of both genders, one second apart; after every second one, the decision on an earlier one.
 struct Event {
     id: Option<u64>,
     gender: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! A folder of Parquet files that is larger than memory should be: what it takes to read it, and to have it counted by
-//! an engine whose specification asks it to keep no more than a number for each gender.
+//! Measures the memory that reading a large folder of Parquet files takes, with and without an engine. The
+//! specification of the engine keeps only a number for each gender.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::data;
 
-/// Rows of a file.
+/// Rows per file.
 const ROWS: usize = 4_000_000;
 
-/// Writes that many gigabytes of Parquet, has them read in processes of their own, and deletes them.
+/// Writes that many gigabytes of Parquet, reads them in separate processes, and deletes them.
 pub(crate) fn measure(folder: &Path, gigabytes: u64) -> anyhow::Result<serde_json::Value> {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder)?;
@@ -37,7 +37,7 @@ pub(crate) fn measure(folder: &Path, gigabytes: u64) -> anyhow::Result<serde_jso
     }))
 }
 
-/// Has a folder read by this program, and says what that took.
+/// Reads a folder in a separate process of this program, and returns its peak memory.
 fn in_a_process(how: &str, folder: &Path) -> anyhow::Result<serde_json::Value> {
     let output = Command::new(std::env::current_exe()?).arg(how).arg(folder).output()?;
     if !output.status.success() {
@@ -45,11 +45,11 @@ fn in_a_process(how: &str, folder: &Path) -> anyhow::Result<serde_json::Value> {
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     print!("{how}: {text}");
-    let peak = text.split_whitespace().next().context("it says nothing of its memory")?;
+    let peak = text.split_whitespace().next().context("its output does not begin with its memory")?;
     Ok(json!({ "peak_kib": peak.parse::<u64>()?, "said": text.trim() }))
 }
 
-/// Reads a folder, and says how much memory that took.
+/// Reads a folder, and prints the peak memory.
 pub(crate) fn read(read: impl FnOnce() -> anyhow::Result<usize>) -> anyhow::Result<()> {
     let start = std::time::Instant::now();
     let rows = read()?;
@@ -57,6 +57,6 @@ pub(crate) fn read(read: impl FnOnce() -> anyhow::Result<usize>) -> anyhow::Resu
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
     let peak = peak.trim().trim_end_matches(" kB");
-    println!("{peak} KiB at most, for {rows} rows in {seconds:.1} s");
+    println!("{peak} KiB peak memory, for {rows} rows in {seconds:.1} s");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! How fast each source is, alone and with an engine behind it, beside the fastest readers of its format, in one
-//! run: `cargo xtask bench adapters`.
+//! `cargo xtask bench adapters`: the speed of each source, alone and with an engine, compared with the fastest
+//! readers of its format in one run.
 
 mod data;
 mod lake;
@@ -14,7 +14,7 @@ use anyhow::bail;
 
 use crate::measure::{Contestant, Table};
 
-/// Formats by the name of their file.
+/// Formats by file extension.
 pub(crate) const FORMATS: [&str; 5] = ["csv", "jsonl", "parquet", "arrow", "pcap"];
 
 fn main() -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
-//! Contestants by turns, and what came of it.
+//! Runs the readers in rotation, and reports their speed.
 
 use std::time::Instant;
 
 use fairstream_report::grouped;
 use serde_json::json;
 
-/// Somebody who reads a file, and says how many rows there were.
+/// A reader: a function that reads a file and returns the number of rows.
 pub(crate) struct Contestant {
     pub(crate) name: String,
     pub(crate) kind: Kind,
@@ -14,11 +14,11 @@ pub(crate) struct Contestant {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Our source alone.
+    /// A fairstream source alone.
     Source,
-    /// Our source with an engine behind it.
+    /// A fairstream source with an engine.
     Engine,
-    /// What our source is to be compared with.
+    /// A decoder that the source is compared with.
     Decoder,
     /// Another program.
     Program,
@@ -38,7 +38,7 @@ struct Line {
     format: String,
     name: String,
     kind: Kind,
-    /// Rows a second in each round.
+    /// Rows per second in each round.
     rates: Vec<f64>,
 }
 
@@ -53,13 +53,13 @@ impl Line {
 #[derive(Default)]
 pub(crate) struct Table {
     lines: Vec<Line>,
-    /// Who could not take part, and why.
+    /// Readers that could not be run, with the reason.
     pub(crate) missing: Vec<String>,
     pub(crate) lake: Option<serde_json::Value>,
 }
 
 impl Table {
-    /// Lets everybody read by turns, so that what else the machine does hits all.
+    /// Runs the readers in rotation, so that other load on the machine affects all of them equally.
     pub(crate) fn measure(&mut self, format: &str, rows: usize, rounds: usize, contestants: Vec<Contestant>) {
         let mut rates: Vec<Vec<f64>> = contestants.iter().map(|_| Vec::new()).collect();
         let mut failed: Vec<Option<String>> = contestants.iter().map(|_| None).collect();
@@ -91,7 +91,7 @@ impl Table {
         }
     }
 
-    /// How fast our source is as a part of how fast its decoder is.
+    /// Speed of the source relative to the decoder.
     fn ratio(&self, line: &Line) -> Option<f64> {
         let of = |kind: Kind| {
             self.lines.iter().filter(move |other| other.format == line.format && other.kind == kind)
@@ -104,7 +104,7 @@ impl Table {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("{:<9} {:<46} {:>14}   source is\n", "format", "who", "rows/s");
+        let mut text = format!("{:<9} {:<46} {:>14}   source is\n", "format", "reader", "rows/s");
         for line in &self.lines {
             let ratio = self.ratio(line).map(|ratio| match line.kind {
                 Kind::Source if ratio < 0.7 => format!("{ratio:.2} of the fastest decoder: below 0.7"),

@@ -1,4 +1,4 @@
-//! Our sources, alone and with an engine behind them.
+//! The fairstream sources, alone and with an engine.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::measure::{Contestant, Kind};
 const HIRING: &str = include_str!("../../../specs/hiring.toml");
 const PAPER: &str = include_str!("../../../specs/rtlola/hiring.lola");
 const PORTS: &str = include_str!("../../../examples/port-scan/scan.lola");
-/// Rows by gender: what an engine keeps for it does not grow with them.
+/// Counts rows by gender, so that the state of the engine does not grow with the number of rows.
 const ROWS: &str = r#"
 input gender : String
 output rows(g) spawn with gender eval when gender = g with rows(g).last(or: 0) + 1
@@ -33,7 +33,7 @@ fn factory(format: &str) -> Box<dyn SourceFactory> {
     }
 }
 
-/// What is monitored: demographic parity, or of packets who tries many ports.
+/// The specification that is monitored: demographic parity, or port scans for packets.
 #[derive(Clone)]
 struct Subject {
     spec: Specification,
@@ -41,7 +41,7 @@ struct Subject {
     wanted: Vec<WantedColumn>,
 }
 
-/// As RTLola has it: triggers are what is read.
+/// An RTLola specification, of which only triggers are selected.
 fn in_rtlola(text: &str) -> anyhow::Result<Subject> {
     let spec = Specification::parse("monitored.lola", text)?;
     Ok(Subject { wanted: spec.wanted().to_vec(), spec, fairness: None })
@@ -51,7 +51,7 @@ fn subject(format: &str) -> anyhow::Result<Subject> {
     if format == "pcap" {
         return in_rtlola(PORTS);
     }
-    // Alarms are what is read, and the command evaluates no more then.
+    // Only alarms are selected, so the command evaluates no more than these need.
     let fairness = FairnessFile::parse("hiring.toml", HIRING)?.compile(&[])?.for_alarms()?;
     let spec = Specification::parse("hiring.lola", fairness.rtlola())?;
     let mut wanted = spec.wanted().to_vec();
@@ -72,7 +72,7 @@ fn request(format: &str, path: &Path, wanted: &[WantedColumn]) -> SourceRequest 
 }
 
 pub(crate) fn contestants(format: &'static str, path: &Path) -> anyhow::Result<Vec<Contestant>> {
-    // What is monitored is read once, before anybody looks at the clock.
+    // The specification is parsed once, before the time is taken.
     let (wanted, alone) = (subject(format)?.wanted, path.to_owned());
     let mut contestants = vec![Contestant::new("fairstream, source alone", Kind::Source, move || {
         read_columns(format, &alone, &wanted)
@@ -91,7 +91,7 @@ pub(crate) fn contestants(format: &'static str, path: &Path) -> anyhow::Result<V
     Ok(contestants)
 }
 
-/// Lets an engine count the rows of Parquet files by gender.
+/// Counts the rows of Parquet files by gender, with an engine.
 pub(crate) fn count_rows(path: &Path) -> anyhow::Result<usize> {
     evaluate("parquet", path, in_rtlola(ROWS)?)
 }
@@ -113,7 +113,7 @@ fn read_columns(format: &str, path: &Path, wanted: &[WantedColumn]) -> anyhow::R
     Ok(rows)
 }
 
-/// A whole run, whose verdicts are forgotten.
+/// A whole run, whose verdicts are discarded.
 fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize> {
     let Subject { spec, fairness, wanted } = subject;
     let selection = if fairness.is_some() { Selection::Alarms } else { Selection::Triggers };
@@ -135,7 +135,7 @@ fn evaluate(format: &str, path: &Path, subject: Subject) -> anyhow::Result<usize
     }
 }
 
-/// Takes verdicts, and forgets them.
+/// A sink that discards verdicts.
 struct Nowhere(Selection);
 
 impl Sink for Nowhere {

@@ -1,4 +1,4 @@
-//! DuckDB and Polars, from Python: a process for each format that reads when it is told to.
+//! DuckDB and Polars from Python: one process per format, which reads the file on request.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -39,7 +39,7 @@ fn contestant(python: &Path, name: &'static str, format: &str, path: &Path) -> C
         reader.input.write_all(b"read\n")?;
         let mut line = String::new();
         reader.output.read_line(&mut line)?;
-        line.trim().parse().with_context(|| format!("{name} says {line:?}"))
+        line.trim().parse().with_context(|| format!("{name} printed {line:?}"))
     })
 }
 

@@ -1,4 +1,4 @@
-"""Reads a file each time it is told to, with DuckDB or Polars, and says how many rows there were."""
+"""Reads a file on each request, with DuckDB or Polars, and prints the number of rows."""
 
 import sys
 

@@ -1,5 +1,5 @@
-//! What others make of the same files, with the crates that are fastest at it. They read the fields that we
-//! read, and put them nowhere.
+//! The fastest crates for each format, on the same files. They decode the fields that the sources decode, and
+//! discard them.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -20,8 +20,8 @@ pub(crate) fn contestants(format: &str, path: &Path) -> Vec<Contestant> {
     match format {
         "csv" => vec![decoder("csv crate, fields parsed", csv_fields)],
         "jsonl" => vec![
-            decoder("serde_json, a struct a line", serde_lines),
-            decoder("simd-json, a tape a line", simd_lines),
+            decoder("serde_json, one struct per line", serde_lines),
+            decoder("simd-json, one tape per line", simd_lines),
         ],
         "parquet" => vec![decoder("arrow-rs", parquet_batches)],
         "arrow" => vec![decoder("arrow-rs", arrow_batches)],

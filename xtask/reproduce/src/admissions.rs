@@ -7,7 +7,7 @@ use fairstream_scenarios::Admissions;
 
 use crate::Extent;
 use crate::page::{Finding, Outcome, percent, table};
-use crate::subject::{Subject, Told};
+use crate::subject::{Sample, Subject};
 
 const TOLERANCE: f64 = 0.1;
 
@@ -25,17 +25,17 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     ]
     .map(String::as_str);
     let mut violated = [0_u64; 2];
-    let mut first_run: Vec<Told> = Vec::new();
+    let mut first_run: Vec<Sample> = Vec::new();
     for seed in 1..=extent.admissions_seeds {
         let admissions = Admissions { seed, ..Admissions::default() };
-        let told = subject.follow(&mut *admissions.source(&subject.request())?, &followed)?;
-        let last = last(&told);
+        let samples = subject.follow(&mut *admissions.source(&subject.request())?, &followed)?;
+        let last = last(&samples);
         for (stream, violated) in violated.iter_mut().enumerate() {
             let above = last.iter().any(|((of, _), gap)| *of == stream && *gap > TOLERANCE);
             *violated += u64::from(above);
         }
         if seed == 1 {
-            first_run = told;
+            first_run = samples;
         }
     }
     let last = last(&first_run);
@@ -90,9 +90,10 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         ),
     ];
     let line = |stream: usize, instance: &[String]| -> Vec<(f64, f64)> {
-        let told = first_run.iter().filter(|told| told.stream == stream && told.instance == instance);
-        // An applicant a minute.
-        told.map(|told| (told.time.0 as f64 / 60e9, told.value)).collect()
+        let samples =
+            first_run.iter().filter(|sample| sample.stream == stream && sample.instance == instance);
+        // There is one applicant per minute.
+        samples.map(|sample| (sample.time.0 as f64 / 60e9, sample.value)).collect()
     };
     let mut series = vec![Series::new("all departments", line(0, &[]))];
     series.extend(departments.iter().map(|department| {
@@ -129,6 +130,6 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
 }
 
 /// The last value of every stream and instance.
-fn last(told: &[Told]) -> BTreeMap<(usize, Vec<String>), f64> {
-    told.iter().map(|told| ((told.stream, told.instance.clone()), told.value)).collect()
+fn last(samples: &[Sample]) -> BTreeMap<(usize, Vec<String>), f64> {
+    samples.iter().map(|sample| ((sample.stream, sample.instance.clone()), sample.value)).collect()
 }

@@ -10,12 +10,12 @@ use fairstream_scenarios::Compas;
 
 use crate::Extent;
 use crate::page::{Finding, Outcome, grouped, percent, table};
-use crate::subject::{Subject, Told, root};
+use crate::subject::{Sample, Subject, root};
 
 const TOLERANCE: f64 = 0.1;
 const DAY: i64 = 86_400_000_000_000;
 
-/// ProPublica's file, if it is here.
+/// Path of ProPublica's file, if it exists.
 pub(crate) fn scores() -> anyhow::Result<Option<PathBuf>> {
     let path = match std::env::var_os("FAIRSTREAM_COMPAS") {
         Some(path) => PathBuf::from(path),
@@ -24,19 +24,19 @@ pub(crate) fn scores() -> anyhow::Result<Option<PathBuf>> {
     Ok(path.is_file().then_some(path))
 }
 
-/// What was told of one rate: true positives or false positives.
+/// The streams of one rate: true positives or false positives.
 struct Rate {
-    told: Vec<Told>,
+    samples: Vec<Sample>,
 }
 
-/// Which of the followed streams.
+/// Index of each stream in the list of followed streams.
 const ESTIMATE: usize = 0;
 const GAP: usize = 1;
 const NUMERATOR: usize = 2;
 const DENOMINATOR: usize = 3;
 
 impl Rate {
-    /// Both rates, with this cut.
+    /// Both rates, with this cut of the score.
     fn watch(path: &std::path::Path, cut: &str) -> anyhow::Result<[Rate; 2]> {
         let subject = Subject::of("compas.toml", &[("score > 6", cut)])?;
         let location = path.to_string_lossy();
@@ -46,7 +46,7 @@ impl Rate {
             let followed = [estimate, &streams.gap, &streams.numerator, &streams.denominator];
             let compas = Compas::open(&location, "race", &StopToken::default())?;
             let mut source = compas.source(&subject.request())?;
-            rates.push(Rate { told: subject.follow(&mut *source, &followed.map(String::as_str))? });
+            rates.push(Rate { samples: subject.follow(&mut *source, &followed.map(String::as_str))? });
         }
         match <[Rate; 2]>::try_from(rates) {
             Ok(rates) => Ok(rates),
@@ -56,22 +56,22 @@ impl Rate {
 
     /// The first day on which the gap was above the tolerance, and the last on which it was not.
     fn alarms(&self) -> (Option<Time>, Option<Time>) {
-        let gaps = || self.told.iter().filter(|told| told.stream == GAP);
-        let first = gaps().find(|told| told.value > TOLERANCE).map(|told| told.time);
-        let quiet = gaps().rev().find(|told| told.value <= TOLERANCE).map(|told| told.time);
+        let gaps = || self.samples.iter().filter(|sample| sample.stream == GAP);
+        let first = gaps().find(|sample| sample.value > TOLERANCE).map(|sample| sample.time);
+        let quiet = gaps().rev().find(|sample| sample.value <= TOLERANCE).map(|sample| sample.time);
         (first, quiet)
     }
 
     fn last(&self, stream: usize) -> BTreeMap<String, f64> {
-        let of = self.told.iter().filter(|told| told.stream == stream);
-        of.filter_map(|told| Some((told.instance.first()?.clone(), told.value))).collect()
+        let of = self.samples.iter().filter(|sample| sample.stream == stream);
+        of.filter_map(|sample| Some((sample.instance.first()?.clone(), sample.value))).collect()
     }
 
     fn lines(&self) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-        for told in self.told.iter().filter(|told| told.stream == ESTIMATE) {
-            if let Some(group) = told.instance.first() {
-                lines.entry(group.clone()).or_default().push(((told.time.0 / DAY) as f64, told.value));
+        for sample in self.samples.iter().filter(|sample| sample.stream == ESTIMATE) {
+            if let Some(group) = sample.instance.first() {
+                lines.entry(group.clone()).or_default().push(((sample.time.0 / DAY) as f64, sample.value));
             }
         }
         lines
@@ -86,7 +86,7 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
     let setting = "ProPublica's `compas-scores.csv`: people of Broward County screened in 2013 and 2014, and whether \
         they re-offended. High risk is a score above 6; a person counts once 730 days have passed. Equalized odds \
         between all pairs of groups, γ = 0.5, κ = 100, ε = 0.1, checked every day (`specs/compas.toml`). The clock \
-        stops where the data does, at the last offence; who was screened less than 730 days before never counts."
+        stops at the end of the data, at the last offence; people screened less than 730 days before never count."
         .to_owned();
     let Some(path) = scores()? else {
         let reason = "there is no COMPAS data; set FAIRSTREAM_COMPAS to compas-scores.csv".to_owned();
@@ -99,8 +99,8 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
         [("true positive", "compas-tpr.svg", &positives), ("false positive", "compas-fpr.svg", &negatives)]
     {
         let (first, quiet) = rate.alarms();
-        let start = rate.told.iter().find(|told| told.stream == DENOMINATOR && told.value > 0.0);
-        let start = start.map(|told| told.time);
+        let start = rate.samples.iter().find(|sample| sample.stream == DENOMINATOR && sample.value > 0.0);
+        let start = start.map(|sample| sample.time);
         let days = first.zip(start).map(|(first, start)| (first.0 - start.0) / DAY);
         let days = days.map_or(String::new(), |days| format!(", {days} days after the first person counts"));
         from.push(format!("{name} rates from {}{days}", day(first)));
@@ -108,7 +108,7 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
             (Some(first), Some(quiet)) if quiet > first => {
                 format!("{name} rates are last within ε on {}", day(Some(quiet)))
             }
-            (Some(_), _) => format!("{name} rates stay so to the end"),
+            (Some(_), _) => format!("{name} rates stay unfair to the end"),
             (None, _) => format!("{name} rates are never unfair"),
         });
         let estimates = rate.last(ESTIMATE);
@@ -151,10 +151,10 @@ pub(crate) fn run(_: Extent) -> anyhow::Result<Outcome> {
 
 fn figure(name: &str, rate: &Rate, estimates: &BTreeMap<String, f64>) -> LinePlot {
     let ends: Vec<String> = estimates.iter().map(|(group, rate)| format!("{group} {rate:.3}")).collect();
-    // From the first person who counts on: before, all are at the prior.
-    let from = rate.told.iter().find(|told| told.stream == DENOMINATOR && told.value > 0.0);
-    let from = from.map_or(0.0, |told| (told.time.0 / DAY) as f64) - 5.0;
-    let to = rate.told.last().map_or(1.0, |told| (told.time.0 / DAY) as f64);
+    // Starts at the first person who counts: before, all estimates are at the prior.
+    let from = rate.samples.iter().find(|sample| sample.stream == DENOMINATOR && sample.value > 0.0);
+    let from = from.map_or(0.0, |sample| (sample.time.0 / DAY) as f64) - 5.0;
+    let to = rate.samples.last().map_or(1.0, |sample| (sample.time.0 / DAY) as f64);
     let months = (0..24).map(|quarter| {
         let month = format!("{}-{:02}-01", 2013 + quarter / 4, quarter % 4 * 3 + 1);
         (month.parse::<Time>().map_or(0.0, |time| (time.0 / DAY) as f64), month[..7].to_owned())
@@ -171,10 +171,10 @@ fn figure(name: &str, rate: &Rate, estimates: &BTreeMap<String, f64>) -> LinePlo
     }
 }
 
-/// ProPublica's own cut, beside its own figures.
+/// ProPublica's own cut, compared with its own figures.
 fn propublica(path: &std::path::Path) -> anyhow::Result<String> {
     let [positives, negatives] = Rate::watch(path, "score >= 5")?;
-    // Its published rates, in percent.
+    // ProPublica's published rates, in per cent.
     let rows = [
         ("false positives", "African-American", 44.85, &negatives),
         ("false positives", "Caucasian", 23.45, &negatives),
@@ -200,9 +200,10 @@ fn propublica(path: &std::path::Path) -> anyhow::Result<String> {
     let (first, _) = negatives.alarms();
     Ok(format!(
         "With ProPublica's cut (medium or high: a score of 5 or more), counted without a prior:\n\n{}\nProPublica \
-         counts two years net of custody; here they are 730 days of the calendar, and only those count for whom they \
+         counts two years net of custody; here they are 730 calendar days, and only people count whose two years \
          are over before the data ends. That is one reason to expect a difference. Whether it explains this one has \
-         not been tested: the columns that are read here say nothing of custody. With this cut false positive rates differ by more than ε from {} on.",
+         not been tested: the columns that are read here do not contain custody. With this cut false positive rates \
+         differ by more than ε from {} on.",
         table(&["", "group", "ProPublica", "here", "difference"], rows),
         day(first)
     ))

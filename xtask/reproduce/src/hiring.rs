@@ -1,4 +1,4 @@
-//! Hiring: a fair and an unfair process, and when each is above the tolerance.
+//! Hiring: a fair and an unfair process, and when each exceeds the tolerance.
 
 use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::{Groups, Hiring};
@@ -8,7 +8,7 @@ use crate::page::{Finding, Outcome, percent, quantile, table};
 use crate::subject::Subject;
 
 const APPLICANTS: u64 = 700;
-/// All runs are this long: with 700 applicants there are always more events.
+/// Length of all runs; 700 applicants always give more events than this.
 const EVENTS: usize = 700;
 const TOLERANCE: f64 = 0.1;
 
@@ -24,24 +24,24 @@ impl Process {
         for seed in 1..=seeds {
             let hiring =
                 Hiring { applicants: APPLICANTS, seed, accept: Groups::new(accept), ..Hiring::default() };
-            let told = subject.follow(&mut *hiring.source(&subject.request())?, &[&gap])?;
-            gaps.push(told.iter().map(|told| told.value).take(EVENTS).collect());
+            let samples = subject.follow(&mut *hiring.source(&subject.request())?, &[&gap])?;
+            gaps.push(samples.iter().map(|sample| sample.value).take(EVENTS).collect());
         }
         Ok(Process { gaps })
     }
 
-    /// The share of runs that were above the tolerance at some event up to this one.
+    /// The share of runs that have exceeded the tolerance at some event up to this one.
     fn ever_by(&self, event: usize) -> f64 {
         let above = |gaps: &&Vec<f64>| gaps.iter().take(event).any(|gap| *gap > TOLERANCE);
         self.gaps.iter().filter(above).count() as f64 / self.gaps.len() as f64
     }
 
-    /// In each run: the event from which on it is always above the tolerance; sorted, runs that are not at
-    /// the end last.
+    /// For each run the event from which on the tolerance is always exceeded, sorted. Runs that do not exceed it
+    /// at the end are last.
     fn constant_from(&self) -> Vec<Option<usize>> {
         let from = |gaps: &Vec<f64>| {
             let quiet = gaps.iter().rposition(|gap| *gap <= TOLERANCE);
-            // Events count from 1.
+            // Events are numbered from 1.
             Some(quiet.map_or(1, |last| last + 2)).filter(|from| *from <= gaps.len())
         };
         let mut from: Vec<Option<usize>> = self.gaps.iter().map(from).collect();
@@ -49,7 +49,7 @@ impl Process {
         from
     }
 
-    /// The gap below which a share of the runs lies, after each event.
+    /// A quantile of the gap over the runs, after each event.
     fn quantile(&self, share: f64) -> Vec<(f64, f64)> {
         let at = |event: usize| {
             let mut gaps: Vec<f64> = self.gaps.iter().filter_map(|gaps| gaps.get(event)).copied().collect();
@@ -60,7 +60,7 @@ impl Process {
     }
 }
 
-/// The share of runs that are constantly above the tolerance from some event up to this one on.
+/// The share of runs that exceed the tolerance constantly from some event up to this one on.
 fn constant_by(from: &[Option<usize>], event: usize) -> f64 {
     from.iter().flatten().filter(|from| **from <= event).count() as f64 / from.len() as f64
 }
@@ -96,10 +96,10 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     let by = [50, 85, 100, 200, 400, EVENTS]
         .map(|event| vec![event.to_string(), percent(fair.ever_by(event)), percent(unfair.ever_by(event))]);
     let details = format!(
-        "The paper has one answer each; over {seeds} seeds there is a distribution:\n\n{}\nAt event {EVENTS}, {} of \
-         the unfair runs are constantly above the tolerance, and {} of the fair ones. In between a fair run can be \
-         above it for a while: a rate of 0.5 that is estimated from 50 men, and one from 50 women, differ by 0.1 in \
-         the standard deviation alone, and κ = 24 takes a third of that away.\n\n{}",
+        "The paper reports one number each; over {seeds} seeds there is a distribution:\n\n{}\nAt event {EVENTS}, {} of \
+         the unfair runs are constantly above the tolerance, and {} of the fair ones. Before that a fair run can be \
+         above it for some time: the difference between a rate of 0.5 estimated from 50 men and one estimated from 50 \
+         women has a standard deviation of 0.1, and κ = 24 reduces that by a third.\n\n{}",
         table(&["share of unfair runs", "constantly above the tolerance from"], quantiles),
         percent(constant_by(&from, EVENTS)),
         percent(constant_by(&fair.constant_from(), EVENTS)),
@@ -132,7 +132,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     };
     Ok(Outcome {
         setting: format!(
-            "Applicants come one by one and are accepted with the probability of their group: 0.5 for men; for \
+            "Applicants apply one by one and are accepted with the probability of their group: 0.5 for men; for \
              women 0.5 (fair) or 0.2 (unfair). Demographic parity with γ = 0.5, κ = 24, ε = 0.1 \
              (`specs/hiring.toml`). {seeds} seeds of each, {EVENTS} events; an application is an event, and so is \
              an acceptance."

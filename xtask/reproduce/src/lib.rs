@@ -1,5 +1,5 @@
-//! The experiments of *Stream-Based Monitoring of Algorithmic Fairness* (TACAS 2025), run again: what the
-//! paper says beside what comes out here, with figures. Every number on the page is of the run that wrote it.
+//! The experiments of *Stream-Based Monitoring of Algorithmic Fairness* (TACAS 2025), run again: published results
+//! beside reproduced ones, with figures. Every number on the page is from the run that wrote it.
 
 mod admissions;
 mod compas;
@@ -11,39 +11,39 @@ mod subject;
 
 pub use page::{Finding, Outcome, Page};
 
-/// How much is run.
+/// The size of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Runs of each hiring process.
     pub hiring_seeds: u64,
-    /// Runs of each algorithm.
+    /// Runs of each seminar algorithm.
     pub seminar_seeds: u64,
-    /// Orders in which the same people apply.
+    /// Random orders in which the same people apply.
     pub admissions_seeds: u64,
-    /// Runs of each system that is watched with a guarantee.
+    /// Runs of each system that is monitored with a guarantee.
     pub guarantee_runs: u64,
 }
 
 impl Extent {
-    /// As the paper has it.
+    /// The size in the paper.
     pub const FULL: Extent =
         Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 20, guarantee_runs: 4000 };
-    /// To see that it works.
+    /// A size that only tests that the experiments run.
     pub const QUICK: Extent =
         Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2, guarantee_runs: 20 };
 }
 
 /// An experiment.
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What its section is called.
+    /// Title of its section.
     pub title: &'static str,
-    /// Runs it.
+    /// Runs the experiment.
     pub run: fn(Extent) -> anyhow::Result<Outcome>,
 }
 
-/// Every experiment.
+/// All experiments.
 pub const EXPERIMENTS: [Experiment; 5] = [
     Experiment { name: "hiring", title: "Hiring: fair and unfair", run: hiring::run },
     Experiment { name: "seminar", title: "Seminar places: the choice of κ and ε", run: seminar::run },

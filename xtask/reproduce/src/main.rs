@@ -1,10 +1,6 @@
-//! `cargo xtask reproduce [NAME] [--quick]`, behind the command.
+//! `cargo xtask reproduce [NAME] [--quick]`: the program behind the command.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "talking to people is what this program is for"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The page: sections with tables "paper | here", and figures beside it.
+//! The page: sections with tables "paper | here", and figures.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,29 +8,29 @@ pub(crate) use fairstream_report::grouped;
 
 use crate::{Experiment, Extent};
 
-/// What an experiment came to.
+/// Result of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Why it could not be run, if so.
+    /// The reason if it could not be run.
     pub skipped: Option<String>,
-    /// What was done, in a paragraph.
+    /// A paragraph on the setting.
     pub setting: String,
-    /// What the paper says, and what came out here.
+    /// Published and reproduced results.
     pub findings: Vec<Finding>,
-    /// More, as Markdown.
+    /// Further results, as Markdown.
     pub details: String,
-    /// File names and texts of figures, and what they show.
+    /// For each figure: file name, SVG, and a description.
     pub figures: Vec<(String, String, String)>,
 }
 
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What is compared.
+    /// The quantity that is compared.
     pub what: String,
-    /// What was published.
+    /// The published result.
     pub paper: String,
-    /// What came out.
+    /// The reproduced result.
     pub here: String,
 }
 
@@ -40,22 +40,22 @@ impl Finding {
     }
 }
 
-/// The page as it grows.
+/// The page and its figures so far.
 pub struct Page {
     text: String,
     figures: Vec<(String, String)>,
 }
 
 impl Page {
-    /// A page with nothing but its head.
+    /// A page with only its head.
     pub fn new(extent: Extent) -> Page {
         let mut text = String::from(
             "# The paper, reproduced\n\n*Stream-Based Monitoring of Algorithmic Fairness* (TACAS 2025), run with \
-             fairstream: what the paper says beside what comes out here. All numbers are of the run that wrote \
+             fairstream: the published results beside the reproduced ones. All numbers are from the run that wrote \
              this page; the same version writes the same page.\n",
         );
         if extent == Extent::QUICK {
-            text += "\n**Quick**: a few seeds, to see that it works. The numbers mean little.\n";
+            text += "\n**Quick**: a few seeds, to check that the experiments run. The numbers are not reliable.\n";
         }
         Page { text, figures: Vec::new() }
     }
@@ -123,7 +123,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// The value below which this share of sorted values lies; `None` if there are none.
+/// The quantile of sorted values; `None` if there are none.
 pub(crate) fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let place = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(place.saturating_sub(1)).copied()

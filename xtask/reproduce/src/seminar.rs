@@ -1,4 +1,5 @@
-//! Seminar places: which κ and ε tell algorithms apart that keep groups' rates equal from those that do not.
+//! Seminar places: which κ and ε distinguish algorithms that keep the rates of groups equal from those that do
+//! not.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -24,7 +25,7 @@ const ALGORITHMS: [(&str, &str); 4] = [
 const RANDOMIZE: usize = 1;
 const EQUAL_GENDER: usize = 3;
 
-/// Sweeps over as many runs, on every core; if `first` is given, over so many first events of each.
+/// Sweeps over `seeds` runs, on every core; if `first` is given, over only that number of first events of each.
 fn sweep(
     subject: &Subject,
     setup: &Seminar,
@@ -102,7 +103,7 @@ fn at(sweep: &Sweep, kappa: f64, epsilon: f64) -> anyhow::Result<u64> {
     Ok(cells[row * grid.tolerances().len() + column].triggers)
 }
 
-/// A count, and by how much it differs from the paper's, if it is of as many scenarios.
+/// A count, with its difference from the paper's if the number of scenarios is the same.
 fn against_paper(count: u64, paper: u64, seeds: u64) -> String {
     const OF_THE_PAPER: u64 = 2000;
     if seeds != OF_THE_PAPER {
@@ -148,7 +149,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         let cells: Result<Vec<u64>, _> = cells.into_iter().collect();
         rows.push([vec![(*name).to_owned()], cells?.into_iter().map(grouped).collect()].concat());
     }
-    // What the paper does not say of its generator, tried.
+    // Variants of what the paper does not specify about its generator.
     let mut variants = Vec::new();
     for (seminars, places) in [(1, 50), (2, 25), (5, 10), (10, 5)] {
         let base = Seminar { seminars, places, ..Seminar::default() };
@@ -163,25 +164,25 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
         ];
         variants.push([vec![format!("{seminars} × {places}")], said.to_vec()].concat());
     }
-    // Of the scenario as it is by default, which was settled before the paper's figures were looked at. A
-    // variant that happens to come nearer must not take its place here.
+    // Results of the default scenario, which was fixed before the paper's figures were known. A variant that
+    // happens to be closer must not replace it here.
     let findings = vec![
         Finding::new("EqualGender, κ = 54, ε = 0.085: triggers", "1,031", against_paper(equal, 1031, seeds)),
         Finding::new("Randomize against EqualGender, κ = 80, ε = 0.1", "187 ×", contrast(80.0, 0.1)?),
         Finding::new("Randomize against EqualGender, κ = 30, ε = 0.1", "about 6 ×", contrast(30.0, 0.1)?),
     ];
-    // EqualGender gives out places when the 100 have applied: the events before are the applications alone.
+    // EqualGender assigns places when all 100 students have applied: the events before are only applications.
     let applications = NonZeroUsize::new(usize::try_from(base.applicants)?);
     let before = sweep(&subject, &setup(ALGORITHMS[EQUAL_GENDER].1, &base)?, &grid, seeds, applications)?;
     let details = format!(
-        "Triggers of all four:\n\n{}\nThe paper's generator is not public: how many seminars and places there are, \
-         how large the groups are, when people apply and when places are given out is our choice, and changes the \
-         counts. Tried afterwards, to see how much: four splits of the same 50 places, all of them shown. That one comes \
-         nearer to the paper than another does not say that the paper used it:\n\n{}\nWho has applied and \
-         still waits counts as not accepted. So a seminar for which more people of one group apply has a gap before \
-         any place is given out, the same under every algorithm that waits for the end of the term, and no allocation \
-         can avoid that: of the {} triggers of EqualGender at κ = 54, ε = 0.085, {} are of that kind, of the {} at \
-         κ = 30, ε = 0.1 it is {}. They count on both sides of our contrasts, and bring them nearer to 1.",
+        "Triggers of all four:\n\n{}\nThe paper's generator is not public: the numbers of seminars and places, \
+         the sizes of groups, and the times of applications and decisions are our choice, and change the \
+         counts. To measure the effect, four splits of the same 50 places were tried afterwards, and all of them are shown. \
+         A split that is closer to the paper than another need not be the one that the paper used:\n\n{}\nA person who has \
+         applied and still waits counts as not accepted. Therefore a seminar for which more people of one group apply has \
+         a gap before any place is assigned, the same under every algorithm that waits for the end of the term, and no \
+         allocation can avoid that: of the {} triggers of EqualGender at κ = 54, ε = 0.085, {} are of that kind; of the {} at \
+         κ = 30, ε = 0.1 it is {}. They count on both sides of our contrasts, and bring them closer to 1.",
         table(&["algorithm", "κ = 30, ε = 0.1", "κ = 54, ε = 0.085", "κ = 80, ε = 0.1"], rows),
         table(
             &[
@@ -227,18 +228,20 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     }
     let [random, equal] = [RANDOMIZE, EQUAL_GENDER].map(|index| triggers(&sweeps[index]));
     let contrasts: Vec<f64> = random.iter().zip(&equal).map(|(random, equal)| random / equal).collect();
-    let shows = "How many times as many triggers Randomize has as EqualGender, for each κ and ε; infinite where only \
-                 Randomize has any.".to_owned();
+    let shows =
+        "Ratio of the triggers of Randomize to those of EqualGender, for each κ and ε; infinite where only \
+                 Randomize has any."
+            .to_owned();
     let marks = [(0.1, 30.0), (0.1, 80.0)].map(|(epsilon, kappa)| (epsilon, kappa, format!("κ = {kappa}")));
     let title = "Randomize against EqualGender".to_owned();
     let contrast = map(title, shows.clone(), contrasts, "times as many", marks.to_vec());
     figures.push(("seminar-contrast.svg".to_owned(), contrast.svg(), shows));
     Ok(Outcome {
         setting: format!(
-            "{} scenarios of 100 applicants each, places given out by each of four algorithms. Conditional \
+            "{} scenarios of 100 applicants each, with places assigned by each of four algorithms. Conditional \
              statistical parity within a seminar, γ = 0.5 (`specs/seminar.toml`), for κ from 10 to 100 and ε from \
              0.05 to 0.2. A trigger is an event at which a seminar's gap is above ε; 5 seminars with 10 places each, \
-             men and women alike in everything.",
+             men and women with the same distribution.",
             grouped(seeds)
         ),
         findings,

@@ -1,4 +1,4 @@
-//! A fairness file under study, and events that it is tried on.
+//! A fairness file under study, and the evaluation of events under it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,25 +18,25 @@ pub(crate) struct Subject {
     spec: Specification,
 }
 
-/// A value of a stream that somebody follows.
+/// A value of a stream that is followed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Sample {
     pub(crate) time: Time,
-    /// Which of the streams.
+    /// Index of the stream in the list of followed streams.
     pub(crate) stream: usize,
     /// The values of its parameters.
     pub(crate) instance: Vec<String>,
     pub(crate) value: f64,
 }
 
-/// What came of events before a judge.
+/// The result of a run with a judge.
 #[derive(Clone)]
 pub(crate) struct Judged {
     /// Streams and times.
     pub(crate) alarms: Vec<(String, Time)>,
-    /// By the title of the rate and the stratum: the e-value over time.
+    /// The e-value over time, by the title of the rate and the stratum.
     pub(crate) evidence: BTreeMap<String, Vec<(Time, f64)>>,
-    /// Of each metric, in its first stratum.
+    /// The threshold of each metric, in its first stratum.
     pub(crate) thresholds: Vec<f64>,
     pub(crate) judge: Judge,
 }
@@ -57,19 +57,19 @@ impl Subject {
         Ok(Subject { compiled, spec })
     }
 
-    /// What a source of its events is asked for.
+    /// The request to a source of events.
     pub(crate) fn request(&self) -> SourceRequest {
         let wanted: Vec<WantedColumn> = self.spec.wanted().to_vec();
         SourceRequest { wanted, ..SourceRequest::default() }
     }
 
     /// Evaluates the events and takes down every value of some streams, in order.
-    pub(crate) fn follow(&self, source: &mut dyn Source, streams: &[&str]) -> anyhow::Result<Vec<Told>> {
-        let mut told = Vec::new();
+    pub(crate) fn follow(&self, source: &mut dyn Source, streams: &[&str]) -> anyhow::Result<Vec<Sample>> {
+        let mut samples = Vec::new();
         let names: Vec<String> = streams.iter().map(|&stream| stream.to_owned()).collect();
         let read = |batch: VerdictBatch| {
             let values = batch.iter().filter(|verdict| verdict.kind == Kind::Value);
-            told.extend(values.filter_map(|verdict| {
+            samples.extend(values.filter_map(|verdict| {
                 let value = match verdict.value? {
                     Value::Float(value) => value,
                     Value::UInt(value) => value as f64,
@@ -77,7 +77,7 @@ impl Subject {
                 };
                 let stream = names.iter().position(|name| name == verdict.stream)?;
                 let instance = serde_json::from_str(verdict.instance.unwrap_or("[]")).unwrap_or_default();
-                Some(Told { time: verdict.time, stream, instance, value })
+                Some(Sample { time: verdict.time, stream, instance, value })
             }));
             Ok(())
         };
@@ -91,10 +91,10 @@ impl Subject {
             Ok((engine, subscription))
         };
         self.evaluate(source, begin, read)?;
-        Ok(told)
+        Ok(samples)
     }
 
-    /// Evaluates the events before a judge: alarms, evidence, and the judge after it.
+    /// Evaluates the events with a judge. Returns the alarms, the evidence and the final state of the judge.
     pub(crate) fn judge(&self, source: &mut dyn Source) -> anyhow::Result<Judged> {
         let judge = Arc::new(Mutex::new(Judge::new(self.compiled.rules().to_vec())));
         let names: BTreeMap<String, String> = self

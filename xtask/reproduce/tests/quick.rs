@@ -1,4 +1,4 @@
-//! The experiments run, and their page says what they found.
+//! The experiments run, and their page has the results.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn unfair_hiring_is_found_and_fair_hiring_is_not_constant() {
 fn all_algorithms_are_swept() {
     let outcome = run("seminar", FEW);
     assert_eq!(outcome.figures.len(), 5);
-    // Few scenarios are not held against the paper's many.
+    // Few scenarios are not compared with the paper's number.
     assert!(outcome.findings[0].here.contains("scenarios instead of 2,000"), "{}", outcome.findings[0].here);
     // Every split that was tried is shown.
     for split in ["1 × 50", "2 × 25", "5 × 10", "10 × 5"] {
@@ -52,7 +52,7 @@ fn scores_are_unfair_soon_and_stay_so() {
     let outcome = run("compas", FEW);
     if outcome.skipped.is_none() {
         assert!(outcome.findings[0].here.contains("2015-01"), "{}", outcome.findings[0].here);
-        assert_eq!(outcome.findings[1].here.matches("stay so to the end").count(), 2);
+        assert_eq!(outcome.findings[1].here.matches("stay unfair to the end").count(), 2);
         assert!(outcome.details.contains("| 44.85 % |"), "{}", outcome.details);
     }
 }

@@ -1,11 +1,11 @@
-//! The pcapng format: blocks, of which some are packets and some say what packets mean.
+//! The pcapng format: blocks, of which some are packets and some describe how to interpret packets.
 
 use fairstream_core::Time;
 
 use super::{Known, LONGEST, Order, Record, length};
 use crate::dissect::Link;
 
-/// What a block begins with that begins a section, whatever the order of bytes.
+/// First bytes of a section header block. They are the same in both byte orders.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 const INTERFACE: u32 = 1;
@@ -13,20 +13,20 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const PACKET: u32 = 6;
 
-/// What the blocks so far have said of the section that is being read.
+/// State of the current section, from the blocks so far.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     order: Order,
     interfaces: Vec<Interface>,
 }
 
-/// Where packets were captured.
+/// An interface on which packets were captured.
 #[derive(Clone, Debug)]
 struct Interface {
     link: Result<Link, String>,
-    /// How many units of time a second has.
+    /// Time units per second.
     units: u128,
-    /// Seconds that are added to every time.
+    /// Offset in seconds that is added to every time.
     seconds: i64,
 }
 
@@ -104,7 +104,7 @@ impl Blocks {
         Ok(interface)
     }
 
-    /// What is known of the packet in a block, or what is wrong with it.
+    /// Describes the packet in a block, or its error.
     fn packet(&self, block: &[u8]) -> Result<Result<Known, String>, String> {
         const DATA: usize = 28;
         let number = |at| self.order.u32(block, at);

@@ -1,29 +1,29 @@
-//! The bytes of an input, looked at before they are taken.
+//! A buffer over an input that can be inspected before bytes are consumed.
 
 use std::io;
 use std::time::Instant;
 
 use fairstream_files::{Filled, Input};
 
-/// The bytes that have been read and not yet passed over.
+/// The bytes that have been read and not yet consumed.
 pub(super) struct Bytes {
     input: Input,
     buffer: Vec<u8>,
-    /// Where the next byte is in the buffer.
+    /// Index of the next byte in the buffer.
     start: usize,
-    /// How many of the next bytes are the current record.
+    /// Length of the current record, which begins at the next byte.
     held: usize,
     /// Offset of `buffer[0]` in the input.
     before: u64,
     ended: bool,
 }
 
-/// Whether there are as many bytes as asked for.
+/// Whether the requested number of bytes is available.
 pub(super) enum Got {
     All,
-    /// Not before the deadline.
+    /// They were not available before the deadline.
     NotYet,
-    /// The input has ended with only so many.
+    /// The input has ended with only this many bytes.
     Ended(usize),
     Stopped,
 }
@@ -37,12 +37,12 @@ impl Bytes {
         self.input.name()
     }
 
-    /// Where the next byte stands in the input.
+    /// Offset of the next byte in the input.
     pub(super) fn offset(&self) -> u64 {
         self.before + self.start as u64
     }
 
-    /// Makes sure that there are so many; waits for them, but not past the deadline.
+    /// Ensures that `count` bytes are available. Waits for them, but not past the deadline.
     pub(super) fn have(&mut self, count: usize, deadline: Option<Instant>) -> io::Result<Got> {
         while self.buffer.len() - self.start < count {
             if self.ended {
@@ -61,12 +61,12 @@ impl Bytes {
         Ok(Got::All)
     }
 
-    /// The next bytes, which [`have`](Bytes::have) has seen to.
+    /// The next bytes, which must be available by [`have`](Bytes::have).
     pub(super) fn next(&self, count: usize) -> &[u8] {
         self.buffer.get(self.start..self.start + count).unwrap_or_default()
     }
 
-    /// All that have been read and not yet passed over.
+    /// All bytes that have been read and not yet consumed.
     pub(super) fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -89,7 +89,7 @@ impl Bytes {
         self.skip(held);
     }
 
-    /// Goes to an offset that is not before the next byte.
+    /// Seeks forwards to an offset.
     pub(super) fn go_to(&mut self, offset: u64) -> io::Result<()> {
         if self.input.seek(offset)? {
             self.buffer.clear();

@@ -1,37 +1,37 @@
-//! The pcap format: a header, then packets, each behind a header of its own.
+//! The pcap format: a file header, then packets, each with its own header.
 
 use fairstream_core::Time;
 
 use super::{Known, Order, Record, length};
 use crate::dissect::Link;
 
-/// How long the header of a file is.
+/// Length of the file header.
 pub(super) const HEADER: usize = 24;
 
-/// How long the header of a packet is.
+/// Length of a packet header.
 const OF_PACKET: usize = 16;
 
-/// What the header of a file says.
+/// Content of the file header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Classic {
     order: Order,
-    /// How many nanoseconds the fraction of a second counts.
+    /// Nanoseconds per unit of the fraction of a second.
     unit: i64,
     link: Link,
 }
 
 impl Classic {
-    /// Whether a file with such a first number may be one.
+    /// Whether this is a magic number of the format.
     pub(super) fn is_mark(mark: [u8; 4]) -> bool {
         kind(mark).is_some()
     }
 
     /// # Errors
-    /// Why packets cannot be read from a file with that header.
+    /// The reason why packets cannot be read from a file with that header.
     pub(super) fn read(header: &[u8]) -> Result<Classic, String> {
         let mark = header.first_chunk().copied().unwrap_or_default();
         let (order, unit) = kind(mark).ok_or("it is not a file of packets: neither pcap nor pcapng")?;
-        // The upper half says whether frames end in a checksum, which is behind the payload in any case.
+        // The upper half indicates whether frames end in a checksum, which follows the payload in any case.
         let link = Link::new(order.u32(header, 20) & 0xffff)?;
         Ok(Classic { order, unit, link })
     }
@@ -52,7 +52,7 @@ impl Classic {
     }
 }
 
-/// The order of bytes, and the nanoseconds of a unit of time, by the first number of a file.
+/// Byte order, and nanoseconds per unit of time, by the magic number of a file.
 fn kind(mark: [u8; 4]) -> Option<(Order, i64)> {
     Some(match mark {
         [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, 1000),

@@ -1,5 +1,4 @@
-//! Captured packets, one after another, from a file or a pipe. Knows where each stands and when it was
-//! captured, not what it says.
+//! Reads captured packets from a file or a pipe, with their positions and times. Does not dissect them.
 
 mod blocks;
 mod bytes;
@@ -16,16 +15,16 @@ use self::bytes::{Bytes, Got};
 use self::classic::Classic;
 use crate::dissect::Link;
 
-/// A packet that is longer than this is none: what says so is damaged.
+/// Maximum length of a packet. A larger length means that the file is damaged.
 const LONGEST: usize = 16 << 20;
 
-/// What was captured of a packet, and what is known of it.
+/// The captured bytes of a packet, with its metadata.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Captured<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) link: Link,
     pub(crate) time: Time,
-    /// How many bytes it had, captured or not.
+    /// Length of the packet on the wire, captured or not.
     pub(crate) length: u32,
 }
 
@@ -33,21 +32,21 @@ pub(crate) struct Captured<'a> {
 pub(crate) struct Packets {
     bytes: Bytes,
     format: Format,
-    /// The current packet: where its bytes are, and what is known of it.
+    /// The current packet, or its error.
     current: Result<Known, String>,
-    /// Packets read so far, ...
+    /// Number of packets read so far.
     number: u64,
-    /// ... and where the last of them ended.
+    /// Offset of the end of the last packet.
     after: u64,
 }
 
-/// What a file says of a packet. Its bytes are the next of the [`Bytes`].
+/// Metadata of a packet. Its bytes are the next of the [`Bytes`].
 #[derive(Clone, Copy, Debug)]
 struct Known {
     link: Link,
     time: Time,
     length: u32,
-    /// Where its bytes begin and end, counted from the start of its record.
+    /// Start and end of its bytes, relative to the start of its record.
     start: usize,
     end: usize,
 }
@@ -57,21 +56,21 @@ enum Format {
     Blocks(Blocks),
 }
 
-/// What stands next in a file.
+/// The next record of a file.
 enum Record {
-    /// A packet in a record of so many bytes; or what is wrong with it.
+    /// A packet in a record of this length; or its error.
     Packet(usize, Result<Known, String>),
-    /// Something else, which has been looked at, of so many bytes.
+    /// A record of this length that is no packet and has been processed.
     Other(usize),
-    /// Not enough bytes to tell: so many are needed.
+    /// Too few bytes to decide: this many are needed.
     Needs(usize),
 }
 
 impl Packets {
-    /// Reads up to the first packet, so that it is known of which kind the file is.
+    /// Reads up to the first packet, so that the format of the file is known.
     ///
     /// # Errors
-    /// It cannot be read, or is no file of packets.
+    /// It cannot be read, or is no capture file.
     pub(crate) fn begin(input: Input) -> io::Result<Packets> {
         let mut bytes = Bytes::new(input);
         let mark = match bytes.have(4, None)? {
@@ -99,10 +98,10 @@ impl Packets {
         self.bytes.name()
     }
 
-    /// Goes on to the next packet; waits for it, but not past the deadline.
+    /// Advances to the next packet. Waits for it, but not past the deadline.
     ///
     /// # Errors
-    /// The file cannot be read, is cut off, or is damaged so that it is not known where the next packet is.
+    /// The file cannot be read, is truncated, or is damaged so that the position of the next packet is unknown.
     pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
         self.bytes.skip_current();
         loop {
@@ -119,7 +118,7 @@ impl Packets {
         }
     }
 
-    /// Looks at what is next.
+    /// Processes the next record.
     fn step(&mut self, deadline: Option<Instant>) -> io::Result<Step> {
         let mut needed = 1;
         loop {
@@ -159,7 +158,7 @@ impl Packets {
     /// The current packet.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error of the packet.
     pub(crate) fn packet(&self) -> Result<Captured<'_>, &str> {
         let Known { link, time, length, start, end } = *self.current.as_ref().map_err(String::as_str)?;
         let bytes = self.bytes.current().get(start..end).unwrap_or_default();
@@ -171,19 +170,19 @@ impl Packets {
         self.number
     }
 
-    /// Where the packet after the current one, or what stands before it, begins.
+    /// Position after the current packet. Other records may precede the next packet there.
     pub(crate) fn place(&self) -> Place {
         Place { offset: self.after, line: self.number + 1, after_return: false }
     }
 
-    /// Goes to where a packet begins. Only forwards.
+    /// Seeks forwards to a packet.
     ///
     /// # Errors
     /// The file cannot be read, or is shorter than that.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         match &mut self.format {
             Format::Classic(_) => self.bytes.go_to(place.offset)?,
-            // What packets mean is said by blocks before them.
+            // The interpretation of packets depends on earlier blocks, so these are read again.
             Format::Blocks(_) => {
                 while self.bytes.offset() < place.offset {
                     match self.step(None)? {
@@ -199,9 +198,9 @@ impl Packets {
 }
 
 enum Step {
-    /// A packet in a record of so many bytes.
+    /// A packet in a record of this length.
     Packet(usize),
-    /// So many other bytes.
+    /// Another record of this length.
     Other(usize),
     NotYet,
     End,
@@ -211,7 +210,7 @@ fn not_packets() -> io::Error {
     io::Error::other("it is not a file of packets: neither pcap nor pcapng")
 }
 
-/// Numbers in the order of bytes of whoever wrote a file.
+/// Byte order of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
     #[default]
@@ -220,7 +219,7 @@ enum Order {
 }
 
 impl Order {
-    /// The number at an offset; zero behind the end.
+    /// The number at an offset; zero beyond the end.
     fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
         match self {
@@ -229,7 +228,7 @@ impl Order {
         }
     }
 
-    /// The number at an offset; zero behind the end.
+    /// The number at an offset; zero beyond the end.
     fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
         match self {
@@ -239,7 +238,7 @@ impl Order {
     }
 }
 
-/// A length as the number of bytes it is, if that can be.
+/// Converts a length, if it is within the limit.
 fn length(value: u32) -> Result<usize, String> {
     usize::try_from(value)
         .ok()

@@ -2,20 +2,20 @@
 
 use super::number;
 
-/// An IP header, and what it says of what follows.
+/// An IP header and its payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Internet<'a> {
     pub(crate) is_v6: bool,
-    /// The header without options; what was captured of it.
+    /// The captured part of the header, without options.
     pub(crate) header: &'a [u8],
-    /// The protocol of what it carries, unless that began in another fragment or is cut off.
+    /// Protocol of the payload, unless that began in another fragment or is truncated.
     pub(super) carries: Option<u64>,
-    /// What it carries, without what a link appends to short packets.
+    /// The payload, without the padding that a link appends to short packets.
     pub(super) payload: Option<&'a [u8]>,
 }
 
 impl<'a> Internet<'a> {
-    /// `None` if the header says that it is shorter than one can be.
+    /// `None` if the header length is below the minimum.
     pub(super) fn v4(bytes: &'a [u8]) -> Option<Internet<'a>> {
         const SHORTEST: usize = 20;
         let length = usize::from(bytes.first()? & 0x0f) * 4;
@@ -25,7 +25,7 @@ impl<'a> Internet<'a> {
         let header = bytes.get(..SHORTEST).unwrap_or(bytes);
         let payload = number(bytes, 2, 2).and_then(|total| {
             let total = usize::try_from(total).ok()?;
-            // Hardware that cuts packets for the system leaves the length to be zero.
+            // The length is zero if segmentation is left to hardware (offloading).
             let end = if total < length { bytes.len() } else { total.min(bytes.len()) };
             bytes.get(length..end)
         });
@@ -39,7 +39,7 @@ impl<'a> Internet<'a> {
         let header = bytes.get(..LENGTH).unwrap_or(bytes);
         let payload = number(bytes, 4, 2).and_then(|length| {
             let inside = bytes.get(LENGTH..)?;
-            // Zero if it is too long for the field, or left to hardware.
+            // Zero if the payload is too long for the field, or if segmentation is left to hardware.
             let length = usize::try_from(length).ok().filter(|length| *length > 0);
             inside.get(..length.unwrap_or(inside.len()).min(inside.len()))
         });
@@ -50,20 +50,20 @@ impl<'a> Internet<'a> {
         Internet { is_v6: true, header, carries, payload }
     }
 
-    /// The address of whom it is for, if it was captured.
+    /// Destination address, if it was captured.
     pub(crate) fn destination(&self) -> Option<&'a [u8]> {
         if self.is_v6 { self.header.get(24..40) } else { self.header.get(16..20) }
     }
 }
 
-/// Passes over the headers that IPv6 has between its own and that of what it carries. What is left, and
-/// the protocol of it; neither if a header is cut off.
+/// Skips the extension headers of IPv6. Returns the protocol of the payload and the payload; neither if a header
+/// is truncated.
 fn extended(mut next: u64, mut bytes: &[u8]) -> (Option<u64>, Option<&[u8]>) {
     const FRAGMENT: u64 = 44;
     const AUTHENTICATION: u64 = 51;
     loop {
         let length = match next {
-            // Options of every hop and of the destination, routes, and later inventions.
+            // Hop-by-hop and destination options, routing headers, and later extensions with the same format.
             0 | 43 | 60 | 135 | 139 | 140 => number(bytes, 1, 1).map(|units| (units + 1) * 8),
             FRAGMENT => Some(8),
             AUTHENTICATION => number(bytes, 1, 1).map(|units| (units + 2) * 4),

@@ -1,21 +1,21 @@
-//! What a packet is wrapped in where it was captured.
+//! Link-layer headers.
 
 use super::{Internet, Packet, number};
 
-/// Kinds of links.
+/// Link types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Ethernet,
-    /// Nothing around IP.
+    /// Raw IP without a link header.
     Raw,
-    /// The family of addresses, in four bytes.
+    /// The address family, in four bytes.
     Null,
-    /// What Linux makes of packets of all interfaces.
+    /// Linux cooked capture, used for captures of all interfaces.
     Cooked,
     CookedV2,
 }
 
-/// What a link carries.
+/// Payload of a link-layer frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried<'a> {
     pub(super) kind: Kind,
@@ -24,7 +24,7 @@ pub(super) struct Carried<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// IP of whatever version it says.
+    /// IP; the version is in the first byte.
     Ip,
     V4,
     V6,
@@ -35,10 +35,10 @@ const V4: u64 = 0x0800;
 const V6: u64 = 0x86dd;
 
 impl Link {
-    /// A link by the number that files of packets have for it.
+    /// The link type with the number that capture files use.
     ///
     /// # Errors
-    /// It is none that can be read.
+    /// The link type is not supported.
     pub(crate) fn new(number: u32) -> Result<Link, String> {
         Ok(match number {
             1 => Link::Ethernet,
@@ -55,7 +55,7 @@ impl Link {
         })
     }
 
-    /// What is inside, once the headers of the link are noted; `None` if those are cut off.
+    /// Records the link-layer headers in `packet` and returns the payload; `None` if the headers are truncated.
     pub(super) fn open<'a>(self, bytes: &'a [u8], packet: &mut Packet<'a>) -> Option<Carried<'a>> {
         match self {
             Link::Ethernet => {
@@ -69,7 +69,7 @@ impl Link {
                 let kind = match bytes.first_chunk::<4>()? {
                     [0, 0, 0, family] | [family, 0, 0, 0] => match family {
                         2 => Kind::V4,
-                        // IPv6 has another number on every system.
+                        // The number of IPv6 depends on the operating system.
                         10 | 23 | 24 | 28 | 30 => Kind::V6,
                         _ => Kind::Other,
                     },
@@ -81,7 +81,7 @@ impl Link {
     }
 }
 
-/// Passes over VLAN tags; the first is noted.
+/// Skips VLAN tags, and records the first.
 fn untagged<'a>(mut kind: u64, mut bytes: &'a [u8], packet: &mut Packet<'a>) -> Option<Carried<'a>> {
     while matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
         packet.vlan = packet.vlan.or(Some(bytes.get(..2).unwrap_or(bytes)));

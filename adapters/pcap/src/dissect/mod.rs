@@ -1,5 +1,5 @@
-//! What the bytes of a packet are: the headers of its layers, as far as they were captured. Never fails:
-//! what is cut off or makes no sense is not there.
+//! Dissects the bytes of a packet into the headers of its layers, as far as they were captured. Never fails: a
+//! header that is truncated or invalid is absent.
 
 mod internet;
 mod link;
@@ -9,20 +9,20 @@ pub(crate) use self::internet::Internet;
 pub(crate) use self::link::Link;
 pub(crate) use self::transport::Transport;
 
-/// The headers of a packet. A header may be cut off anywhere: use [`bits`] and `get`.
+/// The headers of a packet. A header may be truncated anywhere: use [`bits`] and `get`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet<'a> {
     pub(crate) ethernet: Option<&'a [u8]>,
-    /// The outermost VLAN tag, without what says that it is one.
+    /// The outermost VLAN tag, without its type.
     pub(crate) vlan: Option<&'a [u8]>,
     pub(crate) internet: Option<Internet<'a>>,
     pub(crate) transport: Option<Transport<'a>>,
-    /// What follows the last header, if all of that was captured.
+    /// The bytes after the last header, if all of the header was captured.
     pub(crate) payload: Option<&'a [u8]>,
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart that was captured on a link.
+    /// Dissects a packet that was captured on a link.
     pub(crate) fn new(link: Link, bytes: &'a [u8]) -> Packet<'a> {
         let mut packet = Packet::default();
         let Some(carried) = link.open(bytes, &mut packet) else { return packet };
@@ -31,13 +31,13 @@ impl<'a> Packet<'a> {
         packet.internet = Some(internet);
         packet.payload = internet.payload;
         let Some(protocol) = internet.carries else { return packet };
-        // Of a later fragment of a packet, nothing says what it carries.
+        // A later fragment of a packet does not have the transport header.
         let (transport, payload) = transport::open(protocol, internet);
         (packet.transport, packet.payload) = (Some(transport), payload);
         packet
     }
 
-    /// What the innermost layer is that is known.
+    /// Name of the innermost known layer.
     pub(crate) fn protocol(&self) -> &'static str {
         match (self.transport, self.internet, self.ethernet) {
             (Some(Transport::Tcp(_)), ..) => "TCP",
@@ -53,7 +53,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The number in so many bytes, the first of which counts most; `None` if they were not captured.
+/// The big-endian number in `bytes` bytes at an offset; `None` if they were not captured.
 pub(crate) fn number(header: &[u8], at: usize, bytes: usize) -> Option<u64> {
     let bytes = header.get(at..at + bytes)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))

@@ -1,18 +1,18 @@
-//! What IP carries.
+//! Transport-layer headers.
 
 use super::{Internet, number};
 
-/// A header that IP carries; what was captured of it.
+/// The captured part of a transport header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport<'a> {
     Tcp(&'a [u8]),
     Udp(&'a [u8]),
-    /// Of either version.
+    /// ICMP of either version.
     Icmp(&'a [u8]),
     Unknown,
 }
 
-/// The header that a packet carries, and what follows it, if the header was captured as a whole.
+/// The transport header of a packet, and its payload if the header was captured completely.
 pub(super) fn open<'a>(protocol: u64, internet: Internet<'a>) -> (Transport<'a>, Option<&'a [u8]>) {
     const UDP: usize = 8;
     let bytes = internet.payload.unwrap_or_default();
@@ -27,14 +27,14 @@ pub(super) fn open<'a>(protocol: u64, internet: Internet<'a>) -> (Transport<'a>,
         }
         (17, _) => {
             let payload = bytes.get(UDP..).zip(number(bytes, 4, 2)).map(|(rest, length)| {
-                // Zero if it is too long for the field.
+                // Zero if the length is too large for the field.
                 let length = usize::try_from(length).ok().and_then(|length| length.checked_sub(UDP));
                 length.and_then(|length| rest.get(..length)).unwrap_or(rest)
             });
             (Transport::Udp(header(UDP)), payload)
         }
         (1, false) | (58, true) => {
-            // Questions about the time, and their answers, have three times more.
+            // Timestamp requests and replies have three more times.
             let is_about_time = !internet.is_v6 && matches!(bytes.first(), Some(13 | 14));
             let length = if is_about_time { 20 } else { 8 };
             (Transport::Icmp(header(8)), bytes.get(length..))

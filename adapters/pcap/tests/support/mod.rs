@@ -1,4 +1,4 @@
-//! Files of packets, and what is read from them.
+//! Builds and reads capture files.
 
 #![allow(dead_code, reason = "every test binary takes what it needs")]
 
@@ -8,18 +8,18 @@ use arrow::datatypes::{DataType, Field};
 use fairstream_core::{EventBatch, Options, SourceError, SourceFactory, SourceRequest, WantedColumn};
 use fairstream_pcap::PcapSources;
 
-/// Files that others wrote; `tests/data/make_packets.py` says how.
+/// Files from other programs; `tests/data/make_packets.py` describes how they were made.
 pub(crate) fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/packets").join(name)
 }
 
-/// The type of an address of so many bytes.
+/// The type of an address of this number of bytes.
 pub(crate) fn address(bytes: usize) -> DataType {
     let part = |index: usize| Field::new(index.to_string(), DataType::UInt8, false);
     DataType::Struct((0..bytes).map(part).collect())
 }
 
-/// A pcap file with packets of a link type, a second apart.
+/// A pcap file with packets of a link type, one second apart.
 pub(crate) fn classic(link: u32, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut file = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 262_144, link].map(u32::to_be_bytes).concat();
     for (index, packet) in packets.into_iter().enumerate() {
@@ -41,7 +41,7 @@ pub(crate) fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     block
 }
 
-/// The block that a section begins with.
+/// A section header block.
 pub(crate) fn section() -> Vec<u8> {
     block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat())
 }
@@ -58,7 +58,7 @@ pub(crate) fn enhanced(interface: u32, units: u64, packet: &[u8]) -> Vec<u8> {
     block(6, &[&head, packet].concat())
 }
 
-/// A pcapng file of packets of IP alone, a second apart, with other blocks among them.
+/// A pcapng file of raw IP packets, one second apart, with other blocks among them.
 pub(crate) fn blocks(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = [section(), interface(101, &[])].concat();
     for (index, packet) in packets.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(crate) fn blocks(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A wanted column for every column that packets have, in its own type.
+/// A request for every column of packets, in its own type.
 pub(crate) fn everything() -> Vec<WantedColumn> {
     let numbers = |names: &[&str], data_type: DataType| {
         names.iter().map(|name| WantedColumn::new(*name, data_type.clone())).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Who gets the places: four algorithms.
+//! Allocation of places: four algorithms.
 
 use std::cmp::Reverse;
 use std::str::FromStr;
@@ -7,23 +7,22 @@ use fairstream_core::nearest;
 
 use crate::random::Random;
 
-/// How places are given out.
+/// An allocation algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// To whoever applies, at once, as long as there are any.
+    /// In order of application, at once, as long as there are places.
     FirstComeFirstServed,
     /// By lot, at the end of the term.
     Randomize,
-    /// To the best qualified, at the end of the term; of two alike, to who applied first.
+    /// By qualification, at the end of the term; ties go to the earlier application.
     Qualification,
-    /// At the end of the term, one after another to the group whose acceptance rate in this seminar, over
-    /// all terms, is furthest behind; of one group, to who applied first. So the rates come out equal in
-    /// the long run.
+    /// At the end of the term, each place to the group whose acceptance rate in this seminar, over all terms, is
+    /// furthest behind; within a group, in order of application. The rates become equal in the long run.
     EqualGender,
 }
 
 impl Algorithm {
-    /// Every algorithm.
+    /// All algorithms.
     pub const ALL: [Algorithm; 4] = [
         Algorithm::FirstComeFirstServed,
         Algorithm::Randomize,
@@ -31,7 +30,7 @@ impl Algorithm {
         Algorithm::EqualGender,
     ];
 
-    /// What a user calls it.
+    /// Name of the algorithm in options.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::FirstComeFirstServed => "first-come-first-served",
@@ -57,7 +56,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Somebody who applies for a place.
+/// An applicant for a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applicant {
     pub(super) id: u64,
@@ -66,21 +65,21 @@ pub(super) struct Applicant {
     pub(super) seminar: u32,
 }
 
-/// Places, and who wants them.
+/// Places and applications of all seminars.
 pub(super) struct Allocation {
     algorithm: Algorithm,
     places: usize,
     seminars: Vec<Waiting>,
 }
 
-/// What is known of a seminar.
+/// State of a seminar.
 #[derive(Clone, Default)]
 struct Waiting {
-    /// Who wants a place this term, in order of application.
+    /// Applicants of this term, in order of application.
     applicants: Vec<Applicant>,
-    /// How many places are gone this term.
+    /// Number of places taken in this term.
     taken: usize,
-    /// For each group, over all terms.
+    /// Counts of each group, over all terms.
     tallies: Vec<Tally>,
 }
 
@@ -96,14 +95,14 @@ impl Allocation {
         Allocation { algorithm, places: places as usize, seminars: vec![seminar; seminars as usize] }
     }
 
-    /// All places are free again.
+    /// Frees all places.
     pub(super) fn begin_term(&mut self) {
         for seminar in &mut self.seminars {
             seminar.taken = 0;
         }
     }
 
-    /// Takes an application; says whether it is accepted at once.
+    /// Takes an application. Returns whether it is accepted at once.
     pub(super) fn apply(&mut self, applicant: Applicant) -> bool {
         let seminar = &mut self.seminars[applicant.seminar as usize];
         if self.algorithm == Algorithm::FirstComeFirstServed {
@@ -116,7 +115,7 @@ impl Allocation {
         false
     }
 
-    /// Gives out the places that are free, in this order.
+    /// Assigns the free places, in this order.
     pub(super) fn end_term(&mut self, random: &mut Random) -> Vec<Applicant> {
         let mut accepted = Vec::new();
         for seminar in &mut self.seminars {
@@ -143,10 +142,10 @@ impl Allocation {
 }
 
 impl Waiting {
-    /// Puts those to the front who get the places.
+    /// Moves the applicants who get the places to the front.
     fn balance(&mut self, applicants: &mut Vec<Applicant>, places: usize) {
         let mut queues = vec![Vec::new(); self.tallies.len()];
-        // The first to apply is taken first, from the end.
+        // The earliest application is taken first, from the end.
         for applicant in applicants.drain(..).rev() {
             queues[applicant.group].push(applicant);
         }
@@ -158,8 +157,8 @@ impl Waiting {
         }
     }
 
-    /// Which of two groups has the lower rate, half a place in advance: as seats are given to parties by
-    /// Webster's method, which favours neither small nor large ones.
+    /// The group of two that has the lower rate, with half a place in advance: Webster's method of apportionment,
+    /// which favours neither small nor large groups.
     fn further_behind(&self, one: usize, other: usize) -> usize {
         let weight = |group: usize, against: usize| {
             u128::from(2 * self.tallies[group].accepted + 1) * u128::from(self.tallies[against].applied)
@@ -172,7 +171,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Who of these gets one of three places: group and qualification, in order of application.
+    /// Ids of the applicants who get one of three places; applicants are group and qualification, in order of
+    /// application.
     fn accepted(algorithm: Algorithm, people: &[(usize, i64)]) -> Vec<u64> {
         let mut allocation = Allocation::new(algorithm, 1, 3, 2);
         allocation.begin_term();
@@ -199,7 +199,7 @@ mod tests {
         for algorithm in Algorithm::ALL {
             let mut all = accepted(algorithm, &people[3..5]);
             all.sort_unstable();
-            assert_eq!(all, [1, 2], "{algorithm:?}: there are places for everybody");
+            assert_eq!(all, [1, 2], "{algorithm:?}: there are enough places");
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
     }

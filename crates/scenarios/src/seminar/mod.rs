@@ -1,6 +1,6 @@
-//! Seminar places: term after term, students apply for one seminar each, and an algorithm gives out the
-//! places. When people apply and how well they are qualified may differ between groups: that is what makes
-//! algorithms unfair that look at the one or the other.
+//! Seminar places: in each term, students apply for one seminar each, and an algorithm assigns the places. The
+//! time of application and the qualification may differ between groups, which makes algorithms unfair that depend
+//! on the one or the other.
 
 mod allocation;
 
@@ -23,21 +23,21 @@ use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 /// Applicants for places in seminars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seminar {
-    /// How many apply, in all terms together.
+    /// Number of applicants in all terms.
     pub applicants: u64,
     /// The same seed gives the same events.
     pub seed: u64,
-    /// How places are given out.
+    /// The allocation algorithm.
     pub algorithm: Algorithm,
-    /// How many seminars there are; each applicant chooses one, whatever their group.
+    /// Number of seminars; each applicant chooses one, independent of their group.
     pub seminars: u32,
-    /// How many places each has, every term.
+    /// Number of places of each seminar in every term.
     pub places: u32,
-    /// How many apply in a term; they are kept in memory until its end.
+    /// Number of applicants per term; they are kept in memory until its end.
     pub term: u32,
-    /// The groups, and how many of each apply, in proportion.
+    /// The groups, and their relative numbers of applicants.
     pub share: Groups,
-    /// How much of a term has passed before anybody of a group applies: 0 for groups that are not named,
+    /// The part of a term that passes before the first application of a group: 0 for groups that are not named,
     /// below 1.
     pub late: Groups,
     /// The mean qualification of a group, in points from 0 to 100: 60 for groups that are not named.
@@ -48,7 +48,7 @@ pub struct Seminar {
     pub every: Duration,
 }
 
-/// Two groups that differ in nothing.
+/// Two groups with the same distribution.
 impl Default for Seminar {
     fn default() -> Seminar {
         Seminar {
@@ -69,7 +69,7 @@ impl Default for Seminar {
 
 const MEAN: f64 = 60.0;
 
-/// Seminars, places and applicants of a term are kept in memory: there may be no more of each.
+/// Maximum number of seminars, places and applicants of a term, which are kept in memory.
 const MOST: u32 = 1_000_000;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -166,10 +166,10 @@ impl Seminar {
         })
     }
 
-    /// The events, with the columns that the request wants. Its location and options mean nothing here.
+    /// The events, with the requested columns. The location and options of the request are ignored.
     ///
     /// # Errors
-    /// There is no such scenario: no seminar, a group that nobody knows.
+    /// The setup is invalid, for example no seminar or an unknown group.
     pub fn source(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let course = self.begin().map_err(refused)?;
         let name = format!("seminar (seed {})", self.seed);
@@ -229,7 +229,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Terms, one after another.
 struct Terms {
     random: Random,
-    /// For the algorithm alone, so that the same people apply whichever it is.
+    /// Random numbers of the algorithm only, so that the same people apply under every algorithm.
     lots: Random,
     groups: Vec<String>,
     names: Vec<String>,
@@ -239,13 +239,13 @@ struct Terms {
     spread: f64,
     term: u64,
     every: u64,
-    /// How many have still to apply.
+    /// Number of applications still to come.
     left: u64,
     next_id: u64,
-    /// When the last term ended.
+    /// End of the last term.
     now: u64,
     allocation: Allocation,
-    /// What happens in this term, the last first.
+    /// The events of this term, the last first.
     happening: Vec<(Time, Step)>,
 }
 
@@ -256,7 +256,7 @@ enum Step {
 }
 
 impl Terms {
-    /// Lets a term happen.
+    /// Generates the events of a term.
     fn begin_term(&mut self) {
         let count = self.term.min(self.left);
         let length = count.saturating_mul(self.every);
@@ -276,7 +276,7 @@ impl Terms {
         let start = self.now;
         self.allocation.begin_term();
         for (arrival, mut applicant) in applicants {
-            // On whole seconds, one after another; who gets a place at once gets it half a second later.
+            // At whole seconds, one after another; an immediate acceptance follows half a second later.
             self.now = ((start + arrival) / SECOND * SECOND).max(self.now + SECOND);
             applicant.id = self.next_id;
             self.next_id += 1;
@@ -291,14 +291,14 @@ impl Terms {
             let step = Step::Accepted { id: applicant.id, seminar: applicant.seminar };
             self.happening.push((at(end + number * SECOND), step));
         }
-        // The next term begins when all could have been told, also if they were told before.
+        // The next term begins after the time of all decisions, also if they were made earlier.
         self.now = end + (count + 1) * SECOND;
         self.happening.reverse();
         self.left -= count;
     }
 }
 
-/// `begin` has made sure that all is within time.
+/// `begin` has checked that everything is within the range of times.
 fn at(nanos: u64) -> Time {
     Time(i64::try_from(nanos).unwrap_or(i64::MAX))
 }

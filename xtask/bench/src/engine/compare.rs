@@ -1,4 +1,4 @@
-//! Runs everybody on the same events, and insists that they say the same.
+//! Runs all engines on the same events, and fails if their verdicts differ.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use bench::screenings::Published;
 use bench::triggers::Triggers;
 use bench::workload::{NAMES, Workload};
 
-/// Sizes in trials, and how often each is run; the reference engine runs once.
+/// Sizes in trials, and the number of runs of each; the reference engine runs once.
 const SIZES: [(u64, usize); 5] = [(1_000, 101), (10_000, 31), (100_000, 9), (1_000_000, 3), (10_000_000, 1)];
 
-/// After this long nothing is run another time.
+/// No further run is started after this total time.
 const ENOUGH: Duration = Duration::from_secs(10);
 
-/// Runs what the options ask for.
+/// Runs the workloads and sizes that the options select.
 pub(crate) fn everything(options: &Options) -> anyhow::Result<Vec<Measurement>> {
     let mut comparison = Comparison { options, measured: Vec::new() };
     for name in NAMES {
@@ -44,7 +44,7 @@ impl Comparison<'_> {
         let mut slowest = Some(Duration::ZERO);
         for (trials, times) in SIZES.into_iter().filter(|(trials, _)| *trials <= self.options.max_trials) {
             let triggers = self.hand_and_compiled(workload, trials, times)?;
-            // Ten times as many trials are expected to take a hundred times as long.
+            // Ten times as many trials are expected to take the reference engine a hundred times as long.
             let limit = self.reference_limit(workload, trials);
             slowest = match slowest.filter(|slowest| *slowest * 100 < limit * 2) {
                 Some(_) => self.reference(workload, trials, limit, triggers)?,
@@ -54,7 +54,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// The reference engine on as many people as it can do, the others on these and on all.
+    /// Runs the reference engine on as many people as it can complete, the others on these and on all.
     fn published(&mut self, name: &str) -> anyhow::Result<()> {
         let people = match Published::find() {
             Ok(path) => Rc::new(Published::read(&path)?),
@@ -70,7 +70,7 @@ impl Comparison<'_> {
         loop {
             let triggers = self.hand_and_compiled(&workload, people, 9)?;
             let ended = self.reference(&workload, people, limit, triggers)?;
-            // As many more as are expected to take nine tenths of the limit.
+            // Increases the number of people such that nine tenths of the limit are expected to be used.
             let factor =
                 ended.map_or(0.0, |elapsed| 0.9 * limit.as_secs_f64() / elapsed.as_secs_f64()).sqrt();
             if people == all || factor < 1.1 {
@@ -85,12 +85,12 @@ impl Comparison<'_> {
     }
 
     fn reference_limit(&self, workload: &Workload, trials: u64) -> Duration {
-        // What must hold there is better measured over a whole run.
+        // A requirement is checked at this size, which is better measured over a whole run.
         let factor = if must_hold::REFERENCE_AT == (workload.name, trials) { 5 } else { 1 };
         self.options.reference_limit * factor
     }
 
-    /// Alternates between the two, so that both get their share of what else the machine does.
+    /// Alternates between the two, so that other load on the machine affects both equally.
     fn hand_and_compiled(
         &mut self,
         workload: &Workload,
@@ -98,7 +98,7 @@ impl Comparison<'_> {
         times: usize,
     ) -> anyhow::Result<Triggers> {
         let mut runs = [Vec::new(), Vec::new()];
-        let who = [HAND, COMPILED];
+        let systems = [HAND, COMPILED];
         let builds: [&Build<'_>; 2] = [&contestant::by_hand, &contestant::compiled];
         let begun = Instant::now();
         for _ in (0..times).take_while(|time| *time == 0 || begun.elapsed() < ENOUGH) {
@@ -107,13 +107,13 @@ impl Comparison<'_> {
             }
         }
         let expected = runs[0][0].triggers;
-        for (who, runs) in who.into_iter().zip(runs) {
-            self.keep(Measurement { workload: workload.name, who, trials, runs }, expected)?;
+        for (system, runs) in systems.into_iter().zip(runs) {
+            self.keep(Measurement { workload: workload.name, system, trials, runs }, expected)?;
         }
         Ok(expected)
     }
 
-    /// How long the reference engine took; `None` if it was stopped at the limit.
+    /// Time of the reference engine; `None` if it was stopped at the limit.
     fn reference(
         &mut self,
         workload: &Workload,
@@ -124,22 +124,27 @@ impl Comparison<'_> {
         let run = run(workload, &contestant::reference, trials, Some(limit))?;
         let Run { ended, elapsed, .. } = run;
         self.keep(
-            Measurement { workload: workload.name, who: REFERENCE, trials, runs: vec![run] },
+            Measurement { workload: workload.name, system: REFERENCE, trials, runs: vec![run] },
             expected,
         )?;
         Ok(ended.then_some(elapsed))
     }
 
     fn keep(&mut self, measurement: Measurement, expected: Triggers) -> anyhow::Result<()> {
-        let Measurement { workload, who, trials, runs } = &measurement;
+        let Measurement { workload, system, trials, runs } = &measurement;
         for run in runs.iter().filter(|run| run.ended) {
             if run.triggers != expected {
-                bail!("{workload}, {trials} trials: {who} says {:?}, hand says {expected:?}", run.triggers);
+                bail!(
+                    "{workload}, {trials} trials: {system} gives {:?}, the loop {expected:?}",
+                    run.triggers
+                );
             }
         }
         let [least, median, most] = measurement.ns_per_event();
         let stopped = if measurement.last().ended { "" } else { ", stopped at the time limit" };
-        eprintln!("{workload} {trials} {who}: {median:.1} ns an event ({least:.1} to {most:.1}){stopped}");
+        eprintln!(
+            "{workload} {trials} {system}: {median:.1} ns per event ({least:.1} to {most:.1}){stopped}"
+        );
         self.measured.push(measurement);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The engines that are compared.
 
 use bench::monitor::Monitor;
 use bench::workload::Workload;

@@ -1,13 +1,9 @@
-//! `cargo xtask bench engine`: the compiled engine against the reference engine and against loops
-//! written by hand, on the same events in memory.
+//! `cargo xtask bench engine`: the compiled engine against the reference engine and against hand-written loops, on
+//! the same events in memory.
 //!
-//! Everybody must say the same: a difference is an error, not a number in a table.
+//! All must give the same verdicts: a difference is an error, not a number in a table.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "talking to people is what this program is for"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints")]
 
 mod compare;
 mod contestant;
@@ -20,14 +16,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// What the user asks for.
+/// The command-line options.
 struct Options {
-    /// Fewer trials and less patience; what must hold is not judged by it.
+    /// Fewer trials and shorter limits; requirements are not checked.
     quick: bool,
     only: Option<String>,
     max_trials: u64,
     reference_limit: Duration,
-    /// Where the JSON goes.
+    /// Path of the JSON file.
     out: Option<PathBuf>,
 }
 
@@ -74,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and reports; whether everything holds that must.
+/// Measures and reports. Returns whether all requirements hold.
 fn run(options: &Options) -> anyhow::Result<bool> {
     let load_before = bench::machine::load();
     let measured = compare::everything(options)?;

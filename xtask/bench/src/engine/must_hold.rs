@@ -1,4 +1,4 @@
-//! What must hold, and whether it does.
+//! Requirements on the measurements, and whether they hold.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use crate::contestant::{COMPILED, HAND, REFERENCE};
 use bench::measure::{Measurement, find};
 use bench::workload::{PAPER_ODDS, invented};
 
-/// Where the compiled engine is held against the reference engine: workload and trials.
+/// Workload and trials at which the compiled engine is compared with the reference engine.
 pub(crate) const REFERENCE_AT: (&str, u64) = ("hiring", 10_000);
 
-/// A line of the last section.
+/// One requirement: a line of the last table.
 pub(crate) struct Requirement {
     pub(crate) what: String,
-    /// What was measured; `None` if it was not.
+    /// The measured value; `None` if it was not measured.
     pub(crate) measured: Option<f64>,
     pub(crate) bound: Bound,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Bound {
 }
 
 impl Requirement {
-    /// Whether it holds; `None` if it was not measured.
+    /// Whether the requirement holds; `None` if it was not measured.
     pub(crate) fn holds(&self) -> Option<bool> {
         self.measured.map(|measured| match self.bound {
             Bound::AtLeast(bound) => measured >= bound,
@@ -42,23 +42,24 @@ impl fmt::Display for Bound {
     }
 }
 
-/// All requirements, with what was measured.
+/// All requirements, with the measured values.
 pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
     let mut all = Vec::new();
     for workload in invented() {
         let cost = |trials| find(measured, workload, trials, COMPILED).map(Measurement::median);
         all.push(Requirement {
-            what: format!("{workload}: cost an event at 10^7 trials / at 10^4"),
+            what: format!("{workload}: cost per event at 10^7 trials / at 10^4"),
             measured: cost(10_000_000).zip(cost(10_000)).map(|(large, small)| large / small),
             bound: Bound::AtMost(3.0),
         });
     }
-    // A loop need not count days to know when two years are over; that specification is there for the reference engine.
+    // Excludes the specification that counts days, which is measured against the reference engine only: a loop can
+    // wait for a deadline instead.
     let is_like = |measurement: &&Measurement| measurement.workload != PAPER_ODDS;
-    for hand in measured.iter().filter(|measurement| measurement.who == HAND).filter(is_like) {
+    for hand in measured.iter().filter(|measurement| measurement.system == HAND).filter(is_like) {
         let compiled = find(measured, hand.workload, hand.trials, COMPILED);
         all.push(Requirement {
-            what: format!("{}, {} trials: speed / that of the loop by hand", hand.workload, hand.trials),
+            what: format!("{}, {} trials: speed / that of the hand-written loop", hand.workload, hand.trials),
             measured: compiled.map(|compiled| hand.median() / compiled.median()),
             bound: Bound::AtLeast(0.33),
         });
@@ -69,10 +70,10 @@ pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
         measured: over_reference(measured, workload, trials),
         bound: Bound::AtLeast(5_000.0),
     });
-    // The most people that the reference engine has come to the end of.
+    // The largest number of people that the reference engine completed.
     let compas = measured
         .iter()
-        .rfind(|one| one.workload == PAPER_ODDS && one.who == REFERENCE && one.last().ended)
+        .rfind(|one| one.workload == PAPER_ODDS && one.system == REFERENCE && one.last().ended)
         .map(|one| one.trials);
     all.push(Requirement {
         what: match compas {
@@ -84,7 +85,7 @@ pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
     });
     for workload in ["hiring", "hiring-lookup"] {
         all.push(Requirement {
-            what: format!("{workload}: bytes an open trial"),
+            what: format!("{workload}: bytes per open trial"),
             measured: bytes_per_trial(measured, workload, COMPILED),
             bound: Bound::AtMost(200.0),
         });
@@ -92,15 +93,15 @@ pub(crate) fn requirements(measured: &[Measurement]) -> Vec<Requirement> {
     all
 }
 
-/// How often faster than the reference engine. If that was stopped at the time limit, its cost an
-/// event is that of the events it came to: the first, which are the cheapest.
+/// Speed relative to the reference engine. If that was stopped at the time limit, its cost per event is that of
+/// the events it completed: the first, which are the cheapest.
 pub(crate) fn over_reference(measured: &[Measurement], workload: &str, trials: u64) -> Option<f64> {
     let reference = find(measured, workload, trials, REFERENCE)?;
     Some(reference.median() / find(measured, workload, trials, COMPILED)?.median())
 }
 
-/// What a contestant keeps of each applicant, at the largest size: nobody's trial ever ends.
-pub(crate) fn bytes_per_trial(measured: &[Measurement], workload: &str, who: &str) -> Option<f64> {
-    let largest = measured.iter().rfind(|one| one.workload == workload && one.who == who)?;
+/// Bytes that a system keeps per applicant, at the largest size. No trial of these workloads ever ends.
+pub(crate) fn bytes_per_trial(measured: &[Measurement], workload: &str, system: &str) -> Option<f64> {
+    let largest = measured.iter().rfind(|one| one.workload == workload && one.system == system)?;
     largest.last().ended.then(|| largest.last().live_bytes as f64 / largest.trials as f64)
 }

@@ -1,4 +1,4 @@
-//! Measurements as tables for people and as JSON for programs.
+//! Measurements as tables in plain text and as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use bench::measure::{Measurement, find};
 use bench::table::{Table, short};
 use bench::workload::invented;
 
-/// Costs and ratios, one line for each workload and size.
+/// Table of costs and ratios, one line for each workload and size.
 pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
     let mut table = Table::new(&[
-        "ns an event",
+        "ns per event",
         "trials",
         "events",
         "triggers",
@@ -21,8 +21,8 @@ pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
         "compiled speed/hand",
         "compiled speed/reference",
     ]);
-    for hand in measured.iter().filter(|measurement| measurement.who == HAND) {
-        let cost = |who| find(measured, hand.workload, hand.trials, who).map(Measurement::median);
+    for hand in measured.iter().filter(|measurement| measurement.system == HAND) {
+        let cost = |system| find(measured, hand.workload, hand.trials, system).map(Measurement::median);
         let reference = find(measured, hand.workload, hand.trials, REFERENCE);
         let is_stopped = reference.is_none_or(|reference| !reference.last().ended);
         table.row([
@@ -46,30 +46,31 @@ pub(crate) fn costs(measured: &[Measurement], reference_limit: u64) -> Table {
     table
 }
 
-/// How the cost of an event grows with the number of trials.
+/// Table of how the cost of an event grows with the number of trials.
 pub(crate) fn growth(measured: &[Measurement]) -> Table {
     let mut table = Table::new(&["cost at 10^7 / at 10^4", "hand", "compiled"]);
     for workload in invented() {
-        let cost = |trials, who| find(measured, workload, trials, who).map(Measurement::median);
-        let growth = |who| cost(10_000_000, who).zip(cost(10_000, who)).map(|(large, small)| large / small);
+        let cost = |trials, system| find(measured, workload, trials, system).map(Measurement::median);
+        let growth =
+            |system| cost(10_000_000, system).zip(cost(10_000, system)).map(|(large, small)| large / small);
         table.row([workload.to_owned(), number(growth(HAND)), number(growth(COMPILED))]);
     }
     table
 }
 
-/// What is kept of an applicant.
+/// Table of the bytes kept per applicant.
 pub(crate) fn memory(measured: &[Measurement]) -> Table {
-    let mut table = Table::new(&["bytes an open trial", "hand", "compiled", "reference"]);
+    let mut table = Table::new(&["bytes per open trial", "hand", "compiled", "reference"]);
     for workload in ["hiring", "hiring-lookup"] {
-        let bytes = |who: &str| number(bytes_per_trial(measured, workload, who));
+        let bytes = |system: &str| number(bytes_per_trial(measured, workload, system));
         table.row([workload.to_owned(), bytes(HAND), bytes(COMPILED), bytes(REFERENCE)]);
     }
     table
 }
 
-/// What must hold, and whether it does.
+/// Table of the requirements and whether they hold.
 pub(crate) fn must_hold(requirements: &[Requirement]) -> Table {
-    let mut table = Table::new(&["must hold", "bound", "measured", ""]);
+    let mut table = Table::new(&["requirement", "bound", "measured", ""]);
     for requirement in requirements {
         let verdict = match requirement.holds() {
             Some(true) => "pass",
@@ -86,7 +87,7 @@ pub(crate) fn must_hold(requirements: &[Requirement]) -> Table {
     table
 }
 
-/// Everything that was measured.
+/// All measurements as JSON.
 pub(crate) fn json(measured: &[Measurement], requirements: &[Requirement]) -> Value {
     let measurements = measured.iter().map(Measurement::json);
     let must_hold = requirements.iter().map(|requirement| {
@@ -100,7 +101,7 @@ pub(crate) fn json(measured: &[Measurement], requirements: &[Requirement]) -> Va
     json!({ "measurements": Vec::from_iter(measurements), "must_hold": Vec::from_iter(must_hold) })
 }
 
-/// A number, if there is one.
+/// Formats a number, or a dash if there is none.
 fn number(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), short)
 }

@@ -7,7 +7,7 @@ use fairstream_core::{EventBatch, Time};
 use super::{Acceptance, Checks, FastMap, HandLoop, Names, gap};
 use crate::triggers::Triggers;
 
-/// Counts people: whoever is accepted twice counts once.
+/// Counts people: a person who is accepted twice counts once.
 pub struct Hiring {
     applicants: FastMap<u64, Applicant>,
     parity: Parity,
@@ -48,7 +48,7 @@ impl HandLoop for Hiring {
     }
 }
 
-/// Counts events, and remembers of people no more than the gender.
+/// Counts events, and stores only the gender of each person.
 pub struct HiringLookup {
     gender_of: FastMap<u64, u32>,
     parity: Parity,

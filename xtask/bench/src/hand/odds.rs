@@ -25,11 +25,11 @@ pub struct Odds {
     start: i64,
     next_tick: i64,
     trials: FastMap<i64, Trial>,
-    /// When trials end: in order of screening, as all have the same horizon.
+    /// End of each open trial: a FIFO queue in order of screening, as all have the same horizon.
     deadlines: VecDeque<(i64, i64)>,
     groups: Names,
-    /// For each group: of those who re-offended and of those who did not, how many were rated high
-    /// risk and how many there are. The prior is in it.
+    /// For each group, for people who re-offended and for people who did not: the number rated high risk and the
+    /// total. Includes the prior.
     counts: Vec<[Counts; 2]>,
     /// Trials that the next tick will count.
     ended: Vec<Trial>,
@@ -51,7 +51,7 @@ struct Counts {
 }
 
 impl Horizon {
-    /// When a trial is over that begins at a time.
+    /// End of a trial that begins at `time`.
     pub fn deadline(self, start: i64, time: i64) -> i64 {
         match self {
             Horizon::Exact => time + HORIZON,
@@ -92,7 +92,7 @@ impl Odds {
         self.trials.insert(id, Trial { group: group as u32, is_high: score > 6, has_offended: false });
     }
 
-    /// Ends trials and ticks, up to and at a time. A trial that ends at a tick is counted by it.
+    /// Ends trials and runs ticks, up to and including `until`. A trial that ends at a tick is counted by it.
     fn run_clock(&mut self, until: i64) {
         loop {
             let deadline = self.deadlines.front().map_or(i64::MAX, |(deadline, _)| *deadline);
@@ -138,7 +138,7 @@ impl HandLoop for Odds {
         let score = events.rows.column(3).as_primitive::<Int64Type>();
         for row in 0..events.len() {
             let time = events.times[row];
-            // What is due at the time of the row comes after it.
+            // What is due at the time of the row is evaluated after the row.
             self.run_clock(time - 1);
             if event.is_null(row) || id.is_null(row) {
                 continue;

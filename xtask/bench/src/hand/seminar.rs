@@ -7,8 +7,8 @@ use fairstream_core::{EventBatch, Time};
 use super::{Acceptance, Checks, FastMap, HandLoop, Names, gap};
 use crate::triggers::{Triggers, instance_hash};
 
-/// Counts places by seminar and gender. At every event, every seminar in violation is reported,
-/// not only the one that the event is about.
+/// Counts places by seminar and gender. At every event, every seminar in violation is reported, not only the one
+/// of the event.
 pub struct Seminar {
     checks: Checks,
     applicants: FastMap<u64, Applicant>,
@@ -25,9 +25,9 @@ struct Applicant {
     accepted: bool,
 }
 
-/// One seminar.
+/// The counts of one seminar.
 struct Parity {
-    /// By number of gender; `None` where nobody of that gender has applied.
+    /// Indexed by number of gender; `None` if no person of that gender has applied.
     counts: Vec<Option<Acceptance>>,
     instance: u64,
     is_violated: bool,

@@ -1,8 +1,8 @@
-//! One run of the compiled engine, for a tool that counts instructions or says where time goes: `bench-once WORKLOAD
-//! TRIALS` says how many events it had. `bench-once WORKLOAD TRIALS TIMES` runs it that often, by turns with the loop by
-//! hand, and says what an event took.
+//! One run of the compiled engine, for profilers and instruction counters: `bench-once WORKLOAD TRIALS` prints the
+//! number of events. `bench-once WORKLOAD TRIALS TIMES` runs it that many times, alternating with the hand-written
+//! loop, and prints the time per event.
 
-#![allow(clippy::print_stdout, reason = "talking to another program is what this one is for")]
+#![allow(clippy::print_stdout, reason = "other programs read its output")]
 
 use std::rc::Rc;
 
@@ -26,8 +26,9 @@ fn main() -> anyhow::Result<()> {
         println!("{}", run(&workload, compiled, trials, None)?.events);
         return Ok(());
     };
-    let mut measured = [("compiled", compiled), ("hand", by_hand)]
-        .map(|(who, build)| (build, Measurement { workload: workload.name, who, trials, runs: Vec::new() }));
+    let mut measured = [("compiled", compiled), ("hand", by_hand)].map(|(system, build)| {
+        (build, Measurement { workload: workload.name, system, trials, runs: Vec::new() })
+    });
     for _ in 0..times.parse::<usize>().context("how often?")?.max(1) {
         for (build, measurement) in &mut measured {
             measurement.runs.push(run(&workload, *build, trials, None)?);
@@ -35,7 +36,7 @@ fn main() -> anyhow::Result<()> {
     }
     for (_, measurement) in &measured {
         let [least, median, _] = measurement.ns_per_event();
-        println!("{}: {median:.1} ns an event, {least:.1} at least", measurement.who);
+        println!("{}: {median:.1} ns per event, {least:.1} at least", measurement.system);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Differential dataflow, which stands for the streaming databases that are built on it or like it.
+//! Differential dataflow, which represents the streaming databases that are built on it or similar to it.
 //!
-//! Every event has a time of its own (with daily checks, every day), so that the dataflow computes what holds at
-//! each; a whole batch is handed over before the workers step, as is best for it.
+//! Every event has its own logical time (with daily checks, every day), so that the dataflow computes the result
+//! at each. A whole batch is handed over before the workers step, which is the fastest way to run it.
 
 mod odds;
 mod parity;
@@ -28,19 +28,19 @@ pub(crate) fn monitor(workload: &Workload, start: Time) -> Box<dyn Monitor> {
     }
 }
 
-/// Number of what is violated or not any more, when, and which of both.
+/// Changes of the set of violations: number of the seminar or outcome, logical time, and +1 or −1.
 type Changes = Rc<RefCell<Vec<(u32, u64, isize)>>>;
 
-/// A worker, and what its dataflow says is violated at the moments of checks.
+/// A worker, and the violations that its dataflow reports at the times of checks.
 struct Running {
     worker: Worker,
     probe: ProbeHandle<u64>,
     changes: Changes,
     checks: Checks,
-    /// The moments of checks that have not been told, by their logical time.
+    /// Logical and actual times of the checks that have not been reported yet.
     moments: Vec<(u64, Time)>,
     now: u64,
-    /// What is violated, in the order of numbers.
+    /// Current violations, in the order of numbers.
     violated: BTreeMap<u32, isize>,
 }
 
@@ -58,14 +58,14 @@ impl Running {
         }
     }
 
-    /// What has been handed over by now is what a check is of; the logical time from now on.
+    /// Ends the current logical time, which is that of a check, and returns the next one.
     fn check(&mut self, time: Time) -> u64 {
         self.moments.push((self.now, time));
         self.now += 1;
         self.now
     }
 
-    /// Lets the dataflow catch up, and says what was violated at each check since.
+    /// Runs the dataflow until it has caught up, and reports the violations at each check since.
     fn step(&mut self, mut fired: impl FnMut(Time, u32)) {
         let (probe, now) = (&self.probe, self.now);
         self.worker.step_while(|| probe.less_than(&now));
@@ -88,8 +88,9 @@ impl Running {
     }
 }
 
-/// Tells of which numbers the rates differ too much. Rates are bits: positive floats are in the order of theirs.
-fn compare(rates: VecCollection<'_, u64, (u32, u64)>, told: Changes, probe: &ProbeHandle<u64>) {
+/// Reports the numbers whose rates differ too much. Rates are compared as bits, which for positive floats have the
+/// same order.
+fn compare(rates: VecCollection<'_, u64, (u32, u64)>, changes: Changes, probe: &ProbeHandle<u64>) {
     rates
         .reduce(|_, rates: &[(&u64, isize)], violated| {
             let (least, most) = (f64::from_bits(*rates[0].0), f64::from_bits(*rates[rates.len() - 1].0));
@@ -97,6 +98,6 @@ fn compare(rates: VecCollection<'_, u64, (u32, u64)>, told: Changes, probe: &Pro
                 violated.push(((), 1_isize));
             }
         })
-        .inspect(move |((number, ()), time, change)| told.borrow_mut().push((*number, *time, *change)))
+        .inspect(move |((number, ()), time, change)| changes.borrow_mut().push((*number, *time, *change)))
         .probe_with(probe);
 }

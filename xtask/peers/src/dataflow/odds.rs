@@ -1,4 +1,5 @@
-//! Equalized odds: of those whose two years are over, who re-offended and who was rated a high risk.
+//! Equalized odds: of the people whose two years are over, those who re-offended and those who were rated a high
+//! risk.
 
 use std::rc::Rc;
 
@@ -22,9 +23,10 @@ pub(super) struct Odds {
     start: i64,
     running: Running,
     groups: InputSession<u64, u32, isize>,
-    /// When their time is over, from the screening on.
+    /// Id and end of the horizon, inserted at the screening.
     screened: InputSession<u64, (i64, i64), isize>,
-    /// Those whose time is over: handed over at the screening, for the day on which it will be.
+    /// Id and rating of people whose horizon is over: inserted at the screening, with the logical time of the day
+    /// on which it ends.
     judged: InputSession<u64, (i64, Rated), isize>,
     offended: InputSession<u64, (i64, i64), isize>,
     names: Names,
@@ -36,7 +38,7 @@ impl Odds {
         let mut running = Running::new(Task::Odds(horizon).checks(start));
         let (mut groups, mut screened) = (InputSession::new(), InputSession::new());
         let (mut judged, mut offended) = (InputSession::new(), InputSession::new());
-        let (told, probe) = (Rc::clone(&running.changes), &running.probe);
+        let (changes, probe) = (Rc::clone(&running.changes), &running.probe);
         running.worker.dataflow(|scope| {
             let in_time = offended
                 .to_collection(scope)
@@ -48,24 +50,24 @@ impl Odds {
                 .distinct_total();
             let judged = judged.to_collection(scope);
             let recidivists = judged.clone().semijoin(in_time);
-            // How many were rated a high risk and how many there are, as one difference of two numbers. Those who did
-            // not re-offend are everybody but those who did.
+            // The number rated high risk and the total, as one difference of two numbers. People who did not
+            // re-offend are all people minus those who did.
             let did = recidivists.clone().explode(|(_, (group, is_high)): (i64, Rated)| {
                 let high = isize::from(is_high);
                 [((0_u32, group), (high, 1_isize)), ((1, group), (-high, -1))]
             });
-            let everybody = judged.explode(|(_, (group, is_high)): (i64, Rated)| {
+            let all = judged.explode(|(_, (group, is_high)): (i64, Rated)| {
                 Some(((1_u32, group), (isize::from(is_high), 1_isize)))
             });
             let prior = groups
                 .to_collection(scope)
                 .explode(|group: u32| [0_u32, 1].map(|outcome| ((outcome, group), (50_isize, 100_isize))));
             let rates = did
-                .concat(everybody)
+                .concat(all)
                 .concat(prior)
                 .count_total()
                 .map(|((outcome, _), (high, all))| (outcome, (high as f64 / all as f64).to_bits()));
-            compare(rates, told, probe);
+            compare(rates, changes, probe);
         });
         Odds {
             horizon,
@@ -93,7 +95,8 @@ impl Odds {
                 }
                 let deadline = self.horizon.deadline(self.start, time.0);
                 self.screened.insert((*id, deadline));
-                // The first check counts that is not before the deadline; the first of all has the logical time 0.
+                // A trial is counted by the first check that is not before its deadline; the first check of all
+                // has the logical time 0.
                 let days = (deadline - self.start + DAY - 1) / DAY;
                 self.judged.update_at((*id, (group, *is_high)), days as u64 - 1, 1);
             }

@@ -1,4 +1,4 @@
-//! Demographic and conditional parity: how many applied and were accepted, of each gender in each seminar.
+//! Demographic and conditional parity: the number of applications and acceptances of each gender in each seminar.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ pub(super) struct Parity {
     accepted: InputSession<u64, i64, isize>,
     genders: Names,
     seminars: Names,
-    /// Of seminars, by number.
+    /// Instance hash of each seminar, by number.
     instances: Vec<u64>,
     triggers: Triggers,
 }
@@ -30,12 +30,12 @@ impl Parity {
         let mut running = Running::new(task.checks(start));
         let mut applied = InputSession::new();
         let mut accepted = InputSession::new();
-        let (told, probe) = (Rc::clone(&running.changes), &running.probe);
+        let (changes, probe) = (Rc::clone(&running.changes), &running.probe);
         running.worker.dataflow(|scope| {
             let applied = applied.to_collection(scope);
             let accepted = accepted.to_collection(scope);
             let hired = applied.clone().semijoin(accepted.distinct_total());
-            // How many applied and how many were hired, as one difference of two numbers.
+            // The numbers of applications and acceptances, as one difference of two numbers.
             let rates = applied
                 .explode(|(_, group): (i64, (u32, u32))| Some((group, (1_isize, 0_isize))))
                 .concat(hired.explode(|(_, group): (i64, (u32, u32))| Some((group, (0_isize, 1_isize)))))
@@ -44,7 +44,7 @@ impl Parity {
                     let rate = (hired as f64 + 0.5 * 24.0) / (applied as f64 + 24.0);
                     (seminar, rate.to_bits())
                 });
-            compare(rates, told, probe);
+            compare(rates, changes, probe);
         });
         Parity {
             task,

@@ -1,4 +1,4 @@
-//! COMPAS and Berkeley with a guarantee: when would the alarm have come, and would it at all?
+//! COMPAS and Berkeley with a guarantee: whether an alarm is raised, and when.
 
 use fairstream_core::{StopToken, Time};
 use fairstream_fairness::{Outcome, significant};
@@ -21,7 +21,7 @@ pub(super) fn run() -> anyhow::Result<Data> {
     Ok((text, findings, figures))
 }
 
-/// How every rate stands at the end, as a table.
+/// A table of the state of every rate at the end.
 fn standings(judged: &Judged, when: impl Fn(Time) -> String) -> String {
     let rows = judged.judge.standings().into_iter().filter_map(|standing| {
         let assessment = standing.assessment?;
@@ -53,7 +53,7 @@ fn figure(
     let lines = judged.evidence.iter();
     let series = lines.map(|(name, points)| {
         let points = points.iter().map(|(time, e_value)| (place(*time), e_value.clamp(1e-3, 1e300).log10()));
-        // The legend is narrow: the rate says it all.
+        // The legend is narrow, and the rate is enough.
         Series::new(name.rsplit(", ").next().unwrap_or(name), points.collect())
     });
     let plot = LinePlot {
@@ -74,7 +74,7 @@ fn berkeley() -> anyhow::Result<Data> {
     let subject = Subject::of("guarantee/admissions.toml", &[])?;
     let source = Admissions { seed: 1, ..Admissions::default() };
     let judged = subject.judge(&mut *source.source(&subject.request())?)?;
-    // An applicant a minute.
+    // There is one applicant per minute.
     let applicant = |time: Time| format!("applicant {}", time.0 / 60_000_000_000);
     let overall = judged.alarms.iter().find(|(stream, _)| stream == "demographic_parity");
     let overall = overall.map_or("no alarm".to_owned(), |(_, time)| format!("alarm at {}", applicant(*time)));

@@ -1,5 +1,5 @@
-//! Alarms with a guarantee: how often fair systems raise them, how soon unfair ones do, and when they would have come in
-//! Broward County and in Berkeley.
+//! Alarms with a guarantee: how often fair systems raise them, how soon unfair systems do, and when they would
+//! have been raised in Broward County and in Berkeley.
 
 mod data;
 mod rules;
@@ -14,10 +14,10 @@ use self::systems::{BROKEN, FAIR, FOUR, System};
 use crate::Extent;
 use crate::page::{Finding, Outcome, grouped, percent, quantile, table};
 
-/// Decisions in a run.
+/// Decisions per run.
 const STEPS: u64 = 10_000;
 
-/// When each run of a system raised its first alarm, sorted; `u64::MAX` if it raised none.
+/// Decision at which each run of a system raised its first alarm, sorted; `u64::MAX` if it raised none.
 fn first_alarms(begin: impl Fn() -> Watch + Sync, system: System, runs: u64, steps: u64) -> Vec<u64> {
     let run = |seed: u64| {
         let (mut watch, mut random) = (begin(), Random::new(seed));
@@ -123,9 +123,10 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     ];
     findings.extend(data_findings);
     Ok(Outcome {
-        setting: "Not an experiment of the paper. How often its rule raises an alarm although a system is fair, if it is \
-            looked at after every decision, and how a guarantee (`guarantee = { false_alarms = 0.05 }`) changes that. \
-            Under `paper` stand the figures of a simulation of 2,000 runs that was made when the method was designed."
+        setting: "Not an experiment of the paper. It measures how often the rule of the paper raises an alarm although a \
+            system is fair, if it is checked after every decision, and how a guarantee \
+            (`guarantee = { false_alarms = 0.05 }`) changes that. The column `paper` has the figures of a simulation of \
+            2,000 runs that was made when the method was designed."
             .to_owned(),
         findings,
         details,
@@ -134,7 +135,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     })
 }
 
-/// A system that is fair for long and then is not.
+/// Alarms of a system that is fair for long and then is not.
 fn detector(runs: u64) -> String {
     const CHANGE: u64 = 20_000;
     let system = System {
@@ -173,7 +174,7 @@ fn detector(runs: u64) -> String {
     )
 }
 
-/// How many runs have raised an alarm, over time.
+/// The share of runs that have raised an alarm, over time.
 fn figure(curves: &[(Rule, &str, Vec<u64>)]) -> (String, String, String) {
     let line = |(rule, system, alarms): &(Rule, &str, Vec<u64>)| {
         let points = (0..=200).map(|point| {

@@ -1,13 +1,13 @@
-//! Rules for an alarm: the paper's, ours, and others that have been published. Each looks after every decision.
+//! Rules for an alarm: the paper's, ours, and other published ones. Each is checked after every decision.
 
 use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 
-/// The tolerance of all of them.
+/// The tolerance of all rules.
 const TOLERANCE: f64 = 0.1;
-/// The promise of those that promise something.
+/// The level of the rules that have a guarantee.
 pub(super) const LEVEL: f64 = 0.05;
 
-/// A rule.
+/// A rule for an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Map,
@@ -44,26 +44,26 @@ impl Rule {
     }
 }
 
-/// Half the width of an interval that holds once, for each of two groups.
+/// Half the width of an interval that is valid for one check, for each of two groups.
 fn hoeffding(trials: f64) -> f64 {
     ((4.0 / LEVEL).ln() / (2.0 * trials)).sqrt()
 }
 
-/// Half the width of an interval that holds at all times: the normal mixture for a variance of at most 1/4, tightest
-/// around 500 trials.
+/// Half the width of an interval that is valid at all times: the normal mixture for a variance of at most 1/4,
+/// tightest around 500 trials.
 fn normal_mixture(trials: f64) -> f64 {
     let (variance, level) = (trials / 4.0, LEVEL / 2.0);
     let tuned = 125.0 / (2.0 * (1.0 / level).ln() + (1.0 + 2.0 * (1.0 / level).ln()).ln());
     ((variance + tuned) * ((variance + tuned) / (tuned * level * level)).ln()).sqrt() / trials
 }
 
-/// A rule at work.
+/// The state of a rule during a run.
 pub(super) enum Watch {
     Block {
         hypothesis: Hypothesis,
         e_process: EProcess,
     },
-    /// Positives and trials of each group, and how far off an estimate may be.
+    /// Positives and trials of each group, and the half width of an interval by the number of trials.
     Counts {
         counts: [(f64, f64); 2],
         radius: fn(f64) -> f64,
@@ -74,7 +74,7 @@ pub(super) enum Watch {
     },
 }
 
-/// A bet that one group has more than the other and the tolerance.
+/// A bet that the rate of one group exceeds the rate of the other by more than the tolerance.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Side {
     log_wealth: f64,
@@ -87,7 +87,7 @@ impl Watch {
         Watch::Block { hypothesis, e_process: EProcess::default() }
     }
 
-    /// Looks at a decision: whether there is an alarm.
+    /// Updates the state with a decision. Returns whether there is an alarm.
     pub(super) fn step(&mut self, group: usize, value: f64) -> bool {
         match self {
             Watch::Block { hypothesis, e_process } => {
@@ -117,7 +117,7 @@ impl Watch {
 }
 
 impl Side {
-    /// Bets, and learns from it by an online Newton step.
+    /// Bets, and updates the stake by an online Newton step.
     fn bet(&mut self, gain: f64) -> f64 {
         let Side { log_wealth, bet, squares } = self;
         *log_wealth += (*bet * gain).ln_1p();

@@ -1,13 +1,13 @@
-//! Invented systems, fair and unfair: one decision after another.
+//! Simulated systems, fair and unfair, one decision after another.
 
 use fairstream_guarantee::FairSet;
 use fairstream_scenarios::Random;
 
-/// A system whose decisions are looked at.
+/// A system whose decisions are monitored.
 #[derive(Clone, Copy)]
 pub(super) struct System {
     pub(super) name: &'static str,
-    /// What would be fair.
+    /// The rates that count as fair.
     pub(super) fair: FairSet,
     /// The group and the outcome of a decision, by its number.
     pub(super) decide: fn(&mut Random, u64) -> (usize, f64),
@@ -19,7 +19,7 @@ fn outcome(random: &mut Random, rate: f64) -> f64 {
     f64::from(u8::from(random.chance(rate)))
 }
 
-/// Two groups that take turns.
+/// Two groups that alternate.
 fn in_turn(random: &mut Random, step: u64, rates: [f64; 2]) -> (usize, f64) {
     let group = usize::from(step % 2 == 1);
     (group, outcome(random, rates[group]))
@@ -36,7 +36,7 @@ fn mixed<const N: usize>(random: &mut Random, groups: [(f64, f64); N]) -> (usize
     (group, outcome(random, groups[group].1))
 }
 
-/// The systems of the table: fair, at the edge, and unfair more and less clearly.
+/// The systems of the table: fair, at the edge of the tolerance, and unfair to a larger and a smaller degree.
 pub(super) const FOUR: [System; 4] = [
     System {
         name: "fair: 0.5, 0.5",
@@ -60,7 +60,7 @@ pub(super) const FOUR: [System; 4] = [
     },
 ];
 
-/// Fair systems, most of them at the very edge, where false alarms are most likely.
+/// Fair systems, most of them at the edge of the tolerance, where false alarms are most likely.
 pub(super) const FAIR: [System; 11] = [
     FOUR[0],
     FOUR[1],
@@ -88,7 +88,7 @@ pub(super) const FAIR: [System; 11] = [
         name: "edge at all times, rates and mix drift",
         fair: TOLERANCE,
         decide: |random, step| {
-            // A triangle wave: the better the chances, the more of the first group.
+            // A triangle wave: the higher the rates, the larger the share of the first group.
             let phase = (step % 4000) as f64 / 2000.0;
             let height = if phase < 1.0 { phase } else { 2.0 - phase };
             let (rate, share) = (0.2 + 0.5 * height, 0.1 + 0.8 * height);
@@ -116,13 +116,13 @@ pub(super) const FAIR: [System; 11] = [
         decide: |random, _| {
             let group = usize::from(random.chance(0.5));
             let mean = if group == 0 { 0.5 } else { 0.4 };
-            // Around the mean, and as wide as it can be without leaving the range.
+            // Uniform around the mean, and as wide as the range permits.
             (group, mean + (random.fraction() * 2.0 - 1.0) * 0.4)
         },
     },
 ];
 
-/// What the guarantee does not cover, though at no time is anybody treated differently.
+/// A system that the guarantee does not cover, though at no time are people treated differently.
 pub(super) const BROKEN: [System; 1] = [System {
     name: "rates change within a block, and the mix with them: 0.6 while the first group comes, 0.3 while the second does",
     fair: TOLERANCE,
