@@ -92,7 +92,7 @@ impl Wanted {
     /// Finds the ranges of the requested values.
     fn find(&mut self, line: &str) -> serde_json::Result<()> {
         self.found.fill((0, 0));
-        Walk { node: &self.root, line, found: &mut self.found }.read(line)
+        ObjectWalk { node: &self.root, line, found: &mut self.found }.read(line)
     }
 
     /// The same on the fast path; `None` if the object is not flat and plain.
@@ -135,13 +135,13 @@ impl Branch {
 }
 
 /// Records the ranges of the requested values of an object.
-struct Walk<'a> {
+struct ObjectWalk<'a> {
     node: &'a Node,
     line: &'a str,
     found: &'a mut [(usize, usize)],
 }
 
-impl Walk<'_> {
+impl ObjectWalk<'_> {
     fn read(self, object: &str) -> serde_json::Result<()> {
         let mut json = serde_json::Deserializer::from_str(object);
         serde::Deserializer::deserialize_map(&mut json, self)?;
@@ -149,7 +149,7 @@ impl Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for ObjectWalk<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,7 +172,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 *place = (start, start + value.len());
             }
             if !branch.node.branches.is_empty() && value.starts_with('{') {
-                let inside = Walk { node: &branch.node, line: self.line, found: &mut *self.found };
+                let inside = ObjectWalk { node: &branch.node, line: self.line, found: &mut *self.found };
                 inside.read(value).map_err(A::Error::custom)?;
             }
         }

@@ -12,7 +12,7 @@ use fairstream_core::{
 use fairstream_files::{Gathering, Heads};
 
 use crate::binding::{Binding, offers};
-use crate::ipc::{Ipc, Next};
+use crate::ipc::{Ipc, NextMessage};
 use crate::moments::Moments;
 use crate::source::OPTIONS;
 
@@ -51,7 +51,7 @@ impl SourceFactory for ArrowSources {
             moments: Moments::new(format),
             context: request.context.clone(),
             heads: Heads::default(),
-            place: Place { batch: 0, row: 0 },
+            place: ArrowPosition { batch: 0, row: 0 },
             batch_rows: 0,
             rows: 0,
             end: EndOfInput::default(),
@@ -73,7 +73,7 @@ struct ArrowTable {
     context: SourceContext,
     /// Rows that have been read and not yet returned.
     heads: Heads,
-    place: Place,
+    place: ArrowPosition,
     /// Number of rows of the current record batch.
     batch_rows: u64,
     rows: u64,
@@ -82,7 +82,7 @@ struct ArrowTable {
 
 /// Record batch of the next row, and its index in the batch.
 #[derive(Clone, Copy)]
-struct Place {
+struct ArrowPosition {
     batch: u64,
     row: u64,
 }
@@ -97,10 +97,10 @@ impl ArrowTable {
         self.moments = Moments::new(format);
         self.rows = position.rows;
         self.ipc.skip(place.batch)?;
-        self.place = Place { batch: place.batch, row: 0 };
+        self.place = ArrowPosition { batch: place.batch, row: 0 };
         if place.row > 0 {
             let shorter = "it is shorter than it was when it was read before";
-            let Next::Rows(rows) = self.ipc.next(None)? else { return Err(shorter.into()) };
+            let NextMessage::Rows(rows) = self.ipc.next(None)? else { return Err(shorter.into()) };
             let skipped = usize::try_from(place.row)?;
             if skipped > rows.num_rows() {
                 return Err(shorter.into());
@@ -117,7 +117,7 @@ impl ArrowTable {
         let rows = rows.slice(skipped, rows.num_rows() - skipped);
         let chunk = self.binding.decode(&rows, self.rows + 1, &self.schema, &mut self.moments)?;
         if rows.num_rows() == 0 {
-            self.place = Place { batch: self.place.batch + 1, row: 0 };
+            self.place = ArrowPosition { batch: self.place.batch + 1, row: 0 };
         }
         self.heads.offer(0, chunk);
         Ok(())
@@ -138,16 +138,16 @@ impl ArrowTable {
                 self.rows += taken;
                 self.place.row += taken;
                 if self.place.row == self.batch_rows {
-                    self.place = Place { batch: self.place.batch + 1, row: 0 };
+                    self.place = ArrowPosition { batch: self.place.batch + 1, row: 0 };
                 }
                 // A segment is refused only if rows of several inputs are mixed, and there is one input.
                 let _ = batch.add(segment);
                 continue;
             }
             match self.ipc.next(deadline)? {
-                Next::Rows(rows) => self.offer(&rows, 0)?,
-                Next::NotYet => break,
-                Next::End => {
+                NextMessage::Rows(rows) => self.offer(&rows, 0)?,
+                NextMessage::NotYet => break,
+                NextMessage::End => {
                     self.end.end();
                     break;
                 }
@@ -157,7 +157,7 @@ impl ArrowTable {
     }
 
     fn position(&self) -> Position {
-        let Place { batch, row } = self.place;
+        let ArrowPosition { batch, row } = self.place;
         let format = self.moments.format().name().as_bytes();
         let resume = [&MARK[..], &batch.to_le_bytes(), &row.to_le_bytes(), format].concat();
         Position { rows: self.rows, resume: resume.into() }
@@ -166,10 +166,10 @@ impl ArrowTable {
 
 const MARK: &[u8; 5] = b"arrow";
 
-fn read_position(bytes: &[u8]) -> Option<(Place, TimeFormat)> {
+fn read_position(bytes: &[u8]) -> Option<(ArrowPosition, TimeFormat)> {
     let (batch, bytes) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
     let (row, format) = bytes.split_first_chunk()?;
-    let place = Place { batch: u64::from_le_bytes(*batch), row: u64::from_le_bytes(*row) };
+    let place = ArrowPosition { batch: u64::from_le_bytes(*batch), row: u64::from_le_bytes(*row) };
     Some((place, std::str::from_utf8(format).ok()?.parse().ok()?))
 }
 

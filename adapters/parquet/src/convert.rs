@@ -17,18 +17,18 @@ use crate::tuple::tuples;
 /// Conversion from one type to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    rule: Rule,
+    rule: ConversionRule,
     wanted: DataType,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum ConversionRule {
     /// The type is the requested one.
     Same,
     /// All values are null.
     Nothing,
     /// Dictionary keys with values of this type.
-    Dictionary(DataType, Box<Rule>),
+    Dictionary(DataType, Box<ConversionRule>),
     /// Numbers to numbers and texts to texts, where they fit.
     Cast,
     /// Floats that are integers.
@@ -46,7 +46,7 @@ pub(crate) enum Rule {
     /// A timestamp as RFC 3339.
     Instant,
     /// The fields of a struct, or the values of a list of fixed length, as the parts of a tuple.
-    Parts(Vec<Rule>),
+    Parts(Vec<ConversionRule>),
 }
 
 /// A value that does not fit: its row, and the reason.
@@ -67,12 +67,13 @@ impl Conversion {
     }
 }
 
-fn rule(found: &DataType, wanted: &DataType) -> Option<Rule> {
+fn rule(found: &DataType, wanted: &DataType) -> Option<ConversionRule> {
     if found == wanted {
-        return Some(Rule::Same);
+        return Some(ConversionRule::Same);
     }
     if let DataType::Dictionary(_, values) = found {
-        return rule(values, wanted).map(|rule| Rule::Dictionary((**values).clone(), Box::new(rule)));
+        return rule(values, wanted)
+            .map(|rule| ConversionRule::Dictionary((**values).clone(), Box::new(rule)));
     }
     let number = |data_type: &DataType| data_type.is_integer() || data_type.is_floating();
     let decimal = |data_type: &DataType| {
@@ -93,25 +94,25 @@ fn rule(found: &DataType, wanted: &DataType) -> Option<Rule> {
         )
     };
     Some(match (found, wanted) {
-        (DataType::Null, _) => Rule::Nothing,
-        (found, DataType::Utf8) if text(found) => Rule::Cast,
-        (found, DataType::Utf8) if bytes(found) => Rule::Text,
-        (found, DataType::Binary) if bytes(found) => Rule::Cast,
-        (found, wanted) if found.is_integer() && (number(wanted) || decimal(wanted)) => Rule::Cast,
-        (found, wanted) if found.is_floating() && wanted.is_integer() => Rule::Whole,
-        (found, DataType::Float64) if found.is_floating() => Rule::Cast,
-        (found, wanted) if found.is_floating() && decimal(wanted) => Rule::Written,
-        (found, DataType::Float64) if decimal(found) => Rule::Nearest,
-        (found, wanted) if decimal(found) && decimal(wanted) => Rule::Cast,
-        (found, wanted) if decimal(found) && wanted.is_integer() => Rule::Written,
-        (DataType::Date32 | DataType::Date64, DataType::Utf8) => Rule::Cast,
-        (DataType::Date32 | DataType::Date64, wanted) if wanted.is_integer() => Rule::Days,
-        (DataType::Timestamp(..), DataType::Utf8) => Rule::Instant,
-        (DataType::Time32(_) | DataType::Time64(_), DataType::Utf8) => Rule::Cast,
+        (DataType::Null, _) => ConversionRule::Nothing,
+        (found, DataType::Utf8) if text(found) => ConversionRule::Cast,
+        (found, DataType::Utf8) if bytes(found) => ConversionRule::Text,
+        (found, DataType::Binary) if bytes(found) => ConversionRule::Cast,
+        (found, wanted) if found.is_integer() && (number(wanted) || decimal(wanted)) => ConversionRule::Cast,
+        (found, wanted) if found.is_floating() && wanted.is_integer() => ConversionRule::Whole,
+        (found, DataType::Float64) if found.is_floating() => ConversionRule::Cast,
+        (found, wanted) if found.is_floating() && decimal(wanted) => ConversionRule::Written,
+        (found, DataType::Float64) if decimal(found) => ConversionRule::Nearest,
+        (found, wanted) if decimal(found) && decimal(wanted) => ConversionRule::Cast,
+        (found, wanted) if decimal(found) && wanted.is_integer() => ConversionRule::Written,
+        (DataType::Date32 | DataType::Date64, DataType::Utf8) => ConversionRule::Cast,
+        (DataType::Date32 | DataType::Date64, wanted) if wanted.is_integer() => ConversionRule::Days,
+        (DataType::Timestamp(..), DataType::Utf8) => ConversionRule::Instant,
+        (DataType::Time32(_) | DataType::Time64(_), DataType::Utf8) => ConversionRule::Cast,
         (
             DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_),
             DataType::Int64 | DataType::UInt64,
-        ) => Rule::Nanos,
+        ) => ConversionRule::Nanos,
         (found, DataType::Struct(parts)) => {
             let found: Vec<&DataType> = match found {
                 DataType::Struct(columns) => columns.iter().map(|column| column.data_type()).collect(),
@@ -121,32 +122,32 @@ fn rule(found: &DataType, wanted: &DataType) -> Option<Rule> {
                 _ => return None,
             };
             let rules = found.iter().zip(parts).map(|(found, part)| rule(found, part.data_type()));
-            let rules = rules.collect::<Option<Vec<Rule>>>()?;
-            return (found.len() == parts.len()).then_some(Rule::Parts(rules));
+            let rules = rules.collect::<Option<Vec<ConversionRule>>>()?;
+            return (found.len() == parts.len()).then_some(ConversionRule::Parts(rules));
         }
         _ => return None,
     })
 }
 
 pub(crate) fn apply(
-    rule: &Rule,
+    rule: &ConversionRule,
     values: &ArrayRef,
     wanted: &DataType,
 ) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {
     let fitting = |values: ArrayRef| Ok((values, Vec::new()));
     match rule {
-        Rule::Same => fitting(Arc::clone(values)),
-        Rule::Nothing => fitting(new_null_array(wanted, values.len())),
-        Rule::Dictionary(plain, rule) => apply(rule, &lenient(values, plain)?, wanted),
-        Rule::Cast => checked(values, lenient(values, wanted)?, wanted),
-        Rule::Text => {
+        ConversionRule::Same => fitting(Arc::clone(values)),
+        ConversionRule::Nothing => fitting(new_null_array(wanted, values.len())),
+        ConversionRule::Dictionary(plain, rule) => apply(rule, &lenient(values, plain)?, wanted),
+        ConversionRule::Cast => checked(values, lenient(values, wanted)?, wanted),
+        ConversionRule::Text => {
             let plain = lenient(values, &DataType::Binary)?;
             let cast = lenient(&plain, wanted)?;
             let misfit = |row| (row, "it is not UTF-8 text".to_owned());
             let misfits = lost(&plain, &cast).into_iter().map(misfit).collect();
             Ok((cast, misfits))
         }
-        Rule::Whole => {
+        ConversionRule::Whole => {
             let floats = lenient(values, &DataType::Float64)?;
             let cast = lenient(&floats, wanted)?;
             let floats: &Float64Array = floats.as_primitive();
@@ -165,9 +166,9 @@ pub(crate) fn apply(
             let misfits = (0..floats.len()).filter(is_misfit).map(|row| (row, reason(row))).collect();
             Ok((cast, misfits))
         }
-        Rule::Nearest => nearest(values).map(|values| (values, Vec::new())),
-        Rule::Written => written(values, wanted),
-        Rule::Days => {
+        ConversionRule::Nearest => nearest(values).map(|values| (values, Vec::new())),
+        ConversionRule::Written => written(values, wanted),
+        ConversionRule::Days => {
             let days: Int64Array = match values.data_type() {
                 DataType::Date32 => values.as_primitive::<Date32Type>().unary(i64::from),
                 _ => values.as_primitive::<Date64Type>().unary(|millis| millis.div_euclid(86_400_000)),
@@ -175,12 +176,12 @@ pub(crate) fn apply(
             let days: ArrayRef = Arc::new(days);
             checked(&days, lenient(&days, wanted)?, wanted)
         }
-        Rule::Nanos => {
+        ConversionRule::Nanos => {
             let nanos: ArrayRef = Arc::new(nanoseconds(values)?);
             let fit = lenient(&nanos, wanted)?;
             checked(values, fit, wanted)
         }
-        Rule::Instant => {
+        ConversionRule::Instant => {
             let DataType::Timestamp(unit, zone) = values.data_type() else {
                 return fitting(Arc::clone(values));
             };
@@ -188,7 +189,7 @@ pub(crate) fn apply(
             let utc = lenient(values, &DataType::Timestamp(*unit, zone))?;
             checked(&utc, lenient(&utc, wanted)?, wanted)
         }
-        Rule::Parts(rules) => tuples(rules, values, wanted),
+        ConversionRule::Parts(rules) => tuples(rules, values, wanted),
     }
 }
 

@@ -29,20 +29,20 @@ pub(crate) struct FileOutline {
     /// Number of rows.
     pub(crate) rows: u64,
     /// For each row group its rows, and the first and last time if they are known.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<RowGroup>,
     /// Number of rows in the files before.
     pub(crate) before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
+pub(crate) struct RowGroup {
     /// Number of rows of the file before this group.
     pub(crate) start: u64,
     pub(crate) rows: u64,
     pub(crate) range: Option<(i64, i64)>,
 }
 
-impl Group {
+impl RowGroup {
     fn end(&self) -> u64 {
         self.start + self.rows
     }
@@ -65,7 +65,7 @@ impl FileOutline {
 
     /// Number of rows after which no more rows need to be read.
     pub(crate) fn end(&self) -> u64 {
-        self.groups.last().map_or(0, Group::end)
+        self.groups.last().map_or(0, RowGroup::end)
     }
 }
 
@@ -127,13 +127,13 @@ impl OpenFile {
     }
 
     /// Row groups with their first and last times, as far as statistics contain them.
-    pub(crate) fn groups(&self, binding: &Binding, moments: &Moments) -> Vec<Group> {
+    pub(crate) fn groups(&self, binding: &Binding, moments: &Moments) -> Vec<RowGroup> {
         let groups = self.metadata.metadata().row_groups();
         let ranges = self.ranges(binding, moments).unwrap_or_else(|| vec![None; groups.len()]);
         let mut start = 0;
         let outline = |(group, range): (&parquet::file::metadata::RowGroupMetaData, _)| {
             let rows = u64::try_from(group.num_rows()).unwrap_or_default();
-            let group = Group { start, rows, range };
+            let group = RowGroup { start, rows, range };
             start += rows;
             group
         };
@@ -219,12 +219,12 @@ pub(crate) struct FileReader {
     binding: Binding,
     schema: SchemaRef,
     mask: ProjectionMask,
-    groups: Vec<Group>,
+    groups: Vec<RowGroup>,
     /// Number of rows in the files before.
     before: u64,
     batch_size: usize,
     /// The current row group, and its reader.
-    reading: Option<(usize, Group, ParquetRecordBatchReader)>,
+    reading: Option<(usize, RowGroup, ParquetRecordBatchReader)>,
     /// The next row, counted from 0.
     next: u64,
 }

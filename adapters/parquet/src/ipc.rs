@@ -19,10 +19,10 @@ use crate::path::ColumnPath;
 /// Record batches, one after another.
 pub(crate) struct Ipc {
     name: String,
-    kind: Kind,
+    kind: IpcKind,
 }
 
-enum Kind {
+enum IpcKind {
     /// The file format, whose footer lists the batches.
     File {
         path: String,
@@ -46,7 +46,7 @@ struct Stream {
 }
 
 /// Result of waiting for a record batch.
-pub(crate) enum Next {
+pub(crate) enum NextMessage {
     Rows(RecordBatch),
     /// The deadline passed before the batch was complete.
     NotYet,
@@ -77,13 +77,13 @@ impl Ipc {
             if start.starts_with(FILE_MARK) {
                 let (reader, listed) = open_file(location, None)?;
                 let (reader, listed) = (Box::new(reader), Box::new(listed));
-                let kind = Kind::File { path: location.to_owned(), reader, listed, next: 0 };
+                let kind = IpcKind::File { path: location.to_owned(), reader, listed, next: 0 };
                 return Ok(Ipc { name: location.to_owned(), kind });
             }
         }
         let input = Input::open(location, stop)?;
         let name = input.name().to_owned();
-        Ok(Ipc { name, kind: Kind::Stream(Box::new(Stream::begin(input)?)) })
+        Ok(Ipc { name, kind: IpcKind::Stream(Box::new(Stream::begin(input)?)) })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -92,15 +92,15 @@ impl Ipc {
 
     pub(crate) fn schema(&self) -> SchemaRef {
         match &self.kind {
-            Kind::File { reader, .. } => reader.schema(),
-            Kind::Stream(stream) => SchemaRef::clone(&stream.schema),
+            IpcKind::File { reader, .. } => reader.schema(),
+            IpcKind::Stream(stream) => SchemaRef::clone(&stream.schema),
         }
     }
 
     /// Restricts reading to the columns of these paths, where the format permits.
     pub(crate) fn project<'a>(&mut self, paths: impl Iterator<Item = &'a ColumnPath>) -> Result<(), Cause> {
         let schema = self.schema();
-        let Kind::File { path, reader, listed, .. } = &mut self.kind else { return Ok(()) };
+        let IpcKind::File { path, reader, listed, .. } = &mut self.kind else { return Ok(()) };
         let roots = paths.filter_map(|path| path.names.first());
         let mut places: Vec<usize> = roots.filter_map(|root| schema.index_of(root).ok()).collect();
         places.sort_unstable();
@@ -112,7 +112,7 @@ impl Ipc {
     /// Skips that many batches.
     pub(crate) fn skip(&mut self, batches: u64) -> Result<(), Cause> {
         const SHORTER: &str = "it is shorter than it was when it was read before";
-        if let Kind::File { reader, listed, next, .. } = &mut self.kind {
+        if let IpcKind::File { reader, listed, next, .. } = &mut self.kind {
             let batches = usize::try_from(batches)?;
             *next = batches;
             if batches > reader.num_batches() {
@@ -130,23 +130,23 @@ impl Ipc {
             return Ok(reader.set_index(batches)?);
         }
         for _ in 0..batches {
-            let Next::Rows(_) = self.next(None)? else { return Err(SHORTER.into()) };
+            let NextMessage::Rows(_) = self.next(None)? else { return Err(SHORTER.into()) };
         }
         Ok(())
     }
 
     /// The next batch. Waits for it, but not past the deadline.
-    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
+    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<NextMessage, Cause> {
         match &mut self.kind {
-            Kind::File { reader, listed, next, .. } => {
+            IpcKind::File { reader, listed, next, .. } => {
                 listed.check_batch(*next)?;
                 *next += 1;
                 Ok(match guarded(|| reader.next().transpose())? {
-                    Some(rows) => Next::Rows(rows),
-                    None => Next::End,
+                    Some(rows) => NextMessage::Rows(rows),
+                    None => NextMessage::End,
                 })
             }
-            Kind::Stream(stream) => stream.next(deadline),
+            IpcKind::Stream(stream) => stream.next(deadline),
         }
     }
 }
@@ -203,25 +203,25 @@ impl Stream {
         Ok(self.input.fill(&mut self.bytes, deadline)?)
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> Result<Next, Cause> {
+    fn next(&mut self, deadline: Option<Instant>) -> Result<NextMessage, Cause> {
         if let Some(rows) = self.first.take() {
-            return Ok(Next::Rows(rows));
+            return Ok(NextMessage::Rows(rows));
         }
         loop {
             match self.decode()? {
-                Decoded::Rows(rows) => return Ok(Next::Rows(rows)),
+                Decoded::Rows(rows) => return Ok(NextMessage::Rows(rows)),
                 Decoded::Other => continue,
                 Decoded::NotYet => {}
             }
             match self.fill(deadline)? {
                 Filled::More => {}
-                Filled::NotYet => return Ok(Next::NotYet),
-                Filled::Stopped => return Ok(Next::End),
+                Filled::NotYet => return Ok(NextMessage::NotYet),
+                Filled::Stopped => return Ok(NextMessage::End),
                 Filled::End => {
                     let decoder = &mut self.decoder;
                     let is_whole = self.decoded == self.bytes.len() && guarded(|| decoder.finish()).is_ok();
                     return if is_whole {
-                        Ok(Next::End)
+                        Ok(NextMessage::End)
                     } else {
                         Err("it is cut off in the middle of a batch".into())
                     };

@@ -6,7 +6,7 @@ use crate::file::FileOutline;
 
 /// The position to resume from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LakePosition {
     /// Number of files that have been opened, in the order of their first times.
     pub(crate) opened: usize,
     /// Fingerprint of these files.
@@ -38,7 +38,7 @@ impl Fingerprint {
 
 const MARK: &[u8; 4] = b"lake";
 
-impl Place {
+impl LakePosition {
     pub(crate) fn written(&self) -> Vec<u8> {
         let format = self.time_format.name().as_bytes();
         let mut bytes = MARK.to_vec();
@@ -53,7 +53,7 @@ impl Place {
         bytes
     }
 
-    pub(crate) fn read(bytes: &[u8]) -> Option<Place> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<LakePosition> {
         let bytes = bytes.strip_prefix(MARK)?;
         let (opened, bytes) = number(bytes)?;
         let (fingerprint, bytes) = number(bytes)?;
@@ -66,7 +66,7 @@ impl Place {
             open.push((usize::try_from(rank).ok()?, behind));
             bytes = rest;
         }
-        Some(Place {
+        Some(LakePosition {
             opened: usize::try_from(opened).ok()?,
             fingerprint: Fingerprint(fingerprint),
             time_format: std::str::from_utf8(format).ok()?.parse().ok()?,

@@ -16,13 +16,13 @@ use crate::thrift;
 #[derive(Clone)]
 pub(crate) struct SharedFile {
     file: Arc<File>,
-    progress: Arc<Progress>,
+    progress: Arc<ReadProgress>,
 }
 
 /// Position of the last read, and how often it was repeated. A file that declares pages without rows can make the
 /// library read the same page forever.
 #[derive(Default)]
-struct Progress {
+struct ReadProgress {
     start: AtomicU64,
     times: AtomicU64,
 }
@@ -53,7 +53,7 @@ impl SharedFile {
     }
 }
 
-impl Progress {
+impl ReadProgress {
     /// # Errors
     /// The same position is read so often that there is no progress.
     fn read(&self, start: u64) -> Result<()> {

@@ -5,7 +5,7 @@ use fairstream_core::{
     verdict_schema,
 };
 
-use crate::table::{ARROW_OPTIONS, Format, PARQUET_OPTIONS, TableWriter};
+use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat, TableWriter};
 
 /// Opens sinks that write verdicts as Parquet. The file can be read once the run has ended, however it
 /// ended.
@@ -27,7 +27,7 @@ impl SinkFactory for ParquetSinks {
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
-        open(request, Format::parquet(&request.options))
+        open(request, TableFormat::parquet(&request.options))
     }
 }
 
@@ -42,13 +42,13 @@ impl SinkFactory for ArrowSinks {
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
-        open(request, Format::arrow(&request.options, &request.location))
+        open(request, TableFormat::arrow(&request.options, &request.location))
     }
 }
 
 fn open(
     request: &SinkRequest,
-    format: Result<Format, fairstream_core::BadOption>,
+    format: Result<TableFormat, fairstream_core::BadOption>,
 ) -> Result<Box<dyn Sink>, SinkError> {
     let format = format.map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
     if request.resume.is_some() {

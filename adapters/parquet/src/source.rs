@@ -15,7 +15,7 @@ use crate::binding::offers;
 use crate::file::{FileOutline, FileReader, OpenFile};
 use crate::lake;
 use crate::moments::{Moments, NEVER};
-use crate::place::{Fingerprint, Place};
+use crate::place::{Fingerprint, LakePosition};
 use crate::spill::{Spill, Spilled};
 
 /// Opens Parquet sources.
@@ -47,7 +47,7 @@ impl SourceFactory for ParquetSources {
         let bad_option = |bad| request.refuse(bad);
         let failed = |cause: Cause| request.cannot_open(cause);
         let format = request.options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
-        let place = request.resume.as_ref().and_then(|position| Place::read(&position.resume));
+        let place = request.resume.as_ref().and_then(|position| LakePosition::read(&position.resume));
         let format = place.map_or(format, |place| place.time_format);
         let mut lake = Lake {
             name: location.clone(),
@@ -212,8 +212,8 @@ impl Lake {
     fn go_to(&mut self, position: &Position) -> Result<(), SourceError> {
         let name = self.name.clone();
         let failed = |cause: Cause| SourceError::Open { origin: name.clone(), cause };
-        let place = Place::read(&position.resume).ok_or("the position is not one of Parquet files");
-        let Place { opened, fingerprint, open, .. } = place.map_err(|text| failed(text.into()))?;
+        let place = LakePosition::read(&position.resume).ok_or("the position is not one of Parquet files");
+        let LakePosition { opened, fingerprint, open, .. } = place.map_err(|text| failed(text.into()))?;
         let opened_before: Vec<(i64, usize)> = self.schedule.iter().take(opened).copied().collect();
         for (_, index) in &opened_before {
             self.fingerprint.add(&self.files[*index]);
@@ -363,7 +363,7 @@ impl Lake {
         let ranks: BTreeMap<usize, usize> =
             self.schedule[..opened].iter().enumerate().map(|(rank, (_, index))| (*index, rank)).collect();
         let open = self.behind.iter().filter_map(|(index, behind)| Some((*ranks.get(index)?, *behind)));
-        let place = Place {
+        let place = LakePosition {
             opened,
             fingerprint: self.fingerprint,
             time_format: self.moments.format(),

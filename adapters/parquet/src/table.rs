@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 /// Output format.
 #[derive(Clone, Debug)]
-pub(crate) enum Format {
+pub(crate) enum TableFormat {
     Parquet(Box<WriterProperties>),
     ArrowFile(IpcWriteOptions),
     ArrowStream(IpcWriteOptions),
@@ -39,8 +39,8 @@ pub(crate) const ARROW_OPTIONS: &[OptionDoc] = &[
     },
 ];
 
-impl Format {
-    pub(crate) fn parquet(options: &Options) -> Result<Format, BadOption> {
+impl TableFormat {
+    pub(crate) fn parquet(options: &Options) -> Result<TableFormat, BadOption> {
         let codec = match options.text("codec").unwrap_or("zstd") {
             "zstd" => Compression::ZSTD(ZstdLevel::default()),
             "snappy" => Compression::SNAPPY,
@@ -55,10 +55,10 @@ impl Format {
         }
         let properties =
             WriterProperties::builder().set_compression(codec).set_max_row_group_row_count(Some(rows));
-        Ok(Format::Parquet(Box::new(properties.build())))
+        Ok(TableFormat::Parquet(Box::new(properties.build())))
     }
 
-    pub(crate) fn arrow(options: &Options, location: &str) -> Result<Format, BadOption> {
+    pub(crate) fn arrow(options: &Options, location: &str) -> Result<TableFormat, BadOption> {
         let codec = match options.text("codec").unwrap_or("none") {
             "zstd" => Some(CompressionType::ZSTD),
             "lz4" => Some(CompressionType::LZ4_FRAME),
@@ -70,8 +70,8 @@ impl Format {
             .map_err(|error| unknown("codec", options.text("codec").unwrap_or("none"), &error.to_string()))?;
         let streams = location == "-" || location.to_lowercase().ends_with(".arrows");
         match options.text("format").unwrap_or(if streams { "stream" } else { "file" }) {
-            "stream" => Ok(Format::ArrowStream(settings)),
-            "file" => Ok(Format::ArrowFile(settings)),
+            "stream" => Ok(TableFormat::ArrowStream(settings)),
+            "file" => Ok(TableFormat::ArrowFile(settings)),
             other => Err(unknown("format", other, "file, stream")),
         }
     }
@@ -85,12 +85,12 @@ fn unknown(key: &str, value: &str, known: &str) -> BadOption {
 pub(crate) struct TableWriter {
     name: String,
     schema: SchemaRef,
-    state: State,
+    state: TableState,
 }
 
-enum State {
+enum TableState {
     /// Nothing has been written; a file that exists is unchanged.
-    Waiting(Box<(Output, Format)>),
+    Waiting(Box<(Output, TableFormat)>),
     Parquet(Box<ArrowWriter<Output>>),
     File(Box<FileWriter<BufWriter<Output>>>),
     Stream(Box<StreamWriter<BufWriter<Output>>>),
@@ -101,10 +101,14 @@ enum State {
 impl TableWriter {
     /// Opens a path, or standard output for `-`. A file that exists is replaced at the first write or at
     /// the end.
-    pub(crate) fn open(location: &str, format: Format, schema: SchemaRef) -> Result<TableWriter, SinkError> {
+    pub(crate) fn open(
+        location: &str,
+        format: TableFormat,
+        schema: SchemaRef,
+    ) -> Result<TableWriter, SinkError> {
         let output = Output::open(location)?;
         let name = output.name().to_owned();
-        Ok(TableWriter { name, schema, state: State::Waiting(Box::new((output, format))) })
+        Ok(TableWriter { name, schema, state: TableState::Waiting(Box::new((output, format))) })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -116,26 +120,26 @@ impl TableWriter {
         /// Maximum size of a row group, which is buffered in memory until it is complete.
         const MAX_GROUP: usize = 32 << 20;
         self.guarded(|state| match state {
-            State::Parquet(writer) => {
+            TableState::Parquet(writer) => {
                 writer.write(rows)?;
                 if writer.in_progress_size() > MAX_GROUP {
                     writer.flush()?;
                 }
                 Ok(())
             }
-            State::File(writer) => Ok(writer.write(rows)?),
-            State::Stream(writer) => {
+            TableState::File(writer) => Ok(writer.write(rows)?),
+            TableState::Stream(writer) => {
                 writer.write(rows)?;
                 Ok(writer.flush()?)
             }
-            State::Waiting(_) | State::Broken => Err("it was not begun".into()),
+            TableState::Waiting(_) | TableState::Broken => Err("it was not begun".into()),
         })
     }
 
     /// Makes the rows of a stream durable. A file is not complete before its end.
     pub(crate) fn sync(&mut self) -> Result<(), SinkError> {
         match &mut self.state {
-            State::Stream(writer) => writer.get_mut().get_mut().sync().map(|_| ()),
+            TableState::Stream(writer) => writer.get_mut().get_mut().sync().map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -143,19 +147,19 @@ impl TableWriter {
     /// Writes the footer or the end of the stream, and makes everything durable.
     pub(crate) fn finish(mut self) -> Result<(), SinkError> {
         self.guarded(|state| {
-            let mut output = match std::mem::replace(state, State::Broken) {
-                State::Parquet(writer) => writer.into_inner()?,
-                State::File(mut writer) => {
+            let mut output = match std::mem::replace(state, TableState::Broken) {
+                TableState::Parquet(writer) => writer.into_inner()?,
+                TableState::File(mut writer) => {
                     writer.finish()?;
                     writer.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?
                 }
-                State::Stream(mut writer) => {
+                TableState::Stream(mut writer) => {
                     writer.finish()?;
                     writer.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?
                 }
-                State::Waiting(_) => return Err("it was not begun".into()),
+                TableState::Waiting(_) => return Err("it was not begun".into()),
                 // The error has already been reported.
-                State::Broken => return Ok(()),
+                TableState::Broken => return Ok(()),
             };
             output.flush()?;
             output.sync()?;
@@ -164,7 +168,7 @@ impl TableWriter {
     }
 
     /// Opens the output if necessary, and then runs `work` on it.
-    fn guarded(&mut self, work: impl FnOnce(&mut State) -> Result<(), Cause>) -> Result<(), SinkError> {
+    fn guarded(&mut self, work: impl FnOnce(&mut TableState) -> Result<(), Cause>) -> Result<(), SinkError> {
         let (state, schema) = (&mut self.state, &self.schema);
         let done = catch_panic(|| {
             begin(state, schema)?;
@@ -185,27 +189,27 @@ impl TableWriter {
     }
 }
 
-fn begin(state: &mut State, schema: &SchemaRef) -> Result<(), Cause> {
-    if !matches!(state, State::Waiting(_)) {
+fn begin(state: &mut TableState, schema: &SchemaRef) -> Result<(), Cause> {
+    if !matches!(state, TableState::Waiting(_)) {
         return Ok(());
     }
-    let State::Waiting(waiting) = std::mem::replace(state, State::Broken) else { return Ok(()) };
+    let TableState::Waiting(waiting) = std::mem::replace(state, TableState::Broken) else { return Ok(()) };
     let (output, format) = *waiting;
     *state = match format {
-        Format::Parquet(properties) => State::Parquet(Box::new(ArrowWriter::try_new(
+        TableFormat::Parquet(properties) => TableState::Parquet(Box::new(ArrowWriter::try_new(
             output,
             SchemaRef::clone(schema),
             Some(*properties),
         )?)),
-        Format::ArrowFile(options) => {
+        TableFormat::ArrowFile(options) => {
             let writer = FileWriter::try_new_with_options(BufWriter::new(output), schema, options)?;
-            State::File(Box::new(writer))
+            TableState::File(Box::new(writer))
         }
-        Format::ArrowStream(options) => {
+        TableFormat::ArrowStream(options) => {
             let mut writer = StreamWriter::try_new_with_options(BufWriter::new(output), schema, options)?;
             // The reader of a stream waits for the schema.
             writer.flush()?;
-            State::Stream(Box::new(writer))
+            TableState::Stream(Box::new(writer))
         }
     };
     Ok(())

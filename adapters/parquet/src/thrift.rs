@@ -8,28 +8,28 @@ pub(crate) const TOO_MANY: &str = "a list in what it says of itself has more val
 /// Whether the lists of a struct have no more values than its bytes permit. Also true for bytes that are truncated
 /// or no struct, which the library reports.
 pub(crate) fn is_credible(bytes: &[u8]) -> bool {
-    !matches!(Walk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(Halt::TooMany))
+    !matches!(ThriftWalk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(SkipError::TooMany))
 }
 
 /// Maximum depth, as in the library.
 const DEPTH: u8 = 64;
 const STRUCT: u8 = 12;
 
-struct Walk<'a> {
+struct ThriftWalk<'a> {
     bytes: &'a [u8],
     /// Maximum number of further list values: each takes at least one byte.
     values: usize,
 }
 
-enum Halt {
+enum SkipError {
     TooMany,
     Unclear,
 }
 
-impl Walk<'_> {
+impl ThriftWalk<'_> {
     /// Skips a value of a type.
-    fn skip(&mut self, of: u8, depth: u8) -> Result<(), Halt> {
-        let inside = depth.checked_sub(1).ok_or(Halt::Unclear)?;
+    fn skip(&mut self, of: u8, depth: u8) -> Result<(), SkipError> {
+        let inside = depth.checked_sub(1).ok_or(SkipError::Unclear)?;
         match of {
             // A boolean, whose value is in its type.
             1 | 2 => Ok(()),
@@ -73,28 +73,28 @@ impl Walk<'_> {
                 self.skip(header & 15, inside)?;
             },
             13 => self.pass(16),
-            _ => Err(Halt::Unclear),
+            _ => Err(SkipError::Unclear),
         }
     }
 
-    fn claim(&mut self, count: usize) -> Result<(), Halt> {
-        self.values = self.values.checked_sub(count).ok_or(Halt::TooMany)?;
+    fn claim(&mut self, count: usize) -> Result<(), SkipError> {
+        self.values = self.values.checked_sub(count).ok_or(SkipError::TooMany)?;
         Ok(())
     }
 
-    fn pass(&mut self, count: usize) -> Result<(), Halt> {
-        self.bytes = self.bytes.get(count..).ok_or(Halt::Unclear)?;
+    fn pass(&mut self, count: usize) -> Result<(), SkipError> {
+        self.bytes = self.bytes.get(count..).ok_or(SkipError::Unclear)?;
         Ok(())
     }
 
-    fn byte(&mut self) -> Result<u8, Halt> {
-        let (first, rest) = self.bytes.split_first().ok_or(Halt::Unclear)?;
+    fn byte(&mut self) -> Result<u8, SkipError> {
+        let (first, rest) = self.bytes.split_first().ok_or(SkipError::Unclear)?;
         self.bytes = rest;
         Ok(*first)
     }
 
     /// A variable-length integer.
-    fn number(&mut self) -> Result<usize, Halt> {
+    fn number(&mut self) -> Result<usize, SkipError> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -103,7 +103,7 @@ impl Walk<'_> {
                 return Ok(number);
             }
         }
-        Err(Halt::Unclear)
+        Err(SkipError::Unclear)
     }
 }
 

@@ -8,12 +8,12 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
-use crate::convert::{Misfit, Rule, apply};
+use crate::convert::{ConversionRule, Misfit, apply};
 
 /// The values as tuples whose parts are converted by these rules, null where a part does not fit or is missing,
 /// and the rows where that is so.
 pub(crate) fn tuples(
-    rules: &[Rule],
+    rules: &[ConversionRule],
     values: &ArrayRef,
     wanted: &DataType,
 ) -> Result<(ArrayRef, Vec<Misfit>), ArrowError> {

@@ -11,7 +11,7 @@ use fairstream_core::{
     TimeFormat,
 };
 
-use crate::table::{ARROW_OPTIONS, Format, PARQUET_OPTIONS, TableWriter};
+use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat, TableWriter};
 
 /// Opens writers of events as Parquet.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl EventWriterFactory for ParquetEventWriters {
     }
 
     fn open(&self, request: &EventWriterRequest) -> Result<Box<dyn EventWriter>, SinkError> {
-        open(request, Format::parquet(&request.options))
+        open(request, TableFormat::parquet(&request.options))
     }
 }
 
@@ -47,13 +47,13 @@ impl EventWriterFactory for ArrowEventWriters {
     }
 
     fn open(&self, request: &EventWriterRequest) -> Result<Box<dyn EventWriter>, SinkError> {
-        open(request, Format::arrow(&request.options, &request.location))
+        open(request, TableFormat::arrow(&request.options, &request.location))
     }
 }
 
 fn open(
     request: &EventWriterRequest,
-    format: Result<Format, BadOption>,
+    format: Result<TableFormat, BadOption>,
 ) -> Result<Box<dyn EventWriter>, SinkError> {
     let format = format.map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
     let time = TimeColumn::of(request.time_format);

@@ -38,7 +38,7 @@ pub(super) fn open(request: &SourceRequest) -> Result<Box<dyn Source>, SourceErr
         link,
         bound,
         stop: request.context.stop.clone(),
-        current: Seen::default(),
+        current: LastPacket::default(),
         number: 0,
         bytes: 0,
         dropped: 0,
@@ -81,7 +81,7 @@ struct InterfaceRows {
     link: Link,
     bound: Bound,
     stop: StopToken,
-    current: Seen,
+    current: LastPacket,
     number: u64,
     /// Bytes captured so far.
     bytes: u64,
@@ -91,7 +91,7 @@ struct InterfaceRows {
 
 /// The most recent packet.
 #[derive(Default)]
-struct Seen {
+struct LastPacket {
     bytes: Vec<u8>,
     time: Time,
     length: u32,
@@ -141,7 +141,7 @@ impl Rows for InterfaceRows {
     }
 
     fn append(&mut self, columns: &mut [Column], _: &mut TimeReader) -> Result<Time, RejectedRow> {
-        let Seen { bytes, time, length } = &self.current;
+        let LastPacket { bytes, time, length } = &self.current;
         let captured = Captured { bytes, link: self.link, time: *time, length: *length };
         self.bound.append(captured, self.number, columns)
     }

@@ -7,7 +7,7 @@ use fairstream_core::{
 use fairstream_files::Column;
 
 use crate::capture::Captured;
-use crate::field::{DIRECTION, Field, Seen};
+use crate::field::{DIRECTION, Field, PacketContext};
 use crate::network::Networks;
 
 pub(crate) const LOCAL_NETWORK: OptionDoc = OptionDoc::new(
@@ -59,7 +59,7 @@ impl Bound {
         row: u64,
         columns: &mut [Column],
     ) -> Result<Time, RejectedRow> {
-        let seen = Seen::new(captured, &self.local);
+        let seen = PacketContext::new(captured, &self.local);
         for (field, column) in self.fields.iter().zip(columns) {
             let bad = |reason| RejectedRow { row, column: Some(field.name.to_owned()), reason };
             field.append(&seen, column).map_err(bad)?;

@@ -86,7 +86,7 @@ pub fn open(library: &Library, request: &SourceRequest) -> Result<Box<dyn Source
         return Err(broken("a function is missing that the header asks for".to_owned()));
     }
     let handle = Arc::new(Handle(Mutex::new(Some(raw))));
-    let mut stream = Stream(stream);
+    let mut stream = PluginStream(stream);
     let schema = stream.schema().and_then(|schema| check_schema(schema, request)).map_err(broken)?;
     let weak = Arc::downgrade(&handle);
     request.context.stop.on_stop(move || {
@@ -174,12 +174,12 @@ impl Handle {
 }
 
 /// The batches of an open source.
-struct Stream(FFI_ArrowArrayStream);
+struct PluginStream(FFI_ArrowArrayStream);
 
 // SAFETY: the contract permits use from any thread, by one thread at a time.
-unsafe impl Send for Stream {}
+unsafe impl Send for PluginStream {}
 
-impl Stream {
+impl PluginStream {
     fn schema(&mut self) -> Result<Schema, String> {
         let Some(get_schema) = self.0.get_schema() else { return Err("its stream has no schema".to_owned()) };
         let mut schema = FFI_ArrowSchema::empty();
@@ -236,7 +236,7 @@ struct PluginSource {
     row_schema: SchemaRef,
     schema: SchemaRef,
     /// Declared before the handle, so that it is released first.
-    stream: Stream,
+    stream: PluginStream,
     handle: Arc<Handle>,
     last_row: u64,
     end: Position,

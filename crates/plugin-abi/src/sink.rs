@@ -10,7 +10,7 @@ use crate::export::{options, written};
 use crate::guard::{Failure, guarded};
 
 /// Private data of an open sink.
-struct Opened {
+struct OpenedSink {
     /// `None` once it is finished.
     sink: Option<Box<dyn Sink>>,
     schema: FFI_ArrowSchema,
@@ -45,7 +45,7 @@ pub unsafe fn open_sink(
         let sink = factory.open(&request)?;
         let schema = FFI_ArrowSchema::try_from(verdict_schema().as_ref())
             .map_err(|error| Failure::new(code::INTERNAL, error.to_string()))?;
-        let opened = Box::new(Opened { sink: Some(sink), schema, resume: Vec::new() });
+        let opened = Box::new(OpenedSink { sink: Some(sink), schema, resume: Vec::new() });
         // SAFETY: the host provides it to be filled.
         unsafe {
             out.write(RawSink {
@@ -65,9 +65,9 @@ pub unsafe fn open_sink(
 
 /// # Safety
 /// The host has received it from `open_sink` and has not released it.
-unsafe fn opened<'a>(sink: *mut RawSink) -> &'a mut Opened {
+unsafe fn opened<'a>(sink: *mut RawSink) -> &'a mut OpenedSink {
     // SAFETY: `open_sink` stored a box of this type there, and only `release` removes it.
-    unsafe { &mut *(*sink).private_data.cast::<Opened>() }
+    unsafe { &mut *(*sink).private_data.cast::<OpenedSink>() }
 }
 
 fn gone() -> Failure {
@@ -122,7 +122,7 @@ unsafe extern "C" fn finish(sink: *mut RawSink, end: i32, reason: Str, error: *m
 
 unsafe extern "C" fn release(sink: *mut RawSink) {
     // SAFETY: this is the only and last call of the host with this sink.
-    let opened = unsafe { Box::from_raw((*sink).private_data.cast::<Opened>()) };
+    let opened = unsafe { Box::from_raw((*sink).private_data.cast::<OpenedSink>()) };
     let _ = catch_panic(|| drop(opened));
     // SAFETY: the struct still belongs to the host, which can detect a second call by this.
     unsafe { (*sink).release = None };

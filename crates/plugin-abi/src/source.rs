@@ -30,7 +30,7 @@ pub const ROW_COLUMNS: [(&str, DataType); 4] = [
 ];
 
 /// Private data of an open source.
-struct Opened {
+struct OpenedSource {
     shared: Arc<Mutex<Shared>>,
     stop: StopToken,
     /// Borrowed by the host until its next call.
@@ -93,8 +93,8 @@ pub unsafe fn open_source(
         let end = request.resume.unwrap_or_default();
         let schema = row_schema(&source.schema());
         let shared = Arc::new(Mutex::new(Shared { source, end, dropped: 0, is_relative: false }));
-        let reader = Reader { shared: Arc::clone(&shared), schema };
-        let opened = Box::new(Opened { shared, stop, resume: Mutex::default() });
+        let reader = SourceStream { shared: Arc::clone(&shared), schema };
+        let opened = Box::new(OpenedSource { shared, stop, resume: Mutex::default() });
         // SAFETY: the host provides both to be filled.
         unsafe {
             stream.write(FFI_ArrowArrayStream::new(Box::new(reader)));
@@ -120,12 +120,12 @@ fn row_schema(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// The batches of a source as an Arrow stream.
-struct Reader {
+struct SourceStream {
     shared: Arc<Mutex<Shared>>,
     schema: SchemaRef,
 }
 
-impl Iterator for Reader {
+impl Iterator for SourceStream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -154,7 +154,7 @@ impl Iterator for Reader {
     }
 }
 
-impl RecordBatchReader for Reader {
+impl RecordBatchReader for SourceStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -196,10 +196,10 @@ fn rows(batch: EventBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError
 
 /// # Safety
 /// The host has received it from `open_source` and has not released it.
-unsafe fn opened<'a>(source: *mut RawSource) -> &'a Opened {
+unsafe fn opened<'a>(source: *mut RawSource) -> &'a OpenedSource {
     // SAFETY: `open_source` stored a box of this type there, and only `release` removes it. Until then only shared
     // references exist, as `cancel` may be called at any time.
-    unsafe { &*(*source).private_data.cast::<Opened>() }
+    unsafe { &*(*source).private_data.cast::<OpenedSource>() }
 }
 
 unsafe extern "C" fn progress(source: *mut RawSource, out: *mut Progress, error: *mut Error) -> i32 {
@@ -243,7 +243,7 @@ unsafe extern "C" fn cancel(source: *mut RawSource) {
 
 unsafe extern "C" fn release(source: *mut RawSource) {
     // SAFETY: this is the only and last call of the host with this source.
-    let opened = unsafe { Box::from_raw((*source).private_data.cast::<Opened>()) };
+    let opened = unsafe { Box::from_raw((*source).private_data.cast::<OpenedSource>()) };
     let _ = catch_panic(|| drop(opened));
     // SAFETY: the struct still belongs to the host, which can detect a second call by this.
     unsafe { (*source).release = None };

@@ -13,7 +13,7 @@ use fairstream_core::{
     Adapter, BadOption, OptionDoc, Options, Source, SourceError, SourceRequest, Time, TimeFormat,
 };
 
-use crate::course::{Course, Running};
+use crate::course::{Course, Scene};
 use crate::random::Random;
 use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
 
@@ -120,7 +120,7 @@ impl Admissions {
         let name = format!("admissions (seed {})", self.seed);
         let columns = SCENARIO.columns();
         let running =
-            Running::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
+            Scene::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
         Ok(Box::new(running))
     }
 

@@ -13,7 +13,7 @@ use fairstream_core::{
 };
 use fairstream_files::{Filled, Input};
 
-use crate::course::{Course, Running};
+use crate::course::{Course, Scene};
 use crate::scenario::{Begun, Scenario};
 
 /// The people of the file whose score and outcome are known, as events in order of time.
@@ -113,7 +113,7 @@ impl Compas {
         // The CSV reader removes the UTF-8 byte order mark.
         let mut reader = ReaderBuilder::new().from_reader(text);
         let header = reader.headers().map_err(|error| failed(error.into()))?.clone();
-        let columns = Columns::find(&header, group).map_err(|reason| failed(reason.into()))?;
+        let columns = CompasColumns::find(&header, group).map_err(|reason| failed(reason.into()))?;
         let mut compas = Compas {
             origin: origin.to_owned(),
             group: group.to_owned(),
@@ -167,7 +167,7 @@ impl Compas {
         let identity = format!("compas {} by {}, {} events", self.origin, self.group, self.events.len());
         let course = Screenings { events: self.events.into_iter(), groups: self.groups };
         let columns = SCENARIO.columns();
-        let running = Running::new(&self.origin, &identity, course, columns, SCENARIO.time_format, request)?;
+        let running = Scene::new(&self.origin, &identity, course, columns, SCENARIO.time_format, request)?;
         Ok(Box::new(running))
     }
 }
@@ -225,7 +225,7 @@ struct Person<'a> {
 }
 
 /// Indices and names of the columns.
-struct Columns<'a> {
+struct CompasColumns<'a> {
     id: (&'a str, usize),
     screened: (&'a str, usize),
     group: (&'a str, usize),
@@ -235,10 +235,10 @@ struct Columns<'a> {
 }
 
 /// A column with an invalid value, and the reason.
-type Fault<'a> = (&'a str, String);
+type CompasFault<'a> = (&'a str, String);
 
-impl<'a> Columns<'a> {
-    fn find(header: &StringRecord, group: &'a str) -> Result<Columns<'a>, String> {
+impl<'a> CompasColumns<'a> {
+    fn find(header: &StringRecord, group: &'a str) -> Result<CompasColumns<'a>, String> {
         let mut missing = Vec::new();
         let mut find = |name: &'a str| {
             let place = header.iter().position(|column| column.trim() == name);
@@ -251,7 +251,7 @@ impl<'a> Columns<'a> {
             }
             (name, place.unwrap_or_default())
         };
-        let columns = Columns {
+        let columns = CompasColumns {
             id: find("id"),
             screened: find("compas_screening_date"),
             group: find(group),
@@ -267,9 +267,12 @@ impl<'a> Columns<'a> {
     }
 
     /// The person of a row, or the reason to leave them out.
-    fn person<'r>(&self, record: &'r StringRecord) -> Result<Result<Person<'r>, &'static str>, Fault<'a>> {
+    fn person<'r>(
+        &self,
+        record: &'r StringRecord,
+    ) -> Result<Result<Person<'r>, &'static str>, CompasFault<'a>> {
         let field = |(_, place): (&str, usize)| record.get(place).unwrap_or_default().trim();
-        let number = |column: (&'a str, usize)| -> Result<Option<i64>, Fault<'a>> {
+        let number = |column: (&'a str, usize)| -> Result<Option<i64>, CompasFault<'a>> {
             match field(column) {
                 "" => Ok(None),
                 text => {
@@ -277,7 +280,7 @@ impl<'a> Columns<'a> {
                 }
             }
         };
-        let date = |column: (&'a str, usize)| -> Result<Option<Time>, Fault<'a>> {
+        let date = |column: (&'a str, usize)| -> Result<Option<Time>, CompasFault<'a>> {
             match field(column) {
                 "" => Ok(None),
                 text => {

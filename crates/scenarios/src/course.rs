@@ -24,7 +24,7 @@ pub(crate) trait Course: Send {
 }
 
 /// A course as a source.
-pub(crate) struct Running<C: Course> {
+pub(crate) struct Scene<C: Course> {
     name: String,
     course: C,
     offers: Vec<WantedColumn>,
@@ -42,7 +42,7 @@ pub(crate) struct Running<C: Course> {
 /// Rows between two checks of the time.
 const GLANCE: usize = 1024;
 
-impl<C: Course> Running<C> {
+impl<C: Course> Scene<C> {
     /// Starts a course from the beginning, or from the position of the request. `identity` is the same for two
     /// courses only if they are the same.
     pub(crate) fn new(
@@ -52,7 +52,7 @@ impl<C: Course> Running<C> {
         offers: Vec<WantedColumn>,
         time_format: TimeFormat,
         request: &SourceRequest,
-    ) -> Result<Running<C>, SourceError> {
+    ) -> Result<Scene<C>, SourceError> {
         let (mut places, mut fields) = (Vec::new(), Vec::new());
         for wanted in &request.wanted {
             let Some(place) = offers.iter().position(|own| own.name == wanted.name) else { continue };
@@ -61,7 +61,7 @@ impl<C: Course> Running<C> {
             fields.push(Field::new(&wanted.name, data_type.clone(), true));
             places.push(place);
         }
-        let mut running = Running {
+        let mut running = Scene {
             name: name.to_owned(),
             course,
             offers,
@@ -119,7 +119,7 @@ fn can_be_read_as(own: &DataType, wanted: &DataType) -> bool {
     own == wanted || (own.is_integer() && (wanted.is_integer() || *wanted == DataType::Float64))
 }
 
-impl<C: Course> Source for Running<C> {
+impl<C: Course> Source for Scene<C> {
     fn name(&self) -> &str {
         &self.name
     }

@@ -11,7 +11,7 @@ use fairstream_core::{
     Adapter, BadOption, OptionDoc, Options, Source, SourceError, SourceRequest, Time, TimeFormat,
 };
 
-use crate::course::{Course, Running};
+use crate::course::{Course, Scene};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
 use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
@@ -117,7 +117,7 @@ impl Hiring {
         let name = format!("hiring (seed {})", self.seed);
         let columns = SCENARIO.columns();
         let running =
-            Running::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
+            Scene::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
         Ok(Box::new(running))
     }
 
@@ -154,15 +154,15 @@ struct Applications {
     waiting: VecDeque<(Time, u64)>,
 }
 
-enum Step {
+enum HiringStep {
     Applied { id: u64, group: usize },
     Accepted { id: u64 },
 }
 
 impl Course for Applications {
-    type Event = Step;
+    type Event = HiringStep;
 
-    fn next_event(&mut self) -> Option<(Time, Step)> {
+    fn next_event(&mut self) -> Option<(Time, HiringStep)> {
         let application = (self.applied < self.applicants).then(|| {
             // `step` has checked that this is within the range of times.
             Time((self.applied + 1).cast_signed().saturating_mul(self.every))
@@ -171,7 +171,7 @@ impl Course for Applications {
             && application.is_none_or(|application| due <= application)
         {
             self.waiting.pop_front();
-            return Some((due, Step::Accepted { id }));
+            return Some((due, HiringStep::Accepted { id }));
         }
         let time = application?;
         self.applied += 1;
@@ -179,21 +179,21 @@ impl Course for Applications {
         if self.random.chance(self.accept[group]) {
             self.waiting.push_back((time.saturating_add(self.delay), id));
         }
-        Some((time, Step::Applied { id, group }))
+        Some((time, HiringStep::Applied { id, group }))
     }
 
-    fn columns(&self, events: &[(Time, Step)]) -> Vec<ArrayRef> {
+    fn columns(&self, events: &[(Time, HiringStep)]) -> Vec<ArrayRef> {
         let id = events.iter().map(|(_, step)| match step {
-            Step::Applied { id, .. } => Some(*id),
-            Step::Accepted { .. } => None,
+            HiringStep::Applied { id, .. } => Some(*id),
+            HiringStep::Accepted { .. } => None,
         });
         let gender = events.iter().map(|(_, step)| match step {
-            Step::Applied { group, .. } => Some(self.names[*group].as_str()),
-            Step::Accepted { .. } => None,
+            HiringStep::Applied { group, .. } => Some(self.names[*group].as_str()),
+            HiringStep::Accepted { .. } => None,
         });
         let accepted = events.iter().map(|(_, step)| match step {
-            Step::Applied { .. } => None,
-            Step::Accepted { id } => Some(*id),
+            HiringStep::Applied { .. } => None,
+            HiringStep::Accepted { id } => Some(*id),
         });
         vec![
             Arc::new(id.collect::<UInt64Array>()),

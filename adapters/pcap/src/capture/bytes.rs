@@ -6,7 +6,7 @@ use std::time::Instant;
 use fairstream_files::{Filled, Input};
 
 /// The bytes that have been read and not yet consumed.
-pub(super) struct Bytes {
+pub(super) struct CaptureBytes {
     input: Input,
     buffer: Vec<u8>,
     /// Index of the next byte in the buffer.
@@ -28,9 +28,9 @@ pub(super) enum Got {
     Stopped,
 }
 
-impl Bytes {
-    pub(super) fn new(input: Input) -> Bytes {
-        Bytes { input, buffer: Vec::new(), start: 0, held: 0, before: 0, ended: false }
+impl CaptureBytes {
+    pub(super) fn new(input: Input) -> CaptureBytes {
+        CaptureBytes { input, buffer: Vec::new(), start: 0, held: 0, before: 0, ended: false }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -61,7 +61,7 @@ impl Bytes {
         Ok(Got::All)
     }
 
-    /// The next bytes, which must be available by [`have`](Bytes::have).
+    /// The next bytes, which must be available by [`have`](CaptureBytes::have).
     pub(super) fn next(&self, count: usize) -> &[u8] {
         self.buffer.get(self.start..self.start + count).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use fairstream_core::Time;
 use fairstream_files::{Input, Next, Place};
 
 use self::blocks::Blocks;
-use self::bytes::{Bytes, Got};
+use self::bytes::{CaptureBytes, Got};
 use self::classic::Classic;
 use crate::dissect::Link;
 
@@ -30,8 +30,8 @@ pub(crate) struct Captured<'a> {
 
 /// Reads packets one after another.
 pub(crate) struct Packets {
-    bytes: Bytes,
-    format: Format,
+    bytes: CaptureBytes,
+    format: CaptureFormat,
     /// The current packet, or its error.
     current: Result<Known, String>,
     /// Number of packets read so far.
@@ -40,7 +40,7 @@ pub(crate) struct Packets {
     after: u64,
 }
 
-/// Metadata of a packet. Its bytes are the next of the [`Bytes`].
+/// Metadata of a packet. Its bytes are the next of the [`CaptureBytes`].
 #[derive(Clone, Copy, Debug)]
 struct Known {
     link: Link,
@@ -51,7 +51,7 @@ struct Known {
     end: usize,
 }
 
-enum Format {
+enum CaptureFormat {
     Classic(Classic),
     Blocks(Blocks),
 }
@@ -72,19 +72,19 @@ impl Packets {
     /// # Errors
     /// It cannot be read, or is no capture file.
     pub(crate) fn begin(input: Input) -> io::Result<Packets> {
-        let mut bytes = Bytes::new(input);
+        let mut bytes = CaptureBytes::new(input);
         let mark = match bytes.have(4, None)? {
             Got::All => bytes.next(4).first_chunk::<4>().copied().unwrap_or_default(),
             Got::Ended(0) => return Err(io::Error::other("it is empty")),
             _ => return Err(not_packets()),
         };
         let format = match mark {
-            blocks::SECTION => Format::Blocks(Blocks::default()),
+            blocks::SECTION => CaptureFormat::Blocks(Blocks::default()),
             _ => match bytes.have(classic::HEADER, None)? {
                 Got::All => {
                     let header = Classic::read(bytes.next(classic::HEADER)).map_err(io::Error::other)?;
                     bytes.skip(classic::HEADER);
-                    Format::Classic(header)
+                    CaptureFormat::Classic(header)
                 }
                 _ if Classic::is_mark(mark) => return Err(io::Error::other("it is cut off in its header")),
                 _ => return Err(not_packets()),
@@ -106,28 +106,28 @@ impl Packets {
         self.bytes.skip_current();
         loop {
             match self.step(deadline)? {
-                Step::Packet(length) => {
+                CaptureStep::Packet(length) => {
                     self.bytes.hold(length);
                     self.after = self.bytes.offset() + length as u64;
                     return Ok(Next::Row);
                 }
-                Step::Other(length) => self.bytes.skip(length),
-                Step::NotYet => return Ok(Next::NotYet),
-                Step::End => return Ok(Next::End),
+                CaptureStep::Other(length) => self.bytes.skip(length),
+                CaptureStep::NotYet => return Ok(Next::NotYet),
+                CaptureStep::End => return Ok(Next::End),
             }
         }
     }
 
     /// Processes the next record.
-    fn step(&mut self, deadline: Option<Instant>) -> io::Result<Step> {
+    fn step(&mut self, deadline: Option<Instant>) -> io::Result<CaptureStep> {
         let mut needed = 1;
         loop {
             let place = (self.number + 1, self.bytes.offset());
             match self.bytes.have(needed, deadline)? {
                 Got::All => {}
-                Got::NotYet => return Ok(Step::NotYet),
-                Got::Stopped => return Ok(Step::End),
-                Got::Ended(0) => return Ok(Step::End),
+                Got::NotYet => return Ok(CaptureStep::NotYet),
+                Got::Stopped => return Ok(CaptureStep::End),
+                Got::Ended(0) => return Ok(CaptureStep::End),
                 Got::Ended(_) => {
                     let (number, offset) = place;
                     let reason = format!("it is cut off in packet {number}, which begins at byte {offset}");
@@ -136,8 +136,8 @@ impl Packets {
             }
             let next = self.bytes.rest();
             let record = match &mut self.format {
-                Format::Classic(header) => header.record(next),
-                Format::Blocks(blocks) => blocks.record(next),
+                CaptureFormat::Classic(header) => header.record(next),
+                CaptureFormat::Blocks(blocks) => blocks.record(next),
             };
             let record = record.map_err(|reason| {
                 let (number, offset) = place;
@@ -145,11 +145,11 @@ impl Packets {
             })?;
             match record {
                 Record::Needs(more) => needed = more,
-                Record::Other(length) => return Ok(Step::Other(length)),
+                Record::Other(length) => return Ok(CaptureStep::Other(length)),
                 Record::Packet(length, packet) => {
                     self.current = packet;
                     self.number += 1;
-                    return Ok(Step::Packet(length));
+                    return Ok(CaptureStep::Packet(length));
                 }
             }
         }
@@ -181,13 +181,15 @@ impl Packets {
     /// The file cannot be read, or is shorter than that.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         match &mut self.format {
-            Format::Classic(_) => self.bytes.go_to(place.offset)?,
+            CaptureFormat::Classic(_) => self.bytes.go_to(place.offset)?,
             // The interpretation of packets depends on earlier blocks, so these are read again.
-            Format::Blocks(_) => {
+            CaptureFormat::Blocks(_) => {
                 while self.bytes.offset() < place.offset {
                     match self.step(None)? {
-                        Step::Packet(length) | Step::Other(length) => self.bytes.skip(length),
-                        Step::NotYet | Step::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        CaptureStep::Packet(length) | CaptureStep::Other(length) => self.bytes.skip(length),
+                        CaptureStep::NotYet | CaptureStep::End => {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
                     }
                 }
             }
@@ -197,7 +199,7 @@ impl Packets {
     }
 }
 
-enum Step {
+enum CaptureStep {
     /// A packet in a record of this length.
     Packet(usize),
     /// Another record of this length.

@@ -18,12 +18,12 @@ pub(crate) enum Link {
 /// Payload of a link-layer frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: LinkKind,
     pub(super) bytes: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LinkKind {
     /// IP; the version is in the first byte.
     Ip,
     V4,
@@ -64,16 +64,16 @@ impl Link {
             }
             Link::Cooked => untagged(number(bytes, 14, 2)?, bytes.get(16..)?, packet),
             Link::CookedV2 => untagged(number(bytes, 0, 2)?, bytes.get(20..)?, packet),
-            Link::Raw => Some(Carried { kind: Kind::Ip, bytes }),
+            Link::Raw => Some(Carried { kind: LinkKind::Ip, bytes }),
             Link::Null => {
                 let kind = match bytes.first_chunk::<4>()? {
                     [0, 0, 0, family] | [family, 0, 0, 0] => match family {
-                        2 => Kind::V4,
+                        2 => LinkKind::V4,
                         // The number of IPv6 depends on the operating system.
-                        10 | 23 | 24 | 28 | 30 => Kind::V6,
-                        _ => Kind::Other,
+                        10 | 23 | 24 | 28 | 30 => LinkKind::V6,
+                        _ => LinkKind::Other,
                     },
-                    _ => Kind::Other,
+                    _ => LinkKind::Other,
                 };
                 Some(Carried { kind, bytes: bytes.get(4..)? })
             }
@@ -89,9 +89,9 @@ fn untagged<'a>(mut kind: u64, mut bytes: &'a [u8], packet: &mut Packet<'a>) -> 
         bytes = bytes.get(4..)?;
     }
     let kind = match kind {
-        V4 => Kind::V4,
-        V6 => Kind::V6,
-        _ => Kind::Other,
+        V4 => LinkKind::V4,
+        V6 => LinkKind::V6,
+        _ => LinkKind::Other,
     };
     Some(Carried { kind, bytes })
 }
@@ -101,8 +101,8 @@ impl<'a> Carried<'a> {
     pub(super) fn internet(self) -> Option<Internet<'a>> {
         let version = self.bytes.first()? >> 4;
         match (self.kind, version) {
-            (Kind::V4 | Kind::Ip, 4) => Internet::v4(self.bytes),
-            (Kind::V6 | Kind::Ip, 6) => Some(Internet::v6(self.bytes)),
+            (LinkKind::V4 | LinkKind::Ip, 4) => Internet::v4(self.bytes),
+            (LinkKind::V6 | LinkKind::Ip, 6) => Some(Internet::v6(self.bytes)),
             _ => None,
         }
     }

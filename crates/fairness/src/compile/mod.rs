@@ -60,7 +60,7 @@ impl Compiled {
     /// # Errors
     /// None, since the file has been compiled before.
     pub fn for_alarms(&self) -> Result<Compiled, FileError> {
-        self.file.compile_to(Extent::Counts, &self.of_source)
+        self.file.compile_to(CompiledLayers::Counts, &self.of_source)
     }
 
     /// The file it was compiled from.
@@ -138,10 +138,10 @@ impl FairnessFile {
     /// # Errors
     /// A column does not exist, or another problem that shows only when columns are known.
     pub fn compile(&self, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
-        self.compile_to(Extent::Whole, of_source)
+        self.compile_to(CompiledLayers::Whole, of_source)
     }
 
-    fn compile_to(&self, extent: Extent, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
+    fn compile_to(&self, extent: CompiledLayers, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
         let columns = bind::bind(self, of_source)?;
         let mut names = Names::default();
         columns.iter().for_each(|column| names.take(&column.name));
@@ -187,7 +187,7 @@ fn strata_of(metric: &Metric) -> Vec<String> {
 
 /// Which layers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum CompiledLayers {
     /// All layers, up to triggers.
     Whole,
     /// Only what the judge needs.
@@ -196,7 +196,7 @@ enum Extent {
 
 struct Compilation<'a> {
     file: &'a FairnessFile,
-    extent: Extent,
+    extent: CompiledLayers,
     columns: &'a [EventColumn],
     params: Params,
     clock: Option<String>,
@@ -326,7 +326,7 @@ impl Compilation<'_> {
                 pace: own.clone(),
                 far: &self.far,
             };
-            let is_bell = self.extent == Extent::Counts && layer.can_omit_estimates(&rate_counts);
+            let is_bell = self.extent == CompiledLayers::Counts && layer.can_omit_estimates(&rate_counts);
             let estimated =
                 if is_bell { layer.check_stream(&base) } else { layer.rate(&base, &title, &rate_counts) };
             let Estimated { prior, estimate, gap, gap_in } = estimated;

@@ -58,7 +58,7 @@ impl FromStr for Algorithm {
 
 /// An applicant for a place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Applicant {
+pub(super) struct Candidate {
     pub(super) id: u64,
     pub(super) group: usize,
     pub(super) qualification: i64,
@@ -76,7 +76,7 @@ pub(super) struct Allocation {
 #[derive(Clone, Default)]
 struct Waiting {
     /// Applicants of this term, in order of application.
-    applicants: Vec<Applicant>,
+    applicants: Vec<Candidate>,
     /// Number of places taken in this term.
     taken: usize,
     /// Counts of each group, over all terms.
@@ -103,7 +103,7 @@ impl Allocation {
     }
 
     /// Takes an application. Returns whether it is accepted at once.
-    pub(super) fn apply(&mut self, applicant: Applicant) -> bool {
+    pub(super) fn apply(&mut self, applicant: Candidate) -> bool {
         let seminar = &mut self.seminars[applicant.seminar as usize];
         if self.algorithm == Algorithm::FirstComeFirstServed {
             let free = seminar.taken < self.places;
@@ -116,7 +116,7 @@ impl Allocation {
     }
 
     /// Assigns the free places, in this order.
-    pub(super) fn end_term(&mut self, random: &mut Random) -> Vec<Applicant> {
+    pub(super) fn end_term(&mut self, random: &mut Random) -> Vec<Candidate> {
         let mut accepted = Vec::new();
         for seminar in &mut self.seminars {
             let mut applicants = std::mem::take(&mut seminar.applicants);
@@ -143,7 +143,7 @@ impl Allocation {
 
 impl Waiting {
     /// Moves the applicants who get the places to the front.
-    fn balance(&mut self, applicants: &mut Vec<Applicant>, places: usize) {
+    fn balance(&mut self, applicants: &mut Vec<Candidate>, places: usize) {
         let mut queues = vec![Vec::new(); self.tallies.len()];
         // The earliest application is taken first, from the end.
         for applicant in applicants.drain(..).rev() {
@@ -178,7 +178,7 @@ mod tests {
         allocation.begin_term();
         let mut accepted = Vec::new();
         for (id, (group, qualification)) in (1..).zip(people) {
-            let applicant = Applicant { id, group: *group, qualification: *qualification, seminar: 0 };
+            let applicant = Candidate { id, group: *group, qualification: *qualification, seminar: 0 };
             accepted.extend(allocation.apply(applicant).then_some(id));
         }
         accepted.extend(allocation.end_term(&mut Random::new(1)).iter().map(|applicant| applicant.id));
@@ -211,7 +211,7 @@ mod tests {
         for _ in 0..6 {
             allocation.begin_term();
             for group in [0, 0, 1] {
-                allocation.apply(Applicant { id: group as u64, group, qualification: 0, seminar: 0 });
+                allocation.apply(Candidate { id: group as u64, group, qualification: 0, seminar: 0 });
             }
             order.extend(allocation.end_term(&mut Random::new(1)).iter().map(|applicant| applicant.group));
         }

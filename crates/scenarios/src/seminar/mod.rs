@@ -14,8 +14,8 @@ use fairstream_core::{
 };
 
 pub use self::allocation::Algorithm;
-use self::allocation::{Allocation, Applicant};
-use crate::course::{Course, Running};
+use self::allocation::{Allocation, Candidate};
+use crate::course::{Course, Scene};
 use crate::groups::{Groups, Shares, bad};
 use crate::random::Random;
 use crate::scenario::{Begun, SEED, Scenario, duration, step, whole};
@@ -175,7 +175,7 @@ impl Seminar {
         let name = format!("seminar (seed {})", self.seed);
         let columns = SCENARIO.columns();
         let running =
-            Running::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
+            Scene::new(&name, &format!("{self:?}"), course, columns, SCENARIO.time_format, request)?;
         Ok(Box::new(running))
     }
 
@@ -246,12 +246,12 @@ struct Terms {
     now: u64,
     allocation: Allocation,
     /// The events of this term, the last first.
-    happening: Vec<(Time, Step)>,
+    happening: Vec<(Time, SeminarStep)>,
 }
 
 #[derive(Clone, Copy)]
-enum Step {
-    Applied(Applicant),
+enum SeminarStep {
+    Applied(Candidate),
     Accepted { id: u64, seminar: u32 },
 }
 
@@ -260,7 +260,7 @@ impl Terms {
     fn begin_term(&mut self) {
         let count = self.term.min(self.left);
         let length = count.saturating_mul(self.every);
-        let mut applicants: Vec<(u64, Applicant)> = (0..count)
+        let mut applicants: Vec<(u64, Candidate)> = (0..count)
             .map(|_| {
                 let group = self.shares.draw(&mut self.random);
                 let late = (self.late[group] * length as f64) as u64;
@@ -268,7 +268,7 @@ impl Terms {
                 let points = self.qualification[group] + self.spread * self.random.deviation();
                 let seminar = self.random.below(self.names.len() as u64) as u32;
                 let qualification = points.round().clamp(0.0, 100.0) as i64;
-                (arrival, Applicant { id: 0, group, qualification, seminar })
+                (arrival, Candidate { id: 0, group, qualification, seminar })
             })
             .collect();
         applicants.sort_by_key(|(arrival, _)| *arrival);
@@ -280,15 +280,15 @@ impl Terms {
             self.now = ((start + arrival) / SECOND * SECOND).max(self.now + SECOND);
             applicant.id = self.next_id;
             self.next_id += 1;
-            self.happening.push((at(self.now), Step::Applied(applicant)));
+            self.happening.push((at(self.now), SeminarStep::Applied(applicant)));
             if self.allocation.apply(applicant) {
-                let step = Step::Accepted { id: applicant.id, seminar: applicant.seminar };
+                let step = SeminarStep::Accepted { id: applicant.id, seminar: applicant.seminar };
                 self.happening.push((at(self.now + SECOND / 2), step));
             }
         }
         let end = self.now.max((start + length) / SECOND * SECOND);
         for (number, applicant) in (1..).zip(self.allocation.end_term(&mut self.lots)) {
-            let step = Step::Accepted { id: applicant.id, seminar: applicant.seminar };
+            let step = SeminarStep::Accepted { id: applicant.id, seminar: applicant.seminar };
             self.happening.push((at(end + number * SECOND), step));
         }
         // The next term begins after the time of all decisions, also if they were made earlier.
@@ -304,31 +304,31 @@ fn at(nanos: u64) -> Time {
 }
 
 impl Course for Terms {
-    type Event = Step;
+    type Event = SeminarStep;
 
-    fn next_event(&mut self) -> Option<(Time, Step)> {
+    fn next_event(&mut self) -> Option<(Time, SeminarStep)> {
         if self.happening.is_empty() && self.left > 0 {
             self.begin_term();
         }
         self.happening.pop()
     }
 
-    fn columns(&self, events: &[(Time, Step)]) -> Vec<ArrayRef> {
+    fn columns(&self, events: &[(Time, SeminarStep)]) -> Vec<ArrayRef> {
         let applicants = || {
             events.iter().map(|(_, step)| match step {
-                Step::Applied(applicant) => Some(applicant),
-                Step::Accepted { .. } => None,
+                SeminarStep::Applied(applicant) => Some(applicant),
+                SeminarStep::Accepted { .. } => None,
             })
         };
-        let group = |applicant: &Applicant| self.groups[applicant.group].as_str();
+        let group = |applicant: &Candidate| self.groups[applicant.group].as_str();
         let seminar = events.iter().map(|(_, step)| match step {
-            Step::Applied(Applicant { seminar, .. }) | Step::Accepted { seminar, .. } => {
+            SeminarStep::Applied(Candidate { seminar, .. }) | SeminarStep::Accepted { seminar, .. } => {
                 Some(self.names[*seminar as usize].as_str())
             }
         });
         let accepted = events.iter().map(|(_, step)| match step {
-            Step::Applied(_) => None,
-            Step::Accepted { id, .. } => Some(*id),
+            SeminarStep::Applied(_) => None,
+            SeminarStep::Accepted { id, .. } => Some(*id),
         });
         vec![
             Arc::new(applicants().map(|applicant| Some(applicant?.id)).collect::<UInt64Array>()),
