@@ -23,5 +23,6 @@ mod process;
 mod properties;
 mod report;
 mod specs;
+mod structure;
 mod support;
 mod sweep;

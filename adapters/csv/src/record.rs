@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 use csv_core::ReadRecordResult;
-use fairstream_files::{Filled, Input, Next, Place};
+use fairstream_files::{Filled, Input, NextRow, Place};
 
 /// Reads records one after another.
 pub(crate) struct Records {
@@ -86,9 +86,9 @@ impl Records {
     }
 
     /// Reads the next record. Waits for it, but not past the deadline.
-    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         if !self.under_way && self.read_plain().is_some() {
-            return Ok(Next::Row);
+            return Ok(NextRow::Row);
         }
         if !std::mem::replace(&mut self.under_way, true) {
             self.plain = None;
@@ -102,10 +102,10 @@ impl Records {
                 match self.refill(deadline)? {
                     Filled::More if at_start => continue,
                     Filled::More => {}
-                    Filled::NotYet => return Ok(Next::NotYet),
+                    Filled::NotYet => return Ok(NextRow::NotYet),
                     Filled::End => self.ended = true,
                     // The current record may be incomplete, so it is dropped.
-                    Filled::Stopped => return Ok(Next::End),
+                    Filled::Stopped => return Ok(NextRow::End),
                 }
             }
             let rest = &self.buffer[self.parsed..];
@@ -125,9 +125,9 @@ impl Records {
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
                 ReadRecordResult::Record => {
                     self.complete(flushed);
-                    return Ok(Next::Row);
+                    return Ok(NextRow::Row);
                 }
-                ReadRecordResult::End => return Ok(Next::End),
+                ReadRecordResult::End => return Ok(NextRow::End),
             }
         }
     }
@@ -400,7 +400,7 @@ mod tests {
     /// All remaining records, each with the position after it.
     fn read_all(records: &mut Records) -> Vec<(Record, Place)> {
         let mut found = Vec::new();
-        while records.read(None).unwrap() == Next::Row {
+        while records.read(None).unwrap() == NextRow::Row {
             let fields = (0..records.len()).map(|index| records.field(index).to_vec()).collect();
             found.push(((records.line(), fields), records.place()));
         }
@@ -449,7 +449,7 @@ mod tests {
         let text = format!("a,b\n{long},\"{long}\n\"\nc,d\n");
         let mut records = records(text.as_bytes(), 100_000, 1000);
         let mut faults = Vec::new();
-        while records.read(None).unwrap() == Next::Row {
+        while records.read(None).unwrap() == NextRow::Row {
             faults.push((records.line(), records.fault().is_some()));
             assert!(records.buffer.capacity() + records.text.capacity() < 2_000_000);
         }
@@ -494,7 +494,7 @@ mod tests {
     fn empty_lines_do_not_make_a_record_long() {
         let mut records = records(format!("a{}b\n", "\n".repeat(30)).as_bytes(), 3, 5);
         let found = std::iter::from_fn(|| {
-            (records.read(None).unwrap() == Next::Row).then(|| records.fault().is_some())
+            (records.read(None).unwrap() == NextRow::Row).then(|| records.fault().is_some())
         });
         assert_eq!(found.collect::<Vec<_>>(), [false, false]);
     }
@@ -517,7 +517,7 @@ mod tests {
         ] {
             let mut records = records(text.as_bytes(), 7, 1 << 20);
             let mut found = Vec::new();
-            while records.read(None).unwrap() == Next::Row {
+            while records.read(None).unwrap() == NextRow::Row {
                 found.extend(records.fault().map(|fault| (records.line(), fault.to_owned())));
             }
             assert_eq!(found.len(), faults.len(), "{text:?}: {found:?}");

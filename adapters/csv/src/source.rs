@@ -8,7 +8,9 @@ use fairstream_core::{
     Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
     SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
-use fairstream_files::{Column, Input, Next, Place, RowSource, Rows, no_time_column, shortened, type_name};
+use fairstream_files::{
+    Column, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
+};
 
 use crate::notation::Notation;
 use crate::record::Records;
@@ -94,7 +96,7 @@ impl Rows for CsvRows {
         self.records.name()
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         self.records.read(deadline)
     }
 
@@ -192,7 +194,7 @@ impl Settings {
 }
 
 fn read_header(records: &mut Records) -> Result<Vec<String>, Cause> {
-    if records.read(None)? != Next::Row {
+    if records.read(None)? != NextRow::Row {
         return Err("it is empty; it should begin with a row of column names".into());
     }
     if let Some(fault) = records.fault() {

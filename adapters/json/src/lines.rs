@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use fairstream_files::{Filled, Input, Next, Place};
+use fairstream_files::{Filled, Input, NextRow, Place};
 
 /// Reads lines one after another. Empty lines are skipped.
 pub(crate) struct Lines {
@@ -49,12 +49,12 @@ impl Lines {
     }
 
     /// Advances to the next line that is not empty. Waits for it, but not past the deadline.
-    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let end = self.searched + end;
                 if self.complete(end, end + 1) {
-                    return Ok(Next::Row);
+                    return Ok(NextRow::Row);
                 }
                 continue;
             }
@@ -62,14 +62,14 @@ impl Lines {
             if self.ended {
                 let end = self.buffer.len();
                 let is_line = (end > self.next || self.oversize) && self.complete(end, end);
-                return Ok(if is_line { Next::Row } else { Next::End });
+                return Ok(if is_line { NextRow::Row } else { NextRow::End });
             }
             match self.refill(deadline)? {
                 Filled::More => {}
-                Filled::NotYet => return Ok(Next::NotYet),
+                Filled::NotYet => return Ok(NextRow::NotYet),
                 Filled::End => self.ended = true,
                 // The current line may be incomplete, so it is dropped.
-                Filled::Stopped => return Ok(Next::End),
+                Filled::Stopped => return Ok(NextRow::End),
             }
         }
     }
@@ -177,7 +177,7 @@ mod tests {
     /// The remaining lines with their numbers, each with the position after it. A line that is too long is `None`.
     fn read_all(lines: &mut Lines) -> Vec<((u64, Option<String>), Place)> {
         let mut found = Vec::new();
-        while lines.read(None).unwrap() == Next::Row {
+        while lines.read(None).unwrap() == NextRow::Row {
             let text = String::from_utf8(lines.text().to_vec()).unwrap();
             let text = lines.fault().is_none().then_some(text);
             found.push(((lines.number(), text), lines.place()));

@@ -7,7 +7,7 @@ use fairstream_core::{
     Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceFactory, SourceRequest, Time,
     TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, Input, Next, Place, RowSource, Rows};
+use fairstream_files::{Column, Input, NextRow, Place, RowSource, Rows};
 
 use crate::lines::Lines;
 use crate::object::Wanted;
@@ -73,7 +73,7 @@ impl Rows for JsonRows {
         self.lines.name()
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         self.lines.read(deadline)
     }
 

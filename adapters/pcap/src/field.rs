@@ -13,10 +13,10 @@ use crate::network::Networks;
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) kind: FieldKind,
-    read: Read,
+    read: ReadField,
 }
 
-type Read = for<'a> fn(&PacketContext<'a>) -> Option<FieldValue<'a>>;
+type ReadField = for<'a> fn(&PacketContext<'a>) -> Option<FieldValue<'a>>;
 
 /// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use fairstream_core::{
     BadOption, Cause, RejectedRow, Source, SourceError, SourceRequest, StopToken, Time, TimeFormat,
     TimeReader, nearest,
 };
-use fairstream_files::{Column, Next, Place, RowSource, Rows};
+use fairstream_files::{Column, NextRow, Place, RowSource, Rows};
 use pcap::{Active, Capture, Device, Precision};
 
 use crate::capture::Captured;
@@ -102,7 +102,7 @@ impl Rows for InterfaceRows {
         &self.name
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         loop {
             match self.capture.next_packet() {
                 Ok(packet) => {
@@ -113,16 +113,16 @@ impl Rows for InterfaceRows {
                     self.current.bytes.extend_from_slice(packet.data);
                     self.bytes += packet.data.len() as u64;
                     self.number += 1;
-                    return Ok(Next::Row);
+                    return Ok(NextRow::Row);
                 }
                 Err(pcap::Error::TimeoutExpired) => {}
                 Err(error) => return Err(io::Error::other(error)),
             }
             if self.stop.is_stopped() {
-                return Ok(Next::End);
+                return Ok(NextRow::End);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(Next::NotYet);
+                return Ok(NextRow::NotYet);
             }
             thread::sleep(PAUSE);
         }

@@ -7,7 +7,7 @@ use fairstream_core::{
     Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceFactory, SourceRequest, Time,
     TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, Input, Next, Place, RowSource, Rows};
+use fairstream_files::{Column, Input, NextRow, Place, RowSource, Rows};
 
 use crate::capture::Packets;
 use crate::rows::{Bound, LOCAL_NETWORK};
@@ -65,7 +65,7 @@ impl Rows for PcapRows {
         self.packets.name()
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         self.packets.read(deadline)
     }
 

@@ -18,7 +18,7 @@ pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::Output;
-pub use rows::{Next, Place, RowSource, Rows};
+pub use rows::{NextRow, Place, RowSource, Rows};
 pub use sort::{SORT, Sorted};
 pub use time_column::no_time_column;
 pub use verdicts::{Format, TextSink};

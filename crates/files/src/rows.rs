@@ -24,7 +24,7 @@ pub trait Rows: Send {
     ///
     /// # Errors
     /// The input cannot be read. The source ends with that error after the rows before it.
-    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Next>;
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow>;
 
     /// The number of the row, counted from 1; for text, the line that it begins on.
     fn line(&self) -> u64;
@@ -55,7 +55,7 @@ pub trait Rows: Send {
 
 /// Result of advancing to the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextRow {
     /// There is a row.
     Row,
     /// The deadline passed before the row was complete.
@@ -173,9 +173,9 @@ impl<R: Rows> Source for RowSource<R> {
         let mut deadline = Instant::now().checked_add(IDLE);
         while batch.held() < self.context.max_rows.get() && self.rows.place().offset - start < MAX_BYTES {
             match self.rows.next(deadline) {
-                Ok(Next::Row) => {}
-                Ok(Next::NotYet) => break,
-                Ok(Next::End) => {
+                Ok(NextRow::Row) => {}
+                Ok(NextRow::NotYet) => break,
+                Ok(NextRow::End) => {
                     self.end.end();
                     break;
                 }

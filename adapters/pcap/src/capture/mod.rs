@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 use fairstream_core::Time;
-use fairstream_files::{Input, Next, Place};
+use fairstream_files::{Input, NextRow, Place};
 
 use self::blocks::Blocks;
 use self::bytes::{CaptureBytes, Got};
@@ -102,18 +102,18 @@ impl Packets {
     ///
     /// # Errors
     /// The file cannot be read, is truncated, or is damaged so that the position of the next packet is unknown.
-    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<Next> {
+    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         self.bytes.skip_current();
         loop {
             match self.step(deadline)? {
                 CaptureStep::Packet(length) => {
                     self.bytes.hold(length);
                     self.after = self.bytes.offset() + length as u64;
-                    return Ok(Next::Row);
+                    return Ok(NextRow::Row);
                 }
                 CaptureStep::Other(length) => self.bytes.skip(length),
-                CaptureStep::NotYet => return Ok(Next::NotYet),
-                CaptureStep::End => return Ok(Next::End),
+                CaptureStep::NotYet => return Ok(NextRow::NotYet),
+                CaptureStep::End => return Ok(NextRow::End),
             }
         }
     }

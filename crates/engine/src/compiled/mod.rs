@@ -153,7 +153,7 @@ impl CompiledEngine {
         let now = self.timeline.since_start(time);
         let inputs = self.executor.batch().inputs(*row);
         let can_run = self.timeline.is_in_order(time.0) && now <= self.executor.scheduler_mut().idle_until();
-        if can_run && self.dispatch.has_handler(&self.executor, inputs) {
+        if can_run && self.dispatch.find_handler(&self.executor, inputs) {
             return Ok(());
         }
         self.executor.start_instant(now, inputs);

@@ -122,7 +122,7 @@ impl ColumnBinder<'_> {
             );
             self.problems.push(Problem::new(metric.at.range(), message).help(help));
         }
-        self.can_hold(metric);
+        self.check_trials(metric);
         if metric.kind == MetricKind::CounterfactualFairness && self.file.trial.groups.is_empty() {
             self.problems.push(Problem::new(metric.at.range(), "there is no group to change"));
         }
@@ -130,7 +130,7 @@ impl ColumnBinder<'_> {
 
     /// Checks that trials are final where there is a guarantee, and that no rate needs events after the opening where
     /// there is no horizon.
-    fn can_hold(&mut self, metric: &Metric) {
+    fn check_trials(&mut self, metric: &Metric) {
         let trial = &self.file.trial;
         if let Some(guarantee) = metric.guarantee.as_ref().filter(|_| !trial.is_final()) {
             let message = "this cannot be guaranteed: a trial without a horizon is never final, what happens later \

@@ -4,12 +4,11 @@ use super::cx::Cx;
 use super::error::ProgramError;
 use crate::compiled::exec::rare_ops::{in_range, run_rare_op};
 use crate::compiled::ir::fault::Fault;
-use crate::compiled::ir::op::{FrameSlot, Op};
+use crate::compiled::ir::op::{FRAME_SIZE, FrameSlot, Op};
 use crate::compiled::ir::plan::{GroupedPlan, Plan, ScanPlan, StreamPlan};
 use crate::compiled::ir::scalar::{Scalar, decimal, decimal_words};
 use crate::compiled::store::aggregate::fold::Partial;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
-use crate::compiled::store::frame::SIZE;
 use crate::compiled::store::state::{FamilyState, Store};
 use crate::compiled::store::words::copy;
 
@@ -46,7 +45,7 @@ enum Halt {
 #[inline(always)]
 fn steps(plan: &Plan, store: &mut Store, ops: &[Op], next: &mut usize) -> Result<Halt, Fault> {
     let Store { frame, families, grouped: all_grouped, current, present, .. } = store;
-    let frame: &mut [u64; SIZE] = frame;
+    let frame: &mut [u64; FRAME_SIZE] = frame;
     let mut at = *next;
     macro_rules! word {
         ($slot:expr) => {
@@ -248,7 +247,13 @@ impl Cx<'_> {
 
 /// The value of the instance with a key, if there is one.
 #[inline(always)]
-fn hold(plan: &StreamPlan, frame: &mut [u64; SIZE], families: &[FamilyState], key: FrameSlot, to: FrameSlot) {
+fn hold(
+    plan: &StreamPlan,
+    frame: &mut [u64; FRAME_SIZE],
+    families: &[FamilyState],
+    key: FrameSlot,
+    to: FrameSlot,
+) {
     let instances = &families[plan.family].instances;
     let key = &frame[key as usize..key as usize + plan.param_width];
     let value = instances.find(key).and_then(|slot| instances.latest(slot, plan.member));
@@ -259,7 +264,7 @@ fn hold(plan: &StreamPlan, frame: &mut [u64; SIZE], families: &[FamilyState], ke
 #[inline(always)]
 fn sync(
     plan: &StreamPlan,
-    frame: &mut [u64; SIZE],
+    frame: &mut [u64; FRAME_SIZE],
     families: &[FamilyState],
     key: FrameSlot,
     to: FrameSlot,
@@ -279,7 +284,7 @@ fn read_group(
     grouped: &GroupedAggregate,
     group: Option<usize>,
     aggregate: usize,
-    frame: &mut [u64; SIZE],
+    frame: &mut [u64; FRAME_SIZE],
     to: FrameSlot,
 ) -> Result<(), Fault> {
     let kind = plan.aggregates[aggregate];

@@ -163,8 +163,8 @@ impl<C: Codegen> Dispatch<C> {
         self.timer_sets.len() - 1
     }
 
-    /// Whether events with these inputs have a handler.
-    pub(crate) fn has_handler(&mut self, executor: &Executor, inputs: u128) -> bool {
+    /// Finds the shape of events with these inputs; whether it has a handler.
+    pub(crate) fn find_handler(&mut self, executor: &Executor, inputs: u128) -> bool {
         let shape = self.find_shape(executor, inputs);
         self.shapes[shape].handler.is_some()
     }

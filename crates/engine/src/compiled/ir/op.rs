@@ -12,6 +12,9 @@ use crate::compiled::ir::layout::Leaf;
 /// A place in the [frame](crate::compiled::store::frame::Frame).
 pub(crate) type FrameSlot = u16;
 
+/// Words of a frame: one for every [`FrameSlot`], so that no slot is out of bounds.
+pub(crate) const FRAME_SIZE: usize = FrameSlot::MAX as usize + 1;
+
 /// A place in a program.
 pub(crate) type Label = u32;
 

@@ -23,9 +23,8 @@ use self::expression::ExprSite;
 use crate::Specification;
 use crate::compiled::ir::layout::Member;
 use crate::compiled::ir::layout::{placed, width};
-use crate::compiled::ir::op::{FrameSlot, Label, Op, Program};
+use crate::compiled::ir::op::{FRAME_SIZE, FrameSlot, Label, Op, Program};
 use crate::compiled::ir::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
-use crate::compiled::store::frame::SIZE;
 use crate::specification::is_trigger;
 
 /// Something that the compiled engine cannot evaluate.
@@ -152,7 +151,7 @@ impl PlanBuilder<'_> {
     fn take(&mut self, words: usize) -> FrameSlot {
         let at = self.plan.frame.len();
         match FrameSlot::try_from(at) {
-            Ok(slot) if at + words <= SIZE => {
+            Ok(slot) if at + words <= FRAME_SIZE => {
                 self.plan.frame.resize(at + words, 0);
                 slot
             }

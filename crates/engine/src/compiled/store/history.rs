@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// The last few values before the latest one, most recent first.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct History {
+pub(crate) struct ValueHistory {
     words: Vec<u64>,
     count: usize,
 }
 
-impl History {
+impl ValueHistory {
     /// Adds a value; at most `depth` are kept.
     pub(crate) fn push(&mut self, value: &[u64], depth: usize) {
         self.words.splice(0..0, value.iter().copied());
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_values_are_kept() {
-        let mut history = History::default();
+        let mut history = ValueHistory::default();
         for value in 0..5_u64 {
             history.push(&[value, value * 10], 3);
         }

@@ -6,7 +6,7 @@ use super::aggregate::group::GroupedAggregate;
 use super::deadline_queue::{Deadline, DeadlineQueue};
 use super::dirty_set::DirtySet;
 use super::frame::Frame;
-use super::history::History;
+use super::history::ValueHistory;
 use super::holder_set::HolderSet;
 use super::huge_vec::PrefaultedRegion;
 use super::interner::Interner;
@@ -22,7 +22,7 @@ pub(crate) struct Store {
     pub(crate) frame: Frame,
     pub(crate) interner: Interner,
     /// Earlier values of inputs, then of streams without instances.
-    pub(crate) past: Vec<History>,
+    pub(crate) past: Vec<ValueHistory>,
     pub(crate) families: Vec<FamilyState>,
     pub(crate) streams: Vec<StreamState>,
     pub(crate) grouped: Vec<GroupedAggregate>,
@@ -105,7 +105,7 @@ impl Store {
         Store {
             frame: Frame::new(&plan.frame),
             interner: Interner::with(&plan.string_constants),
-            past: vec![History::default(); plan.inputs.len() + plan.streams.len()],
+            past: vec![ValueHistory::default(); plan.inputs.len() + plan.streams.len()],
             families: families.collect(),
             streams: streams.collect(),
             grouped: grouped.collect(),
@@ -207,7 +207,7 @@ impl Store {
         let from = cell.value as usize;
         self.frame[cell.present as usize] = 0;
         self.frame[from..from + cell.width].fill(0);
-        self.past[number] = History::default();
+        self.past[number] = ValueHistory::default();
     }
 
     pub(crate) fn reader_spawn(&self) -> Stamp {
