@@ -8,6 +8,7 @@ mod fairness;
 mod packet;
 mod plugin;
 mod reading;
+mod snapshot;
 mod tables;
 mod text;
 mod time;
@@ -16,7 +17,7 @@ mod time;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All checks.
-pub const CHECKS: [Check; 9] = [
+pub const CHECKS: [Check; 10] = [
     ("arrow", tables::arrow),
     ("csv", text::csv),
     ("fairness", fairness::fairness),
@@ -25,6 +26,7 @@ pub const CHECKS: [Check; 9] = [
     ("parquet", tables::parquet),
     ("pcap", packet::pcap),
     ("plugin", plugin::plugin),
+    ("snapshot", snapshot::snapshot),
     ("time", time::time),
 ];
 

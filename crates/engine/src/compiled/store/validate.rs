@@ -1,7 +1,7 @@
 //! Checks a store that was read back against the plan, before anything uses it. Machine code and the data structures use
 //! slots, positions and counts without bounds checks of their own.
 
-use super::aggregate::group::GroupedAggregate;
+use super::aggregate::group::{GroupMember, GroupedAggregate};
 use super::state::Store;
 use crate::compiled::ir::layout::{Leaf, Member};
 use crate::compiled::ir::plan::{Cell, Plan};
@@ -124,11 +124,11 @@ impl Store {
         let target = &plan.streams[of.target];
         let instances = &self.families[target.family].instances;
         let key = |slot: u32| of.key_words.iter().map(|at| instances.params(slot)[*at]).collect::<Vec<u64>>();
-        let members: Vec<(u32, Vec<u64>)> = instances
-            .live_slots()
-            .filter(|slot| instances.latest(*slot, target.member).is_some())
-            .map(|slot| (slot, key(slot)))
-            .collect();
+        let member = |slot: u32| {
+            let value = instances.latest(slot, target.member)?;
+            Some(GroupMember { slot, key: key(slot), value })
+        };
+        let members: Vec<GroupMember<'_>> = instances.live_slots().filter_map(member).collect();
         let members = of.filter.is_none().then_some(members.as_slice());
         grouped.validate(&of.aggregates, of.readers(plan).len(), of.key_words.len(), members)
     }

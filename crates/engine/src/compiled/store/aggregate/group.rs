@@ -8,7 +8,7 @@
 //!
 //! What does not fit words (exact sums, ranks of more than eight members) is an [`Accumulator`] beside them.
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use serde::{Deserialize, Serialize};
 
 use super::accumulator::Accumulator;
@@ -88,6 +88,14 @@ struct SideState {
     accumulators: Vec<Accumulator>,
     free_positions: Vec<u32>,
     next_position: u32,
+}
+
+/// A live instance with a value.
+pub(crate) struct GroupMember<'a> {
+    pub(crate) slot: u32,
+    /// The key of its group.
+    pub(crate) key: Vec<u64>,
+    pub(crate) value: &'a [u64],
 }
 
 /// Stands for the first group where there is none, so that machine code need not ask: free, and never written.
@@ -293,8 +301,8 @@ impl GroupedAggregate {
         }
     }
 
-    /// Checks everything that updates and machine code rely on, against what the plan says. `members` are the slots of
-    /// the live instances with a value, with their keys; `None` where a filter decides which of them count.
+    /// Checks everything that updates and machine code rely on, against what the plan says. `members` are the live
+    /// instances with a value; `None` where a filter decides which of them count.
     ///
     /// # Errors
     /// What does not hold.
@@ -303,7 +311,7 @@ impl GroupedAggregate {
         aggregates: &[Aggregate],
         readers: usize,
         key_width: usize,
-        members: Option<&[(u32, Vec<u64>)]>,
+        members: Option<&[GroupMember<'_>]>,
     ) -> Result<(), &'static str> {
         let expected = GroupedAggregate::new(key_width, aggregates, readers);
         let shape = |of: &GroupedAggregate| {
@@ -348,44 +356,67 @@ impl GroupedAggregate {
         }
     }
 
+    /// Recomputes what is in the words of each group.
     fn validate_members(
         &self,
         aggregates: &[Aggregate],
-        members: &[(u32, Vec<u64>)],
+        members: &[GroupMember<'_>],
     ) -> Result<(), &'static str> {
-        let by_key: std::collections::HashMap<&[u64], usize> = (0..self.groups())
-            .filter(|group| self.is_used(*group))
-            .map(|group| (self.key(group), group))
-            .collect();
+        let used = (0..self.groups()).filter(|group| self.is_used(*group));
+        let by_key: HashMap<&[u64], usize> = used.map(|group| (self.key(group), group)).collect();
         let mut counts = vec![0_u64; self.groups()];
-        for (slot, key) in members {
+        let mut sums = vec![vec![0_i128; aggregates.len()]; self.groups()];
+        for GroupMember { slot, key, value } in members {
             let Some(group) = by_key.get(key.as_slice()) else { return Err("an instance has no group") };
             counts[*group] += 1;
-            if !self.has_positions {
-                continue;
-            }
-            let position = self.positions.get(*slot as usize).copied();
-            let Some(position) = position.filter(|at| *at < self.side[*group].next_position) else {
-                return Err("an instance has no position in its group");
-            };
-            let extrema = aggregates.iter().zip(&self.cells);
-            let extrema = extrema.filter(|(one, _)| matches!(one.storage(), Storage::Extremum(_)));
-            for (_, cell) in extrema {
-                let ranks = match self.words[group * self.stride + cell + SIZE_CLASS] {
-                    FEW => FEW_RANKS,
-                    SOME => SOME_RANKS,
-                    IN_TREE => u32::MAX as usize,
-                    _ => return Err("a group has a size class that does not exist"),
-                };
-                if position as usize >= ranks {
-                    return Err("an instance has a position outside its group");
+            let cells = self.cells.iter().zip(&mut sums[*group]);
+            for (aggregate, (cell, sum)) in aggregates.iter().zip(cells) {
+                match aggregate.storage() {
+                    Storage::TrueCount => *sum += i128::from(value[0]),
+                    Storage::IntegerSum { is_signed } => *sum += wide(value[0], is_signed),
+                    Storage::Extremum(order) => {
+                        self.validate_rank(*group, *cell, *slot, order.rank(value[0]))?
+                    }
+                    Storage::MemberCount | Storage::OutOfLine => {}
                 }
             }
         }
-        if (0..self.groups()).any(|group| counts[group] != self.members(group)) {
-            return Err("a group has another number of members than it says");
+        for group in 0..self.groups() {
+            if counts[group] != self.members(group) {
+                return Err("a group has another number of members than it says");
+            }
+            let words = &self.words[group * self.stride..][..self.stride];
+            for ((aggregate, cell), sum) in aggregates.iter().zip(&self.cells).zip(&sums[group]) {
+                let is_it = match aggregate.storage() {
+                    Storage::TrueCount => i128::from(words[*cell]) == *sum,
+                    Storage::IntegerSum { .. } => sum_at(words, *cell) == *sum,
+                    _ => true,
+                };
+                // The words of a free group mean nothing.
+                if self.is_used(group) && !is_it {
+                    return Err("a group has another sum than its members");
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The rank of a member is where its position says.
+    fn validate_rank(&self, group: usize, cell: usize, slot: u32, rank: u64) -> Result<(), &'static str> {
+        let position = self.positions.get(slot as usize).copied();
+        let Some(position) = position.filter(|at| *at < self.side[group].next_position) else {
+            return Err("an instance has no position in its group");
+        };
+        let words = &self.words[group * self.stride + cell..];
+        let ranks = match words[SIZE_CLASS] {
+            FEW => FEW_RANKS,
+            SOME => SOME_RANKS,
+            // In the tree, which is checked as a whole.
+            IN_TREE => return Ok(()),
+            _ => return Err("a group has a size class that does not exist"),
+        };
+        let is_it = (position as usize) < ranks && words[RANKS + position as usize] == rank;
+        if is_it { Ok(()) } else { Err("an instance has another rank in its group") }
     }
 
     pub(crate) fn key(&self, group: usize) -> &[u64] {
@@ -649,9 +680,12 @@ mod tests {
             let (old, new) = (words(old), words(new));
             let (old, new) = (old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]));
             grouped.change(group, slot as u32, old, new, &aggregates);
-            let live: Vec<(u32, Vec<u64>)> = (values.iter().enumerate())
-                .filter(|(_, value)| value.is_some())
-                .map(|(slot, _)| (slot as u32, vec![slot as u64 % 3]))
+            let bits: Vec<Option<[u64; 1]>> = values.iter().map(|value| words(*value)).collect();
+            let live: Vec<GroupMember<'_>> = (bits.iter().enumerate())
+                .filter_map(|(slot, value)| {
+                    let (slot, key) = (slot as u32, vec![slot as u64 % 3]);
+                    Some(GroupMember { slot, key, value: value.as_ref()? })
+                })
                 .collect();
             assert_eq!(grouped.validate(&aggregates, 0, 1, Some(&live)), Ok(()));
             if step % 7 != 0 {
