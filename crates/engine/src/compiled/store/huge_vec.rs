@@ -261,7 +261,7 @@ impl Mapping {
         let memory = MmapRaw::from(MmapOptions::new().len(mapped).no_reserve_swap().map_anon().ok()?);
         let before = memory.as_mut_ptr().align_offset(HUGE_PAGE);
         // Where there are no huge pages, small ones do.
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         let _ = memory.advise_range(memmap2::Advice::HugePage, before, bytes);
         // SAFETY: `before` is less than a huge page, by which the mapping is longer than `bytes`.
         let first = NonNull::new(unsafe { memory.as_mut_ptr().add(before) })?;
