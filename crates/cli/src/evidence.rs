@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use fairstream_core::{Cancelled, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat};
-use fairstream_fairness::{EvidenceOutlet, KeyHash, evidence_schema};
+use fairstream_fairness::{EvidenceSink, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
 use crate::load::Monitor;
@@ -65,9 +65,9 @@ impl Evidence {
     }
 
     /// The outlet that the engine writes to. A failure to write ends the run.
-    pub(crate) fn outlet(&self) -> (EvidenceOutlet, Option<KeyHash>) {
+    pub(crate) fn sink(&self) -> (EvidenceSink, Option<KeyHash>) {
         let writing = Arc::clone(&self.writing);
-        let outlet = move |batch: EventBatch| {
+        let sink = move |batch: EventBatch| {
             let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
             let written = writing.writer.as_mut().map_or(Ok(()), |writer| writer.write(&batch));
             written.map_err(|error| {
@@ -75,7 +75,7 @@ impl Evidence {
                 Cancelled
             })
         };
-        (Box::new(outlet), self.hash.clone())
+        (Box::new(sink), self.hash.clone())
     }
 
     /// Makes the evidence durable.

@@ -10,7 +10,7 @@ use fairstream_core::{
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
-use fairstream_fairness::{Compiled, EvidenceOutlet, Judge, JudgedEngine, KeyHash};
+use fairstream_fairness::{Compiled, EvidenceSink, Judge, JudgedEngine, KeyHash};
 
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
@@ -29,7 +29,7 @@ pub(crate) fn build(
     kind: EngineKind,
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
-    evidence: Option<(EvidenceOutlet, Option<KeyHash>)>,
+    evidence: Option<(EvidenceSink, Option<KeyHash>)>,
     ungrouped: Option<Arc<UngroupedRows>>,
 ) -> BuildEngine {
     Box::new(move |start| {
@@ -48,7 +48,7 @@ pub(crate) fn build(
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
         let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
         let engine = Box::new(match evidence {
-            Some((outlet, hash)) => engine.with_evidence(&fairness, outlet, hash)?,
+            Some((sink, hash)) => engine.with_evidence(&fairness, sink, hash)?,
             None => engine,
         });
         Ok(match ungrouped {
@@ -135,8 +135,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
-    let outlet = evidence.as_ref().map(Evidence::outlet);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, outlet, ungrouped);
+    let sink = evidence.as_ref().map(Evidence::sink);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, sink, ungrouped);
 
     interrupt.start();
     let start = Instant::now();

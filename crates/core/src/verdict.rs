@@ -23,7 +23,7 @@ pub enum Kind {
     Spawn,
     /// An instance ended.
     Close,
-    /// An alarm was raised, by whoever judges what the streams say.
+    /// An alarm was raised, by a judge behind the engine.
     Alarm,
     /// An alarm was cleared.
     Clear,
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Whether somebody who asks for `selection` gets verdicts of this kind.
+    /// Whether a selection covers verdicts of this kind.
     pub(crate) fn is_in(self, selection: Selection) -> bool {
         match self {
             Kind::Alarm | Kind::Clear => true,

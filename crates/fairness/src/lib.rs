@@ -48,8 +48,7 @@ mod unit;
 
 pub use compile::{Compiled, JudgedStreams, RateStreams};
 pub use evidence::{
-    EvidenceOutlet, EvidenceReader, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
-    evidence_schema,
+    EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence, evidence_schema,
 };
 pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};

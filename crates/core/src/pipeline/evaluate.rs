@@ -21,7 +21,7 @@ pub(super) struct Evaluation {
     pub(super) merge: Merge,
     pub(super) origins: Vec<Origin>,
     pub(super) build: BuildEngine,
-    pub(super) outlets: Vec<Sender<SinkMessage>>,
+    pub(super) senders: Vec<Sender<SinkMessage>>,
     pub(super) selection: Selection,
     pub(super) max_verdicts: usize,
     pub(super) since: Option<Time>,
@@ -39,17 +39,17 @@ struct Running {
 impl Evaluation {
     pub(super) fn run(self) {
         let shared = Arc::clone(&self.shared);
-        // Kept until the end is settled: the sinks finish when the last outlet is gone.
-        let outlets = self.outlets.clone();
+        // Kept until the end is settled: the sinks finish when the last sender is gone.
+        let senders = self.senders.clone();
         match catch_panic(|| self.evaluate()).unwrap_or_else(|panic| Err(RunError::EnginePanicked(panic))) {
-            // Whoever closed the run has said why.
+            // The reason for the cancellation was reported where it arose.
             Err(RunError::Engine(EngineError::Cancelled(_)))
                 if shared.is_over() || shared.stop.is_stopped() => {}
             Err(error) => shared.fail(error),
             Ok(()) => {}
         }
         shared.settle_end();
-        drop(outlets);
+        drop(senders);
     }
 
     fn evaluate(mut self) -> Result<(), RunError> {
@@ -88,7 +88,7 @@ impl Evaluation {
         let build = std::mem::replace(&mut self.build, refused);
         let mut engine = build(start).map_err(RunError::Engine)?;
         let sinks =
-            Sinks { outlets: self.outlets.clone(), shared: Arc::clone(&self.shared), is_running_out: false };
+            Sinks { senders: self.senders.clone(), shared: Arc::clone(&self.shared), is_running_out: false };
         let verdicts = VerdictBatcher::new(engine.streams(), self.max_verdicts, sinks);
         engine.prepare(&Subscription::new(self.selection)).map_err(RunError::Engine)?;
         Ok(Running { engine, verdicts, reached: start })
@@ -96,8 +96,8 @@ impl Evaluation {
 
     /// Every verdict on the events up to there has been handed out.
     fn tell_through(&self, through: &Through) {
-        for outlet in &self.outlets {
-            let _ = send(outlet, SinkMessage::Through(Arc::clone(through)), &self.shared);
+        for sender in &self.senders {
+            let _ = send(sender, SinkMessage::Through(Arc::clone(through)), &self.shared);
         }
     }
 
@@ -164,7 +164,7 @@ impl Running {
 
 /// Every sink's end of the engine.
 struct Sinks {
-    outlets: Vec<Sender<SinkMessage>>,
+    senders: Vec<Sender<SinkMessage>>,
     shared: Arc<RunState>,
     /// Whether the input has ended and only the clock runs on.
     is_running_out: bool,
@@ -178,9 +178,9 @@ impl BatchSink for Sinks {
         count(&self.shared.counters.verdicts, batch.len());
         count(&self.shared.counters.triggers, batch.count(Kind::Trigger));
         count(&self.shared.counters.alarms, batch.count(Kind::Alarm));
-        self.outlets
+        self.senders
             .iter()
-            .try_for_each(|outlet| send(outlet, SinkMessage::Verdicts(batch.clone()), &self.shared))
+            .try_for_each(|sender| send(sender, SinkMessage::Verdicts(batch.clone()), &self.shared))
     }
 
     /// After a request to stop, rows that have been read are still evaluated; the time after them is not.
@@ -191,9 +191,9 @@ impl BatchSink for Sinks {
 }
 
 /// Waits for the sink, but not if the run has failed elsewhere meanwhile.
-fn send(outlet: &Sender<SinkMessage>, mut message: SinkMessage, shared: &RunState) -> Result<(), Cancelled> {
+fn send(sender: &Sender<SinkMessage>, mut message: SinkMessage, shared: &RunState) -> Result<(), Cancelled> {
     loop {
-        message = match outlet.send_timeout(message, Duration::from_millis(100)) {
+        message = match sender.send_timeout(message, Duration::from_millis(100)) {
             // A sink that is gone has told `shared` why.
             Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return Ok(()),
             Err(SendTimeoutError::Timeout(_)) if shared.is_over() => return Err(Cancelled),

@@ -162,10 +162,10 @@ impl Pipeline {
             source_threads.push(thread::spawn(move || reader.run()));
         }
         let mut sink_threads = Vec::new();
-        let mut outlets = Vec::new();
+        let mut senders = Vec::new();
         for (index, sink) in sinks.into_iter().enumerate() {
-            let (outlet, messages) = bounded(capacity);
-            outlets.push(outlet);
+            let (sender, messages) = bounded(capacity);
+            senders.push(sender);
             let (name, wants) = (sink.name().to_owned(), sink.wants());
             let writer = SinkWriter { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
             sink_threads.push(thread::spawn(move || writer.run()));
@@ -174,7 +174,7 @@ impl Pipeline {
             merge: Merge::new(messages),
             origins,
             build: engine,
-            outlets,
+            senders,
             selection,
             max_verdicts: options.max_verdicts,
             since: options.since,

@@ -19,7 +19,7 @@ pub use rows::{EvidenceReader, evidence_schema};
 use fairstream_core::{Cancelled, EventBatch};
 
 /// Receives evidence: rows of the [`evidence_schema`] in order of time.
-pub type EvidenceOutlet = Box<dyn FnMut(EventBatch) -> Result<(), Cancelled> + Send>;
+pub type EvidenceSink = Box<dyn FnMut(EventBatch) -> Result<(), Cancelled> + Send>;
 
 /// Replaces keys by pseudonyms: HMAC-SHA-256 with a secret, truncated to 128 bits. Equal keys have equal pseudonyms, so
 /// trials stay distinct, and a trial can be found by its key if the secret is known.

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::RateRule;
 use super::rows::RowWriter;
-use super::{EvidenceOutlet, EvidenceRow, KeyHash, TrialRow};
+use super::{EvidenceRow, EvidenceSink, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
 use crate::{Compiled, Judge};
 
 /// Records every trial when it is counted.
 pub(crate) struct EvidenceRecorder {
-    outlet: EvidenceOutlet,
+    sink: EvidenceSink,
     hash: Option<KeyHash>,
     layers: Vec<TrialStreams>,
     /// For each stream its signals, each with the index of its layer.
@@ -71,7 +71,7 @@ impl EvidenceRecorder {
     pub(crate) fn new(
         compiled: &Compiled,
         find: impl Fn(&str) -> Result<usize, EngineError>,
-        outlet: EvidenceOutlet,
+        sink: EvidenceSink,
         hash: Option<KeyHash>,
     ) -> Result<EvidenceRecorder, EngineError> {
         let layers = compiled.trials().to_vec();
@@ -103,7 +103,7 @@ impl EvidenceRecorder {
             layers: layers.iter().map(|_| PendingTrials::default()).collect(),
             rates: rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
         };
-        Ok(EvidenceRecorder { outlet, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
+        Ok(EvidenceRecorder { sink, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
 
     /// The streams whose values it needs.
@@ -205,7 +205,7 @@ impl EvidenceRecorder {
     /// Passes the rows written so far to the outlet.
     pub(crate) fn flush(&mut self) -> Result<(), Cancelled> {
         match self.rows.batch() {
-            Some(batch) => (self.outlet)(batch),
+            Some(batch) => (self.sink)(batch),
             None => Ok(()),
         }
     }

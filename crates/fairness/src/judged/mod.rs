@@ -18,7 +18,7 @@ use self::pending_counts::{InstanceIndex, PendingCounts};
 use self::tap::{Bindings, CountBinding, Tap, lock};
 use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
-use crate::{Compiled, EvidenceOutlet, Judge, KeyHash};
+use crate::{Compiled, EvidenceSink, Judge, KeyHash};
 
 /// Evaluates compiled fairness files: an engine for their RTLola text, and the judge of its counts.
 ///
@@ -119,14 +119,14 @@ impl JudgedEngine {
     pub fn with_evidence(
         mut self,
         compiled: &Compiled,
-        outlet: EvidenceOutlet,
+        sink: EvidenceSink,
         hash: Option<KeyHash>,
     ) -> Result<JudgedEngine, EngineError> {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
         let recorder =
-            EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), outlet, hash)?;
+            EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), sink, hash)?;
         self.read_streams.extend(recorder.streams());
         self.recorder = Some(recorder);
         Ok(self)

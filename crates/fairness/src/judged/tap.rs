@@ -84,7 +84,7 @@ impl VerdictSink for Tap<'_> {
 }
 
 impl Tap<'_> {
-    /// Hands on what has piled up: counts, so that whoever asks the judge sees all of them; and evidence.
+    /// Hands on what has piled up: counts, so that a live view sees all of them; and evidence.
     pub(super) fn flush(&mut self) -> Result<(), Cancelled> {
         if !self.pending.is_empty() {
             self.pending.hand_over(&mut lock(self.judge));

@@ -80,18 +80,18 @@ struct Waiting {
     /// Number of places taken in this term.
     taken: usize,
     /// Counts of each group, over all terms.
-    tallies: Vec<Tally>,
+    group_counts: Vec<GroupCount>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct GroupCount {
     applied: u64,
     accepted: u64,
 }
 
 impl Allocation {
     pub(super) fn new(algorithm: Algorithm, seminars: u32, places: u32, groups: usize) -> Allocation {
-        let seminar = Waiting { tallies: vec![Tally::default(); groups], ..Waiting::default() };
+        let seminar = Waiting { group_counts: vec![GroupCount::default(); groups], ..Waiting::default() };
         Allocation { algorithm, places: places as usize, seminars: vec![seminar; seminars as usize] }
     }
 
@@ -110,7 +110,7 @@ impl Allocation {
             seminar.taken += usize::from(free);
             return free;
         }
-        seminar.tallies[applicant.group].applied += 1;
+        seminar.group_counts[applicant.group].applied += 1;
         seminar.applicants.push(applicant);
         false
     }
@@ -144,7 +144,7 @@ impl Allocation {
 impl Waiting {
     /// Moves the applicants who get the places to the front.
     fn balance(&mut self, applicants: &mut Vec<Candidate>, places: usize) {
-        let mut queues = vec![Vec::new(); self.tallies.len()];
+        let mut queues = vec![Vec::new(); self.group_counts.len()];
         // The earliest application is taken first, from the end.
         for applicant in applicants.drain(..).rev() {
             queues[applicant.group].push(applicant);
@@ -152,7 +152,7 @@ impl Waiting {
         for _ in 0..places {
             let waiting = (0..queues.len()).filter(|group| !queues[*group].is_empty());
             let Some(group) = waiting.reduce(|one, other| self.further_behind(one, other)) else { break };
-            self.tallies[group].accepted += 1;
+            self.group_counts[group].accepted += 1;
             applicants.extend(queues[group].pop());
         }
     }
@@ -161,7 +161,8 @@ impl Waiting {
     /// which favours neither small nor large groups.
     fn further_behind(&self, one: usize, other: usize) -> usize {
         let weight = |group: usize, against: usize| {
-            u128::from(2 * self.tallies[group].accepted + 1) * u128::from(self.tallies[against].applied)
+            u128::from(2 * self.group_counts[group].accepted + 1)
+                * u128::from(self.group_counts[against].applied)
         };
         if weight(other, one) < weight(one, other) { other } else { one }
     }
