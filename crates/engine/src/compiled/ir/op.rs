@@ -397,8 +397,8 @@ impl Program {
 
     /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
     /// It is said of counters whether there is a value at any time.
-    pub(crate) fn only_looks(&self, always_counts: impl Fn(usize) -> bool) -> bool {
-        let looks = |op: &Op| match op {
+    pub(crate) fn only_reads(&self, always_counts: impl Fn(usize) -> bool) -> bool {
+        let reads = |op: &Op| match op {
             Op::Count { stream, .. } => always_counts(*stream as usize),
             Op::Jump { .. }
             | Op::JumpUnless { .. }
@@ -421,7 +421,7 @@ impl Program {
             | Op::Own { .. } => true,
             _ => false,
         };
-        self.ops.iter().all(looks)
+        self.ops.iter().all(reads)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
 
 impl PlanBuilder<'_> {
     /// Every window of the specification, sliding ones first.
-    pub(super) fn windows(&mut self) -> Result<(), Unsupported> {
+    pub(super) fn plan_windows(&mut self) -> Result<(), Unsupported> {
         let mir = self.mir;
         for window in &mir.sliding_windows {
             let MemorizationBound::Bounded(count) = window.num_buckets else {
@@ -102,25 +102,25 @@ impl PlanBuilder<'_> {
         let inner_ty = inner(&expression.ty);
         let to = match aggregate {
             Some(aggregate) if !only_fresh && !filter.is_open => {
-                let (grouped, index) = self.grouped(aggregation, &filter, aggregate)?;
+                let (grouped, index) = self.add_grouped(aggregation, &filter, aggregate)?;
                 self.grouped.insert(window.idx(), (grouped, index));
                 let keys: Vec<Expression> = filter.key.iter().map(|(_, key)| key.clone()).collect();
                 let key = self.key(&keys)?;
-                let to = self.take(1 + width(inner_ty));
-                self.mark(expression);
+                let to = self.reserve(1 + width(inner_ty));
+                self.mark_origin(expression);
                 self.emit(Op::Aggregate { grouped: grouped as u32, aggregate: index as u32, key, to });
                 if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
                     let absent = self.jump_unless(to);
-                    self.mark(expression);
+                    self.mark_origin(expression);
                     self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
                     self.land(&[absent]);
                 }
                 to
             }
             _ => {
-                let scan = self.scan(aggregation, only_fresh, &filter)?;
-                let to = self.take(1 + width(inner_ty));
-                self.mark(expression);
+                let scan = self.add_scan(aggregation, only_fresh, &filter)?;
+                let to = self.reserve(1 + width(inner_ty));
+                self.mark_origin(expression);
                 self.emit(Op::Scan { scan: scan as u32, to });
                 to
             }
@@ -150,7 +150,7 @@ impl PlanBuilder<'_> {
     }
 
     /// A tally with a measure, shared with whoever asks for the same.
-    fn grouped(
+    fn add_grouped(
         &mut self,
         aggregation: &InstanceAggregation,
         filter: &Filter,
@@ -170,10 +170,10 @@ impl PlanBuilder<'_> {
         let grouped = match known {
             Some(grouped) => grouped,
             None => {
-                let lambda = self.take(self.plan.streams[target].param_width);
+                let lambda = self.reserve(self.plan.streams[target].param_width);
                 let program = match filter.fixed.as_slice() {
                     [] => None,
-                    fixed => Some(self.program(ExprSite::Lambda(lambda), |builder| {
+                    fixed => Some(self.write_program(ExprSite::Lambda(lambda), |builder| {
                         let mut leave = Vec::new();
                         for part in fixed {
                             leave.extend(builder.unless(part)?);
@@ -209,16 +209,16 @@ impl PlanBuilder<'_> {
         Ok((grouped, index))
     }
 
-    fn scan(
+    fn add_scan(
         &mut self,
         aggregation: &InstanceAggregation,
         only_fresh: bool,
         filter: &Filter,
     ) -> Result<usize, Unsupported> {
         let target = aggregation.target.out_ix();
-        let lambda = self.take(self.plan.streams[target].param_width);
+        let lambda = self.reserve(self.plan.streams[target].param_width);
         let condition = match aggregation.selection.condition() {
-            Some(condition) => Some(self.program(ExprSite::Lambda(lambda), |builder| {
+            Some(condition) => Some(self.write_program(ExprSite::Lambda(lambda), |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);

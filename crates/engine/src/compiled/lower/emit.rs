@@ -21,7 +21,7 @@ impl PlanBuilder<'_> {
     }
 
     /// The next operation may fail for this expression.
-    pub(super) fn mark(&mut self, expression: &Expression) {
+    pub(super) fn mark_origin(&mut self, expression: &Expression) {
         let text = self.text(expression);
         self.origins.push((self.ops.len() as Label, text));
     }
@@ -45,7 +45,7 @@ impl PlanBuilder<'_> {
     pub(super) fn land(&mut self, jumps: &[usize]) {
         let here = self.ops.len() as Label;
         if !jumps.is_empty() {
-            self.landed = self.ops.len();
+            self.last_target = self.ops.len();
         }
         for jump in jumps {
             match &mut self.ops[*jump] {
@@ -61,7 +61,7 @@ impl PlanBuilder<'_> {
 
     /// Lets the last operation write to where its result would be copied to, if it has just that.
     pub(super) fn redirect(&mut self, from: FrameSlot, into: FrameSlot, width: usize) -> bool {
-        let is_whole = self.landed < self.ops.len() && !self.lenient;
+        let is_whole = self.last_target < self.ops.len() && !self.lenient;
         let Some(op) = self.ops.last_mut().filter(|_| is_whole && width == 1) else { return false };
         let to = match op {
             Op::AddU { to, .. }
@@ -89,7 +89,7 @@ impl PlanBuilder<'_> {
             | Op::Or { to, .. }
             | Op::OwnSync { to, .. } => to,
             // The flag goes right before the value.
-            Op::Aggregate { to, .. } if self.spare == Some(into.wrapping_sub(1)) && *to + 1 == from => {
+            Op::Aggregate { to, .. } if self.result_flag == Some(into.wrapping_sub(1)) && *to + 1 == from => {
                 *to = into - 1;
                 return true;
             }
@@ -103,7 +103,7 @@ impl PlanBuilder<'_> {
     }
 
     pub(super) fn clear(&mut self, to: FrameSlot, count: usize) {
-        let zero = self.word(0);
+        let zero = self.constant_word(0);
         for index in 0..count as FrameSlot {
             self.emit(Op::Copy { from: zero, to: to + index });
         }
@@ -118,8 +118,8 @@ impl PlanBuilder<'_> {
     }
 
     /// Room for a value of a type.
-    pub(super) fn room(&mut self, ty: &Type) -> Operand {
-        let base = self.take(width(ty));
+    pub(super) fn reserve_for(&mut self, ty: &Type) -> Operand {
+        let base = self.reserve(width(ty));
         if matches!(ty, Type::Option(_)) { Operand::optional(base) } else { Operand::at(base) }
     }
 
@@ -127,7 +127,7 @@ impl PlanBuilder<'_> {
     pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<FrameSlot, Unsupported> {
         let value = self.expression(expression)?;
         let Some(flag) = value.flag else { return Ok(value.base) };
-        let to = self.room(&expression.ty);
+        let to = self.reserve_for(&expression.ty);
         self.clear(to.base, width(inner(&expression.ty)));
         self.emit(Op::Copy { from: flag, to: to.base - 1 });
         let absent = self.jump_unless(flag);

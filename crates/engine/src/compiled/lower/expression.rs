@@ -58,7 +58,7 @@ impl PlanBuilder<'_> {
             }
             ExpressionKind::Ite { condition, consequence, alternative } => {
                 let otherwise = self.unless(condition)?;
-                let to = self.room(&expression.ty);
+                let to = self.reserve_for(&expression.ty);
                 self.value_into(consequence, to)?;
                 let done = self.jump();
                 self.land(&otherwise);
@@ -67,7 +67,7 @@ impl PlanBuilder<'_> {
                 Ok(to)
             }
             ExpressionKind::Tuple(parts) => {
-                let base = self.take(width(&expression.ty));
+                let base = self.reserve(width(&expression.ty));
                 let mut at = base;
                 for part in parts {
                     let to = match &part.ty {
@@ -96,8 +96,8 @@ impl PlanBuilder<'_> {
             ExpressionKind::Default { expr, default } => {
                 let value = self.expression(expr)?;
                 let Some(flag) = value.flag else { return Ok(value) };
-                let to = self.room(&expression.ty);
-                if width(&expression.ty) == 1 && is_at_hand(default) {
+                let to = self.reserve_for(&expression.ty);
+                if width(&expression.ty) == 1 && is_in_frame(default) {
                     let other = self.expression(default)?.base;
                     self.emit(Op::Or { flag, a: value.base, b: other, to: to.base });
                     return Ok(to);
@@ -147,7 +147,7 @@ impl PlanBuilder<'_> {
                 self.land(&[absent]);
             }
             (None, Some(flag)) => {
-                let yes = self.word(1);
+                let yes = self.constant_word(1);
                 self.emit(Op::Copy { from: yes, to: flag });
                 self.copy(value, to, inner(&expression.ty));
             }
@@ -186,12 +186,12 @@ impl PlanBuilder<'_> {
             (Constant::Float(value), _) => vec![value.to_bits()],
             (Constant::Decimal(value), _) => decimal_words(*value).to_vec(),
         };
-        Ok(Operand::at(self.words(&words)))
+        Ok(Operand::at(self.constant_words(&words)))
     }
 }
 
 /// Whether an expression is a place in the frame already.
-pub(super) fn is_at_hand(expression: &Expression) -> bool {
+pub(super) fn is_in_frame(expression: &Expression) -> bool {
     matches!(expression.kind, ExpressionKind::LoadConstant(_) | ExpressionKind::ParameterAccess(..))
 }
 

@@ -12,7 +12,7 @@ use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPl
 
 impl PlanBuilder<'_> {
     /// Puts streams into families.
-    pub(super) fn families(&mut self) {
+    pub(super) fn form_families(&mut self) {
         let mir = self.mir;
         for (index, output) in mir.outputs.iter().enumerate() {
             let together = |family: &FamilyPlan| are_together(&mir.outputs[family.members[0]], output);
@@ -50,16 +50,16 @@ impl PlanBuilder<'_> {
     }
 
     /// The spawn and the close of a family, as its first member has them.
-    pub(super) fn family(&mut self, index: usize, first: usize) -> Result<(), Unsupported> {
+    pub(super) fn plan_family(&mut self, index: usize, first: usize) -> Result<(), Unsupported> {
         self.stream = first;
         let mir = self.mir;
         let output = &mir.outputs[first];
         if output.is_spawned() {
-            let spawn = self.spawn(output)?;
+            let spawn = self.plan_spawn(output)?;
             self.plan.families[index].spawn = Some(spawn);
         }
         if let Some(condition) = &output.close.condition {
-            let program = self.program(ExprSite::Close, |builder| {
+            let program = self.write_program(ExprSite::Close, |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
@@ -73,14 +73,14 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Unsupported> {
+    fn plan_spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Unsupported> {
         if let (Some(expression), None) = (&output.spawn.expression, &output.spawn.condition)
-            && let Some(key) = self.key_at_hand(expression)
+            && let Some(key) = self.key_in_frame(expression)
         {
             return Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: None, key });
         }
-        let key = self.take(self.plan.streams[self.stream].param_width);
-        let program = self.program(ExprSite::Spawn, |builder| {
+        let key = self.reserve(self.plan.streams[self.stream].param_width);
+        let program = self.write_program(ExprSite::Spawn, |builder| {
             let leave = match &output.spawn.condition {
                 Some(condition) => builder.unless(condition)?,
                 None => Vec::new(),

@@ -60,12 +60,12 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
         constants: HashMap::new(),
         grouped: HashMap::new(),
         windows: Vec::new(),
-        needed: Vec::new(),
+        known_instances: Vec::new(),
         stream: 0,
         site: ExprSite::Eval,
         lenient: false,
-        landed: 0,
-        spare: None,
+        last_target: 0,
+        result_flag: None,
         is_full: false,
     };
     if mir.inputs.len() > 128 {
@@ -78,7 +78,7 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
                 input.name
             )));
         }
-        let cell = builder.cell(&input.ty, depth(input));
+        let cell = builder.reserve_cell(&input.ty, depth(input));
         builder.plan.inputs.push(cell);
     }
     builder.plan.input_dependents = vec![Vec::new(); mir.inputs.len()];
@@ -93,17 +93,17 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
         let stream = builder.outline(output, spec);
         builder.plan.streams.push(stream);
     }
-    builder.families();
-    builder.windows()?;
+    builder.form_families();
+    builder.plan_windows()?;
     let named = |stream: usize| {
         move |Unsupported(what): Unsupported| Unsupported(format!("`{}`: {what}", mir.outputs[stream].name))
     };
     for family in 0..builder.plan.families.len() {
         let first = builder.plan.families[family].members[0];
-        builder.family(family, first).map_err(named(first))?;
+        builder.plan_family(family, first).map_err(named(first))?;
     }
     for index in 0..mir.outputs.len() {
-        builder.stream(index).map_err(named(index))?;
+        builder.plan_stream(index).map_err(named(index))?;
     }
     builder.schedule();
     for index in 0..mir.outputs.len() {
@@ -133,23 +133,23 @@ struct PlanBuilder<'a> {
     /// For each window of the specification, sliding ones first, the one that keeps its values.
     windows: Vec<usize>,
     /// InstanceSlab without which what is being compiled is not reached: their family and their parameters.
-    needed: Vec<(usize, Vec<Expression>)>,
+    known_instances: Vec<(usize, Vec<Expression>)>,
     /// The stream whose expressions are being compiled.
     stream: usize,
     site: ExprSite,
     /// Whether a value that is not there may be read.
     lenient: bool,
     /// The last place that a jump leads to.
-    landed: usize,
+    last_target: usize,
     /// A word of the frame that nobody needs, before the result of the program.
-    spare: Option<FrameSlot>,
+    result_flag: Option<FrameSlot>,
     /// Whether the frame has no room left.
     is_full: bool,
 }
 
 impl PlanBuilder<'_> {
     /// Room in the frame.
-    fn take(&mut self, words: usize) -> FrameSlot {
+    fn reserve(&mut self, words: usize) -> FrameSlot {
         let at = self.plan.frame.len();
         match FrameSlot::try_from(at) {
             Ok(slot) if at + words <= SIZE => {
@@ -165,11 +165,11 @@ impl PlanBuilder<'_> {
     }
 
     /// The place of a constant.
-    fn words(&mut self, words: &[u64]) -> FrameSlot {
+    fn constant_words(&mut self, words: &[u64]) -> FrameSlot {
         if let Some(slot) = self.constants.get(words) {
             return *slot;
         }
-        let slot = self.take(words.len());
+        let slot = self.reserve(words.len());
         if !self.is_full {
             self.plan.frame[slot as usize..].copy_from_slice(words);
             self.plan.constants.extend((slot..).take(words.len()));
@@ -189,13 +189,13 @@ impl PlanBuilder<'_> {
         number as u64
     }
 
-    fn word(&mut self, word: u64) -> FrameSlot {
-        self.words(&[word])
+    fn constant_word(&mut self, word: u64) -> FrameSlot {
+        self.constant_words(&[word])
     }
 
-    fn cell(&mut self, ty: &Type, depth: usize) -> Cell {
+    fn reserve_cell(&mut self, ty: &Type, depth: usize) -> Cell {
         let width = width(ty);
-        let base = self.take(2 + width);
+        let base = self.reserve(2 + width);
         Cell { present: base, fresh: base + 1, value: base + 2, width, leaves: placed(ty), depth }
     }
 
@@ -204,13 +204,13 @@ impl PlanBuilder<'_> {
         let params: Vec<Type> = output.params.iter().map(|param| param.ty.clone()).collect();
         let param_leaves = placed(&Type::Tuple(params.clone()));
         let param_width = params.iter().map(width).sum();
-        let cell = params.is_empty().then(|| self.cell(&output.ty, depth(output)));
+        let cell = params.is_empty().then(|| self.reserve_cell(&output.ty, depth(output)));
         StreamPlan {
             name: output.name.clone(),
             is_trigger: is_trigger(output),
             condition: spec.conditions(output).unwrap_or_default(),
             ty: output.ty.clone(),
-            own: self.take(param_width),
+            own: self.reserve(param_width),
             param_names: output.params.iter().map(|param| param.name.clone()).collect(),
             params,
             param_leaves,
@@ -245,7 +245,7 @@ impl PlanBuilder<'_> {
     }
 
     /// Writes a program with `write`; its number.
-    fn program(
+    fn write_program(
         &mut self,
         site: ExprSite,
         write: impl FnOnce(&mut Self) -> Result<(), Unsupported>,
@@ -253,9 +253,9 @@ impl PlanBuilder<'_> {
         let before = std::mem::replace(&mut self.site, site);
         let ops = std::mem::take(&mut self.ops);
         let origins = std::mem::take(&mut self.origins);
-        let (landed, spare) = (std::mem::take(&mut self.landed), self.spare.take());
+        let (last_target, result_flag) = (std::mem::take(&mut self.last_target), self.result_flag.take());
         write(self)?;
-        (self.landed, self.spare) = (landed, spare);
+        (self.last_target, self.result_flag) = (last_target, result_flag);
         let program = Program {
             ops: std::mem::replace(&mut self.ops, ops),
             origins: std::mem::replace(&mut self.origins, origins),
@@ -266,7 +266,7 @@ impl PlanBuilder<'_> {
     }
 
     /// The index of a stream's instances over some words of its parameters.
-    fn index(&mut self, stream: usize, places: Vec<usize>) -> usize {
+    fn add_index(&mut self, stream: usize, places: Vec<usize>) -> usize {
         let family = self.plan.streams[stream].family;
         let indexes = &mut self.plan.families[family].indexes;
         indexes.iter().position(|known| *known == places).unwrap_or_else(|| {

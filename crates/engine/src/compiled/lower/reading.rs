@@ -30,7 +30,7 @@ impl PlanBuilder<'_> {
             StreamReference::In(index) => (index, Some(self.plan.inputs[index].clone())),
             StreamReference::Out(index) => (index, self.plan.streams[index].cell.clone()),
         };
-        self.mark(expression);
+        self.mark_origin(expression);
         let Some(cell) = cell else { return self.instance_access(expression, index, parameters, kind) };
         if matches!(kind, StreamAccessKind::Get | StreamAccessKind::Fresh | StreamAccessKind::Offset(_)) {
             self.plan.asked_fresh.insert(cell.fresh);
@@ -46,7 +46,7 @@ impl PlanBuilder<'_> {
                 Operand { flag: Some(cell.present), base: cell.value }
             }
             StreamAccessKind::Offset(Offset::Past(back)) => {
-                let to = self.take(1 + cell.width);
+                let to = self.reserve(1 + cell.width);
                 let number = match target {
                     StreamReference::In(index) => index,
                     StreamReference::Out(index) => self.plan.inputs.len() + index,
@@ -81,12 +81,12 @@ impl PlanBuilder<'_> {
         let is_beside = target.family == reader.family && key == reader.own;
         let (number, width) = (stream as u32, target.width);
         let target_counts = target.eval.counter.is_some();
-        let to = self.take(1 + width);
-        self.mark(expression);
+        let to = self.reserve(1 + width);
+        self.mark_origin(expression);
         if target_counts && matches!(kind, StreamAccessKind::Hold | StreamAccessKind::Sync) {
             self.emit(Op::Count { stream: number, key: (!is_beside).then_some(key), to });
             if kind == StreamAccessKind::Sync {
-                self.mark(expression);
+                self.mark_origin(expression);
                 self.emit(Op::Require { flag: to });
                 return Ok(Operand::at(to + 1));
             }
@@ -130,7 +130,7 @@ impl PlanBuilder<'_> {
             return Ok(stream.own);
         }
         let total = parameters.iter().map(|parameter| width(&parameter.ty)).sum();
-        let base = self.take(total);
+        let base = self.reserve(total);
         let mut at = base;
         for parameter in parameters {
             self.key_part(parameter, at)?;
@@ -140,7 +140,7 @@ impl PlanBuilder<'_> {
     }
 
     /// Where the key is that an expression makes, if it is an input of one word as it stands.
-    pub(super) fn key_at_hand(&self, expression: &Expression) -> Option<FrameSlot> {
+    pub(super) fn key_in_frame(&self, expression: &Expression) -> Option<FrameSlot> {
         let ExpressionKind::StreamAccess { target: StreamReference::In(input), .. } = expression.kind else {
             return None;
         };
@@ -185,15 +185,15 @@ impl PlanBuilder<'_> {
             let target = self.plan.windows[index].target.map(|target| self.plan.streams[target].family);
             target == Some(*family) && of == parameters
         };
-        self.plan.windows[index].outlasts |= !self.needed.iter().any(is_there);
+        self.plan.windows[index].outlasts |= !self.known_instances.iter().any(is_there);
         let key = self.key(parameters)?;
         let inner_ty = inner(&expression.ty);
-        let to = self.take(1 + width(inner_ty));
-        self.mark(expression);
+        let to = self.reserve(1 + width(inner_ty));
+        self.mark_origin(expression);
         self.emit(Op::Window { window: index as u32, key, to });
         if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
             let absent = self.jump_unless(to);
-            self.mark(expression);
+            self.mark_origin(expression);
             self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
             self.land(&[absent]);
         }

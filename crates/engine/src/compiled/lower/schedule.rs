@@ -37,11 +37,11 @@ impl PlanBuilder<'_> {
         }
         at_event.sort_by_key(|(layer, _)| *layer);
         self.plan.at_event = at_event.into_iter().map(|(_, task)| task).collect();
-        local_evaluations.into_iter().for_each(|(stream, period)| self.instance_timer(stream, period));
+        local_evaluations.into_iter().for_each(|(stream, period)| self.add_instance_timer(stream, period));
     }
 
     /// A stream is evaluated by clocks of its instances.
-    fn instance_timer(&mut self, stream: usize, period: u64) {
+    fn add_instance_timer(&mut self, stream: usize, period: u64) {
         let family = self.plan.streams[stream].family;
         let is_it = |instance_timer: &&mut InstanceTimer| {
             (instance_timer.family, instance_timer.period) == (family, period)

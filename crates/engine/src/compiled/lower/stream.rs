@@ -15,19 +15,19 @@ use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClausePlan, Dependent, EvalPlan, Pacing, Path, Reader, Route, Selector};
 
 impl PlanBuilder<'_> {
-    pub(super) fn stream(&mut self, index: usize) -> Result<(), Unsupported> {
+    pub(super) fn plan_stream(&mut self, index: usize) -> Result<(), Unsupported> {
         self.stream = index;
         let mir = self.mir;
         let counter = self.plan.streams[index].eval.counter;
-        let eval = self.eval(&mir.outputs[index])?;
+        let eval = self.plan_eval(&mir.outputs[index])?;
         self.plan.streams[index].eval = EvalPlan { counter, ..eval };
         Ok(())
     }
 
-    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
+    fn plan_eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
         let eval_pacing = pacing(&output.eval.eval_pacing);
         // A word before it for the flag of an aggregate that is the whole result.
-        let result = self.take(1 + width(&output.ty)) + 1;
+        let result = self.reserve(1 + width(&output.ty)) + 1;
         let mut clauses = Vec::new();
         for clause in &output.eval.clauses {
             let activation = match pacing(&clause.pacing) {
@@ -43,16 +43,16 @@ impl PlanBuilder<'_> {
             };
             clauses.push(ClausePlan { activation, path });
         }
-        let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
+        let guard = self.guarded_conjuncts(output, &clauses).map(|parts| (self.reserve(1), parts));
         let condition = output.eval.clauses.first().and_then(|clause| clause.condition.as_ref());
         let spawn_guard =
-            guard.zip(condition).map(|((_, parts), condition)| self.spawn_guard(condition, parts));
+            guard.zip(condition).map(|((_, parts), condition)| self.write_spawn_guard(condition, parts));
         let spawn_guard = spawn_guard.transpose()?;
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
-        let program = self.program(ExprSite::Eval, |builder| {
-            builder.spare = Some(result - 1);
+        let program = self.write_program(ExprSite::Eval, |builder| {
+            builder.result_flag = Some(result - 1);
             if let Some((slot, _)) = guard {
-                let no = builder.word(0);
+                let no = builder.constant_word(0);
                 builder.emit(Op::Copy { from: no, to: slot });
             }
             for (clause, activation) in output.eval.clauses.iter().zip(activations) {
@@ -64,22 +64,22 @@ impl PlanBuilder<'_> {
                 if let Some(condition) = &clause.condition {
                     for (number, part) in conjuncts(condition).into_iter().enumerate() {
                         if guard.is_some_and(|(_, parts)| parts == number) {
-                            builder.pass_guard(guard);
+                            builder.set_guard(guard);
                         }
                         leave.extend(builder.unless(part)?);
                         if let Some((stream, parameters)) = needed_instance(part) {
                             let family = builder.plan.streams[stream].family;
-                            builder.needed.push((family, parameters.to_vec()));
+                            builder.known_instances.push((family, parameters.to_vec()));
                         }
                     }
                 }
-                builder.pass_guard(guard.filter(|(_, parts)| {
+                builder.set_guard(guard.filter(|(_, parts)| {
                     clause.condition.as_ref().is_some_and(|condition| conjuncts(condition).len() == *parts)
                 }));
                 builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
-                builder.needed.clear();
+                builder.known_instances.clear();
             }
             Ok(())
         })?;
@@ -99,16 +99,16 @@ impl PlanBuilder<'_> {
     }
 
     /// Says that the first conditions hold.
-    fn pass_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
+    fn set_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
         if let Some((slot, _)) = guard {
-            let yes = self.word(1);
+            let yes = self.constant_word(1);
             self.emit(Op::Copy { from: yes, to: slot });
         }
     }
 
     /// How many of the first conditions of a stream can be remembered, if not everything can but the
     /// instances would all be looked at without.
-    fn guarded(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
+    fn guarded_conjuncts(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
         let stream = self.stream;
         let [clause] = output.eval.clauses.as_slice() else { return None };
         let is_scanned = clauses.iter().all(|clause| clause.path.is_none() && clause.activation.is_none());
@@ -142,14 +142,14 @@ impl PlanBuilder<'_> {
         let stream = self.stream;
         let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
         let places = self.param_words(stream, params.iter().copied());
-        let at_hand = match pins.as_slice() {
-            [(_, expression)] => self.key_at_hand(expression),
+        let in_frame = match pins.as_slice() {
+            [(_, expression)] => self.key_in_frame(expression),
             _ => None,
         };
-        let (key, program) = match at_hand {
+        let (key, program) = match in_frame {
             Some(key) => (key, None),
             None => {
-                let key = self.take(places.len());
+                let key = self.reserve(places.len());
                 (key, Some(self.key_program(&pins, key, site)?))
             }
         };
@@ -158,7 +158,7 @@ impl PlanBuilder<'_> {
         let route = if params.len() == self.plan.streams[stream].params.len() {
             Route::Lookup
         } else {
-            Route::Index(self.index(stream, places))
+            Route::Index(self.add_index(stream, places))
         };
         Ok(Some(Path { program, key, route, pinned }))
     }
@@ -169,7 +169,7 @@ impl PlanBuilder<'_> {
         key: FrameSlot,
         site: ExprSite,
     ) -> Result<usize, Unsupported> {
-        self.program(site, |builder| {
+        self.write_program(site, |builder| {
             // A key may be made of values that are not there: the condition is looked at anyway.
             builder.lenient = true;
             let mut at = key;
@@ -192,18 +192,18 @@ impl PlanBuilder<'_> {
         let stream = &self.plan.streams[index];
         let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
         if stream.eval.guard.is_some()
-            && let Some(kept) = self.guarded(output, &stream.eval.clauses.clone())
+            && let Some(kept) = self.guarded_conjuncts(output, &stream.eval.clauses.clone())
             && let Some(condition) = &output.eval.clauses[0].condition
         {
             for part in conjuncts(condition).into_iter().take(kept) {
                 for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
-                    self.dependent(index, Reader::Stream(index), &read);
+                    self.register_dependent(index, Reader::Stream(index), &read);
                 }
-                self.wake(index, part);
+                self.add_thresholds(index, part);
             }
             let spawn_guard = self.plan.streams[index].eval.spawn_guard;
             self.plan.streams[index].eval.spawn_guard =
-                spawn_guard.filter(|program| self.only_looks(*program));
+                spawn_guard.filter(|program| self.only_reads(*program));
             return;
         }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
@@ -216,16 +216,20 @@ impl PlanBuilder<'_> {
         if let Some(reads) = self.all_reads(index, parts) {
             self.plan.streams[index].eval.incremental = true;
             self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
-            reads.iter().for_each(|read| self.dependent(index, Reader::Stream(index), read));
+            reads.iter().for_each(|read| self.register_dependent(index, Reader::Stream(index), read));
             for clause in &output.eval.clauses {
-                clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
+                clause
+                    .condition
+                    .iter()
+                    .chain([&clause.expression])
+                    .for_each(|part| self.add_thresholds(index, part));
             }
         }
     }
 
     /// A program that yields if so many of the first conditions hold.
-    fn spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
-        self.program(ExprSite::Eval, |builder| {
+    fn write_spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
+        self.write_program(ExprSite::Eval, |builder| {
             let mut leave = Vec::new();
             for part in conjuncts(condition).into_iter().take(parts) {
                 leave.extend(builder.unless(part)?);
@@ -237,13 +241,13 @@ impl PlanBuilder<'_> {
     }
 
     /// Whether a program only looks at values, so that it can be run at any time.
-    fn only_looks(&self, program: usize) -> bool {
+    fn only_reads(&self, program: usize) -> bool {
         let counter = |stream: usize| self.plan.streams[stream].eval.counter;
-        self.plan.programs[program].only_looks(|stream| counter(stream).is_some_and(|it| it.always_fits()))
+        self.plan.programs[program].only_reads(|stream| counter(stream).is_some_and(|it| it.always_fits()))
     }
 
     /// Tells the counters that an expression reads after how many ticks it changes.
-    fn wake(&mut self, stream: usize, expression: &Expression) {
+    fn add_thresholds(&mut self, stream: usize, expression: &Expression) {
         for target in 0..self.plan.streams.len() {
             if let Some(counter) = self.plan.streams[target]
                 .eval
@@ -270,14 +274,14 @@ impl PlanBuilder<'_> {
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.iter().any(Read::changes_by_itself)
         {
-            let is_checked_at_spawn = self.only_looks(close.program);
+            let is_checked_at_spawn = self.only_reads(close.program);
             if let Some(close) = &mut self.plan.families[family].close {
                 close.incremental = true;
                 close.is_checked_at_spawn = is_checked_at_spawn;
             }
-            reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));
+            reads.iter().for_each(|read| self.register_dependent(first, Reader::Family(family), read));
             self.site = ExprSite::Close;
-            self.wake(first, condition);
+            self.add_thresholds(first, condition);
             self.site = ExprSite::Eval;
         }
     }
@@ -324,7 +328,7 @@ impl PlanBuilder<'_> {
     }
 
     /// Lets something that is read know its reader.
-    fn dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
+    fn register_dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
         let dependent = |selector: Selector| Dependent { reader, selector };
         let dependents = match read {
             Read::Itself => return,
@@ -387,7 +391,7 @@ impl PlanBuilder<'_> {
             return Selector::Instance(from);
         }
         let places = self.param_words(stream, parts.iter().map(|(param, _)| *param));
-        Selector::Index(self.index(stream, places), from)
+        Selector::Index(self.add_index(stream, places), from)
     }
 }
 
