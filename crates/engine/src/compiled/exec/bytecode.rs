@@ -375,7 +375,7 @@ fn run_rare(plan: &Plan, store: &mut Store, op: Op) -> Result<(), Fault> {
             let value = match (&windows.last_decisive, windows.target, slot) {
                 (Some(last_decisive), Some(target), Some(slot)) => {
                     let instances = &store.families[plan.streams[target].family].instances;
-                    Some(last_decisive.says(instances.words(slot), store.now))
+                    Some(last_decisive.result(instances.words(slot), store.now))
                 }
                 _ => store.windows[window as usize].read(windows, slot, key, since, store.now, interner)?,
             };
@@ -415,10 +415,10 @@ fn scan_instances(plan: &Plan, store: &mut Store, scan: &ScanPlan) -> Result<Opt
             }
         }
         let Some(value) = store.families[family].instances.latest(slot, member) else { continue };
-        let part = scan.fold.part(value, store.now);
+        let partial = scan.fold.partial_of(value, store.now);
         whole = Some(match whole {
-            Some(whole) => scan.fold.join(whole, part, &store.interner)?,
-            None => part,
+            Some(whole) => scan.fold.join(whole, partial, &store.interner)?,
+            None => partial,
         });
     }
     let value = scan.fold.result(whole)?;

@@ -10,13 +10,13 @@ use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::interner::Interner;
 
 impl Fold {
-    fn scalar(&self, words: &[u64], part: usize) -> Scalar {
-        let (offset, leaf) = self.target[part];
+    fn scalar(&self, words: &[u64], index: usize) -> Scalar {
+        let (offset, leaf) = self.target[index];
         Scalar::read(&words[offset..], leaf)
     }
 
     /// A value at a time as a part.
-    pub(crate) fn part(&self, words: &[u64], time: u64) -> Partial {
+    pub(crate) fn partial_of(&self, words: &[u64], time: u64) -> Partial {
         match self.operation {
             FoldOp::Count => Partial::Count(1),
             FoldOp::Covariance => Partial::Pairs {
@@ -44,12 +44,17 @@ impl Fold {
     pub(crate) fn fits(&self, partial: &Partial) -> bool {
         let words =
             vec![0; self.target.iter().map(|(offset, leaf)| offset + leaf.width()).max().unwrap_or(0)];
-        std::mem::discriminant(partial) == std::mem::discriminant(&self.part(&words, 0))
+        std::mem::discriminant(partial) == std::mem::discriminant(&self.partial_of(&words, 0))
     }
 
     /// A part and a later one together.
-    pub(crate) fn join(&self, part: Partial, later: Partial, interner: &Interner) -> Result<Partial, Fault> {
-        Ok(match (part, later) {
+    pub(crate) fn join(
+        &self,
+        partial: Partial,
+        later: Partial,
+        interner: &Interner,
+    ) -> Result<Partial, Fault> {
+        Ok(match (partial, later) {
             (Partial::Count(a), Partial::Count(b)) => Partial::Count(a + b),
             (Partial::One(a), Partial::One(b)) => Partial::One(self.join_scalars(a, b, interner)?),
             (Partial::Mean { sum: a, count: n }, Partial::Mean { sum: b, count: m }) => {
@@ -256,8 +261,8 @@ mod tests {
         let operation = FoldOp::Variance;
         let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
         let join = |values: &[f64]| {
-            let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));
-            parts.reduce(|all, part| fold.join(all, part, &Interner::default()).unwrap()).unwrap()
+            let partials = values.iter().map(|value| fold.partial_of(&[value.to_bits()], 0));
+            partials.reduce(|all, partial| fold.join(all, partial, &Interner::default()).unwrap()).unwrap()
         };
         let (early, late) = values.split_at(cut);
         let whole = fold.join(join(early), join(late), &Interner::default()).unwrap();

@@ -35,7 +35,7 @@ pub(crate) struct WindowStore {
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct WindowContents {
     /// Parts with the number of their bucket, or with time and instant.
-    parts: VecDeque<WindowEntry>,
+    entries: VecDeque<WindowEntry>,
     /// How many values it got, up to its size.
     received: usize,
 }
@@ -46,7 +46,7 @@ struct WindowEntry {
     at: u64,
     /// The instant, for a log.
     instant: u64,
-    part: Partial,
+    partial: Partial,
 }
 
 /// A bucket reaches from just after one border to the next, border included.
@@ -69,30 +69,30 @@ impl WindowStore {
             self.windows.resize_with(slot + 1, WindowContents::default);
         }
         let contents = &mut self.windows[slot];
-        let part = plan.fold.part(value, now.time);
+        let partial = plan.fold.partial_of(value, now.time);
         match plan.kind {
             WindowKind::Buckets { size, count } => {
                 let at = bucket(now.time, size);
                 contents.expire(|entry| entry.at.saturating_add(count) <= at);
-                match contents.parts.back_mut() {
+                match contents.entries.back_mut() {
                     Some(last) if last.at == at => {
-                        let before = std::mem::replace(&mut last.part, Partial::Count(0));
-                        last.part = plan.fold.join(before, part, interner)?;
+                        let before = std::mem::replace(&mut last.partial, Partial::Count(0));
+                        last.partial = plan.fold.join(before, partial, interner)?;
                     }
-                    _ => contents.parts.push_back(WindowEntry { at, instant: now.instant, part }),
+                    _ => contents.entries.push_back(WindowEntry { at, instant: now.instant, partial }),
                 }
             }
             WindowKind::Log { .. } => {
                 let duration = plan.duration();
                 contents.expire(|entry| entry.at.saturating_add(duration) <= now.time);
-                contents.parts.push_back(WindowEntry { at: now.time, instant: now.instant, part });
+                contents.entries.push_back(WindowEntry { at: now.time, instant: now.instant, partial });
             }
             WindowKind::Values { count } => {
                 contents.received = (contents.received + 1).min(count);
-                while contents.parts.len() >= count {
-                    contents.parts.pop_front();
+                while contents.entries.len() >= count {
+                    contents.entries.pop_front();
                 }
-                contents.parts.push_back(WindowEntry { at: 0, instant: 0, part });
+                contents.entries.push_back(WindowEntry { at: 0, instant: 0, partial });
             }
         }
         Ok(())
@@ -100,12 +100,11 @@ impl WindowStore {
 
     /// Whether the window of a target without instances says the same from now on until it gets a value.
     pub(crate) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
-        let last_decisive = self.windows.first().and_then(|contents| contents.parts.back());
+        let last = self.windows.first().and_then(|contents| contents.entries.back());
         match plan.kind {
             WindowKind::Values { .. } => true,
             WindowKind::Buckets { size, count } => {
-                let is_empty = last_decisive
-                    .is_none_or(|last_decisive| last_decisive.at.saturating_add(count) <= bucket(now, size));
+                let is_empty = last.is_none_or(|last| last.at.saturating_add(count) <= bucket(now, size));
                 is_empty && (!plan.waits || now >= plan.duration())
             }
             WindowKind::Log { .. } => false,
@@ -148,10 +147,10 @@ impl WindowStore {
             WindowKind::Values { .. } => true,
         };
         let mut whole: Option<Partial> = None;
-        for entry in contents.parts.iter().filter(is_inside) {
+        for entry in contents.entries.iter().filter(is_inside) {
             whole = Some(match whole {
-                Some(whole) => plan.fold.join(whole, entry.part.clone(), interner)?,
-                None => entry.part.clone(),
+                Some(whole) => plan.fold.join(whole, entry.partial.clone(), interner)?,
+                None => entry.partial.clone(),
             });
         }
         plan.fold.result(whole)
@@ -171,7 +170,7 @@ impl WindowStore {
     pub(crate) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
         let Some(contents) = self.windows.get_mut(slot as usize) else { return };
         let contents = std::mem::take(contents);
-        if plan.outlasts && !matches!(plan.kind, WindowKind::Values { .. }) && !contents.parts.is_empty() {
+        if plan.outlasts && !matches!(plan.kind, WindowKind::Values { .. }) && !contents.entries.is_empty() {
             self.keep(plan, contents, key, now);
         }
     }
@@ -188,9 +187,9 @@ impl WindowStore {
         if !plan.outlasts || word == 0 {
             return;
         }
-        let part = plan.fold.part(&[last_decisive.decides.into()], now);
-        let parts = VecDeque::from([WindowEntry { at: word - 1, instant: 0, part }]);
-        self.keep(plan, WindowContents { parts, received: 0 }, key, now);
+        let partial = plan.fold.partial_of(&[last_decisive.decides.into()], now);
+        let entries = VecDeque::from([WindowEntry { at: word - 1, instant: 0, partial }]);
+        self.keep(plan, WindowContents { entries, received: 0 }, key, now);
     }
 
     /// Lets the window of an instance that has ended be read until the last value has left it.
@@ -216,8 +215,8 @@ impl WindowStore {
             WindowKind::Values { .. } => 0,
         };
         let is_valid = |contents: &WindowContents| {
-            contents.parts.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.part))
-                && contents.parts.iter().zip(contents.parts.iter().skip(1)).all(|(a, b)| a.at <= b.at)
+            contents.entries.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.partial))
+                && contents.entries.iter().zip(contents.entries.iter().skip(1)).all(|(a, b)| a.at <= b.at)
         };
         let mut all = self.windows.iter().chain(self.ended.values().map(|(_, contents)| contents));
         if all.all(is_valid) { Ok(()) } else { Err("a window has values of the future, or of another kind") }
@@ -226,7 +225,7 @@ impl WindowStore {
     /// The keys and the strings that are in use.
     pub(crate) fn used(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
         let texts = |contents: &WindowContents| {
-            contents.parts.iter().filter_map(|entry| entry.part.text()).collect::<Vec<u64>>()
+            contents.entries.iter().filter_map(|entry| entry.partial.text()).collect::<Vec<u64>>()
         };
         let live = self.windows.iter().map(move |contents| (&[][..], texts(contents)));
         live.chain(self.ended.iter().map(move |(key, (_, contents))| (key.as_slice(), texts(contents))))
@@ -235,8 +234,8 @@ impl WindowStore {
 
 impl WindowContents {
     fn expire(&mut self, is_past: impl Fn(&WindowEntry) -> bool) {
-        while self.parts.front().is_some_and(&is_past) {
-            self.parts.pop_front();
+        while self.entries.front().is_some_and(&is_past) {
+            self.entries.pop_front();
         }
     }
 }

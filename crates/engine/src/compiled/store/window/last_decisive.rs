@@ -14,7 +14,7 @@ impl LastDecisive {
     }
 
     /// What the window over a slot says.
-    pub(crate) fn says(&self, words: &[u64], now: u64) -> Scalar {
+    pub(crate) fn result(&self, words: &[u64], now: u64) -> Scalar {
         let word = words[self.at];
         let is_inside = word != 0 && (word - 1).saturating_add(self.count) > bucket(now, self.size);
         Scalar::Bool(is_inside == self.decides)
