@@ -30,7 +30,7 @@ impl InputBatch {
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
             column.decode(array, interner);
             if let Some(nulls) = array.nulls() {
-                mark(&mut self.present, nulls, input);
+                mark_present(&mut self.present, nulls, input);
             }
             if let Some((row, reason)) = column.bad.take()
                 && self.bad.as_ref().is_none_or(|(first, _, _)| row < *first)
@@ -94,31 +94,31 @@ impl InputBatch {
 }
 
 /// Sets the bit of an input in rows that have a value.
-fn mark(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
+fn mark_present(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
     const HALF: usize = 64;
     let bit = 1_u64 << (input % HALF);
     if input < HALF {
-        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
+        for_each_valid(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
     } else {
-        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
+        for_each_valid(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
     }
 }
 
 /// Does something for each of so many rows that has a value. Which of them have is anybody's guess: they are not asked
 /// one by one.
 #[inline(always)]
-fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
+fn for_each_valid(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
     const BITS: usize = u64::BITS as usize;
     let chunks = nulls.map(|nulls| nulls.inner().bit_chunks());
     let mut chunks = chunks.as_ref().map(|chunks| chunks.iter_padded());
     for first in (0..rows).step_by(BITS) {
-        let mut there = match &mut chunks {
+        let mut valid = match &mut chunks {
             Some(chunks) => chunks.next().unwrap_or(0),
             None => u64::MAX >> BITS.saturating_sub(rows - first),
         };
-        while there != 0 {
-            each(first + there.trailing_zeros() as usize);
-            there &= there - 1;
+        while valid != 0 {
+            each(first + valid.trailing_zeros() as usize);
+            valid &= valid - 1;
         }
     }
 }
@@ -131,7 +131,7 @@ pub(crate) struct InputColumn {
     /// For each row the words of its value: those of the batch, if they are words already, ...
     borrowed: Option<ScalarBuffer<u64>>,
     /// ... or else these.
-    own: Vec<u64>,
+    converted: Vec<u64>,
     width: usize,
     /// The first row that cannot be read, and why.
     bad: Option<(usize, String)>,
@@ -144,9 +144,9 @@ impl InputColumn {
         self.width = width(array.data_type());
         self.borrowed = words_of(array);
         if self.borrowed.is_some() {
-            self.find_nan(array);
+            self.note_nan(array);
         } else {
-            self.own.resize(array.len() * self.width, 0);
+            self.converted.resize(array.len() * self.width, 0);
             self.decode_at(0, array, interner);
         }
     }
@@ -154,11 +154,11 @@ impl InputColumn {
     /// The words of all rows.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[u64] {
-        self.borrowed.as_deref().unwrap_or(&self.own)
+        self.borrowed.as_deref().unwrap_or(&self.converted)
     }
 
     #[inline(always)]
-    fn is_there(&self, row: usize) -> bool {
+    fn is_valid(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
@@ -180,7 +180,7 @@ impl InputColumn {
             DataType::Float64 => {
                 let values = array.as_primitive::<Float64Type>().values();
                 self.put(at, values.iter().map(|value| value.to_bits()));
-                self.find_nan(array);
+                self.note_nan(array);
             }
             DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
@@ -204,10 +204,10 @@ impl InputColumn {
     }
 
     /// Floats that are not numbers are no values.
-    fn find_nan(&mut self, array: &ArrayRef) {
+    fn note_nan(&mut self, array: &ArrayRef) {
         let Some(floats) = array.as_primitive_opt::<Float64Type>() else { return };
-        let note_bad = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
-        if let Some((row, _)) = floats.values().iter().enumerate().find(note_bad) {
+        let is_bad = |(row, value): &(usize, &f64)| value.is_nan() && self.is_valid(*row);
+        if let Some((row, _)) = floats.values().iter().enumerate().find(is_bad) {
             self.note_bad(row, "NaN is not a number".to_owned());
         }
     }
@@ -215,7 +215,7 @@ impl InputColumn {
     fn clear(&mut self) {
         self.nulls = None;
         self.borrowed = None;
-        self.own.clear();
+        self.converted.clear();
         self.bad = None;
     }
 
@@ -236,16 +236,16 @@ impl InputColumn {
     /// Every value there is.
     pub(crate) fn values(&self) -> impl Iterator<Item = &[u64]> {
         let rows = self.words().len() / self.width.max(1);
-        (0..rows).filter(|row| self.is_there(*row)).map(|row| self.read(row))
+        (0..rows).filter(|row| self.is_valid(*row)).map(|row| self.read(row))
     }
 
     #[inline]
     fn put(&mut self, at: usize, words: impl Iterator<Item = u64>) {
         if self.width == 1 {
-            self.own.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+            self.converted.iter_mut().zip(words).for_each(|(to, word)| *to = word);
         } else {
-            let places = self.own.chunks_exact_mut(self.width.max(1));
-            places.zip(words).for_each(|(places, word)| places[at] = word);
+            let rows = self.converted.chunks_exact_mut(self.width.max(1));
+            rows.zip(words).for_each(|(row, word)| row[at] = word);
         }
     }
 
@@ -261,10 +261,10 @@ impl InputColumn {
 
     /// Texts lie one after another, and begin at offsets.
     fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], interner: &mut Interner) {
-        let (own, width) = (&mut self.own, self.width);
-        each_there(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
+        let (converted, width) = (&mut self.converted, self.width);
+        for_each_valid(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
             let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
-            own[row * width + at] = interner.intern_from(texts, from, to - from);
+            converted[row * width + at] = interner.intern_from(texts, from, to - from);
         });
     }
 
@@ -275,10 +275,10 @@ impl InputColumn {
             });
             match value {
                 Ok(value) => {
-                    let place = row * self.width + at;
-                    self.own[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
+                    let first = row * self.width + at;
+                    self.converted[first..first + 2].copy_from_slice(&decimal_words(value.normalize()));
                 }
-                Err(reason) if self.is_there(row) => self.note_bad(row, reason),
+                Err(reason) if self.is_valid(row) => self.note_bad(row, reason),
                 Err(_) => {}
             }
         }

@@ -162,7 +162,7 @@ pub(crate) struct StreamPlan {
     /// Windows over its values.
     pub(crate) windows: Vec<usize>,
     /// Whether somebody asks if its latest value is of this instant.
-    pub(crate) knows_fresh: bool,
+    pub(crate) stores_fresh: bool,
     /// Whether somebody aggregates over the instances with a value of this instant.
     pub(crate) lists_fresh: bool,
     /// Whether it reads windows whose clock starts with its instances.

@@ -50,7 +50,7 @@ pub(crate) struct LastDecisive {
 
 impl WindowPlan {
     /// Whether another window keeps the same values and computes the same result, so that both can share one store.
-    pub(crate) fn keeps_same(&self, other: &WindowPlan) -> bool {
+    pub(crate) fn can_share_store(&self, other: &WindowPlan) -> bool {
         (self.target, self.kind, self.waits) == (other.target, other.kind, other.waits)
             && self.fold == other.fold
     }

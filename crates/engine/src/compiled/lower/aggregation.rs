@@ -58,7 +58,8 @@ impl PlanBuilder<'_> {
         let mut plan =
             WindowPlan { fold, kind, waits, outlasts, target, reader, text, dependents, last_decisive: None };
         // Two who ask for the same of each instance share what is kept.
-        let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
+        let shared =
+            self.plan.windows.iter().position(|known| target.is_some() && known.can_share_store(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
         self.windows.push(number);
         if shared.is_none() {

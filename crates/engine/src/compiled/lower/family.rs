@@ -37,11 +37,11 @@ impl PlanBuilder<'_> {
         }
         let Plan { families, streams, .. } = &mut self.plan;
         for family in families {
-            let room = |member: &usize| {
-                let StreamPlan { width, depth, knows_fresh, .. } = streams[*member];
-                MemberSize { width, depth, stores_fresh: knows_fresh }
+            let size = |member: &usize| {
+                let StreamPlan { width, depth, stores_fresh, .. } = streams[*member];
+                MemberSize { width, depth, stores_fresh }
             };
-            let (members, stride) = arrange(family.param_width, family.members.iter().map(room));
+            let (members, stride) = arrange(family.param_width, family.members.iter().map(size));
             family.stride = stride;
             for (stream, member) in family.members.iter().zip(members) {
                 streams[*stream].member = member;

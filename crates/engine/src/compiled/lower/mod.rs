@@ -238,7 +238,7 @@ impl PlanBuilder<'_> {
             dependents: Vec::new(),
             grouped: Vec::new(),
             windows: Vec::new(),
-            knows_fresh: knows_fresh(output),
+            stores_fresh: stores_fresh(output),
             lists_fresh: false,
             knows_its_spawn: false,
         }
@@ -298,7 +298,7 @@ fn accesses(output: &OutputStream) -> impl Iterator<Item = (StreamAccessKind, bo
 }
 
 /// Whether somebody asks if the latest value of an instance is of this instant.
-fn knows_fresh(output: &OutputStream) -> bool {
+fn stores_fresh(output: &OutputStream) -> bool {
     accesses(output).any(|(kind, is_own)| match kind {
         StreamAccessKind::Get | StreamAccessKind::Fresh => true,
         StreamAccessKind::Offset(_) => !is_own,

@@ -54,7 +54,7 @@ impl Stored {
 
 /// Numbers of short strings, by their bytes.
 #[derive(Clone)]
-struct ShortCache([ShortEntry; ShortCache::PLACES]);
+struct ShortCache([ShortEntry; ShortCache::ENTRIES]);
 
 #[derive(Clone, Copy)]
 struct ShortEntry {
@@ -78,16 +78,16 @@ impl ShortEntry {
         bits
     };
     /// Nothing is found in this place.
-    const FREE: ShortEntry = ShortEntry { word: 0, length: u32::MAX, number: 0 };
+    const EMPTY: ShortEntry = ShortEntry { word: 0, length: u32::MAX, number: 0 };
 }
 
 impl ShortCache {
-    const PLACES: usize = 64;
+    const ENTRIES: usize = 64;
 }
 
 impl Default for ShortCache {
     fn default() -> ShortCache {
-        ShortCache([ShortEntry::FREE; ShortCache::PLACES])
+        ShortCache([ShortEntry::EMPTY; ShortCache::ENTRIES])
     }
 }
 
@@ -143,7 +143,7 @@ impl Interner {
         if matches!(self.stored.get(recent as usize), Some(Some(stored)) if stored.bytes() == bytes) {
             return u64::from(recent);
         }
-        let number = self.look_up(bytes);
+        let number = self.find_or_insert(bytes);
         self.recent.set(hash, number);
         u64::from(number)
     }
@@ -157,18 +157,18 @@ impl Interner {
         };
         let word = u128::from_le_bytes(*word) & ShortEntry::BITS[length];
         let halves = word as u64 ^ (word >> 64) as u64;
-        let place =
-            (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % ShortCache::PLACES;
-        let known = self.short.0[place];
+        let entry =
+            (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % ShortCache::ENTRIES;
+        let known = self.short.0[entry];
         if known.word == word && known.length as usize == length {
             return u64::from(known.number);
         }
         let number = self.intern(&texts[from..from + length]);
-        self.short.0[place] = ShortEntry { word, length: length as u32, number: number as u32 };
+        self.short.0[entry] = ShortEntry { word, length: length as u32, number: number as u32 };
         number
     }
 
-    fn look_up(&mut self, bytes: &[u8]) -> u32 {
+    fn find_or_insert(&mut self, bytes: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(bytes);
         let stored = &self.stored;
         if let Some(found) = self.table.find(hash, |index| at(stored, *index) == bytes) {
@@ -197,20 +197,20 @@ impl Interner {
     }
 
     /// Whether it is time to forget strings that nobody uses any more.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_over_limit(&self) -> bool {
         const FEW: usize = 1 << 12;
         self.table.len() > self.limit.max(FEW)
     }
 
     /// Forgets what is not `used`, a flag for each number.
     pub(crate) fn retain(&mut self, used: &[bool]) {
-        for (index, place) in self.stored.iter_mut().enumerate() {
-            if place.is_some() && !used.get(index).copied().unwrap_or_default() {
-                *place = None;
+        for (index, stored) in self.stored.iter_mut().enumerate() {
+            if stored.is_some() && !used.get(index).copied().unwrap_or_default() {
+                *stored = None;
                 self.free.push(u32::try_from(index).unwrap_or(u32::MAX));
             }
         }
-        self.index();
+        self.rebuild_table();
         self.limit = self.table.len() * 2;
     }
 
@@ -220,11 +220,11 @@ impl Interner {
     }
 
     /// Builds the table anew, after a clean-up or once the strings have been read back.
-    pub(crate) fn index(&mut self) {
+    pub(crate) fn rebuild_table(&mut self) {
         self.table.clear();
         self.short = ShortCache::default();
-        for (index, place) in self.stored.iter().enumerate() {
-            if let (Some(stored), Ok(index)) = (place, u32::try_from(index)) {
+        for (index, stored) in self.stored.iter().enumerate() {
+            if let (Some(stored), Ok(index)) = (stored, u32::try_from(index)) {
                 let hasher = &self.hasher;
                 let rehash = |index: &u32| hasher.hash_one(at(&self.stored, *index));
                 self.table.insert_unique(hasher.hash_one(stored.bytes()), index, rehash);
