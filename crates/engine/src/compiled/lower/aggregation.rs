@@ -1,4 +1,4 @@
-//! Aggregations over instances and windows.
+//! Lowers aggregations: windows over time and values, grouped aggregates and scans over instances.
 
 use rtlola_frontend::mir::{
     Expression, ExpressionKind, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound,
@@ -16,7 +16,7 @@ use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
 
 impl PlanBuilder<'_> {
-    /// Every window of the specification, sliding ones first.
+    /// Plans every window of the specification, sliding ones first.
     pub(super) fn plan_windows(&mut self) -> Result<(), Unsupported> {
         let mir = self.mir;
         for window in &mir.sliding_windows {
@@ -57,7 +57,7 @@ impl PlanBuilder<'_> {
         let outlasts = false;
         let mut plan =
             WindowPlan { fold, kind, waits, outlasts, target, reader, text, dependents, last_decisive: None };
-        // Two who ask for the same of each instance share what is kept.
+        // Windows with the same contents and result share one store.
         let shared =
             self.plan.windows.iter().position(|known| target.is_some() && known.can_share_store(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
@@ -77,7 +77,7 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    /// The window that keeps the values of one of the specification.
+    /// The window of the plan that stores the values of a window of the specification.
     pub(super) fn window_number(&self, window: WindowReference) -> usize {
         match window {
             WindowReference::Discrete(index) => self.windows[self.mir.sliding_windows.len() + index],
@@ -85,6 +85,7 @@ impl PlanBuilder<'_> {
         }
     }
 
+    /// A read of an aggregation over instances: of a grouped aggregate where its filter allows that, else a scan.
     pub(super) fn aggregation(
         &mut self,
         expression: &Expression,
@@ -129,7 +130,8 @@ impl PlanBuilder<'_> {
         Ok(self.result(expression, to))
     }
 
-    /// The frontend lets a filter take a signed parameter for an unsigned one.
+    /// Refuses a filter that takes a parameter for one of another type, for example a signed one for an unsigned one. The
+    /// frontend accepts that.
     fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Unsupported> {
         let Some(condition) = aggregation.selection.condition() else { return Ok(()) };
         let target = &self.mir.outputs[aggregation.target.out_ix()];
@@ -150,7 +152,8 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// A tally with a measure, shared with whoever asks for the same.
+    /// The grouped aggregate with this target, key and filter, and the index of the aggregate in it. Either is added only
+    /// if there is none like it yet.
     fn add_grouped(
         &mut self,
         aggregation: &InstanceAggregation,
@@ -161,10 +164,10 @@ impl PlanBuilder<'_> {
         let key_words = self.param_words(target, filter.key.iter().map(|(param, _)| *param));
         let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
-        // Not by the text, in which other parameters may have the same names.
+        // Filters are compared as expressions: in their texts, different parameters may have the same names.
         let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
         let known = self.plan.grouped.iter().position(|grouped| {
-            // A bit says for each measure whether it has changed.
+            // An update reports the aggregates that have changed as a bit mask of 64 bits.
             let has_room = grouped.aggregates.len() < 64;
             grouped.target == target && grouped.key_words == key_words && grouped.fixed == fixed && has_room
         });
@@ -210,6 +213,7 @@ impl PlanBuilder<'_> {
         Ok((grouped, index))
     }
 
+    /// Adds an aggregation that is computed on read from every instance; gives its number.
     fn add_scan(
         &mut self,
         aggregation: &InstanceAggregation,
@@ -248,7 +252,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// What a tally keeps for an aggregation; `None` if it can only be computed from all values.
+/// The incremental aggregate for an aggregation over instances; `None` if it can only be computed from all values.
 fn aggregate(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Aggregate> {
     let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
     let one = match leaves.as_slice() {

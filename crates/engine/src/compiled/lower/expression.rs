@@ -1,4 +1,4 @@
-//! Expressions → operations.
+//! Lowers expressions to operations.
 
 use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Type};
 use rust_decimal::Decimal;
@@ -8,19 +8,22 @@ use crate::compiled::ir::layout::{Leaf, inner, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::scalar::decimal_words;
 
-/// Where a value is: its words, and a flag if it may be absent.
+/// Where a value is in the frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
+    /// The flag of a value that may be absent.
     pub(super) flag: Option<FrameSlot>,
+    /// The first word of the value.
     pub(super) base: FrameSlot,
 }
 
 impl Operand {
+    /// A value without a flag.
     pub(super) fn at(base: FrameSlot) -> Operand {
         Operand { flag: None, base }
     }
 
-    /// A value behind its flag.
+    /// A value in the words after its flag.
     pub(super) fn optional(flag: FrameSlot) -> Operand {
         Operand { flag: Some(flag), base: flag + 1 }
     }
@@ -32,11 +35,12 @@ pub(super) enum ExprSite {
     Spawn,
     Eval,
     Close,
-    /// A filter over instances, whose parameters are in the frame.
+    /// A filter over instances, whose parameters are at this slot of the frame.
     Lambda(FrameSlot),
 }
 
 impl PlanBuilder<'_> {
+    /// Emits the operations of an expression; gives where its value is then.
     pub(super) fn expression(&mut self, expression: &Expression) -> Result<Operand, Unsupported> {
         match &expression.kind {
             ExpressionKind::LoadConstant(constant) => self.constant(constant, &expression.ty),
@@ -113,7 +117,7 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// Leaves if a condition does not hold; the places to say where to.
+    /// Emits jumps that are taken if a condition does not hold; gives their indices, for [`land`](Self::land).
     pub(super) fn unless(&mut self, condition: &Expression) -> Result<Vec<usize>, Unsupported> {
         if let ExpressionKind::ArithLog(operation, operands) = &condition.kind
             && let [left, right] = operands.as_slice()
@@ -134,12 +138,12 @@ impl PlanBuilder<'_> {
         Ok(vec![self.jump_unless(flag)])
     }
 
-    /// Computes an expression to a given place.
+    /// Computes an expression into an operand.
     pub(super) fn value_into(&mut self, expression: &Expression, to: Operand) -> Result<(), Unsupported> {
         let value = self.expression(expression)?;
         match (value.flag, to.flag) {
             (Some(from), Some(flag)) => {
-                // What is absent is all zeros, so that it equals nothing but what is absent.
+                // An absent value is all zeros, so that two absent values have equal words.
                 self.clear(to.base, width(inner(&expression.ty)));
                 self.emit(Op::Copy { from, to: flag });
                 let absent = self.jump_unless(from);
@@ -190,12 +194,12 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// Whether an expression is a place in the frame already.
+/// Whether the value of an expression is in the frame without an operation.
 pub(super) fn is_in_frame(expression: &Expression) -> bool {
     matches!(expression.kind, ExpressionKind::LoadConstant(_) | ExpressionKind::ParameterAccess(..))
 }
 
-/// The leaf of a type that has one.
+/// The leaf of a type that has exactly one.
 pub(super) fn leaf(ty: &Type) -> Option<Leaf> {
     match placed(ty).as_slice() {
         [(_, leaf)] => Some(*leaf),

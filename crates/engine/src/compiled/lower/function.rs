@@ -1,4 +1,4 @@
-//! Functions.
+//! Lowers function calls.
 
 use regex::Regex;
 use regex::bytes::Regex as BytesRegex;
@@ -8,6 +8,7 @@ use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{FormatPart, RareOp, Unary};
+
 impl PlanBuilder<'_> {
     pub(super) fn function(
         &mut self,
@@ -107,7 +108,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// A template cut at its placeholders `{{…}}`, as many as there are values for.
+/// Cuts a template at its first placeholders `{{…}}`, as many as there are values.
 fn pieces(template: &str, values: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut rest = template;
@@ -126,7 +127,7 @@ fn pieces(template: &str, values: usize) -> Vec<String> {
     pieces
 }
 
-/// The first `{{…}}` without a brace inside.
+/// The byte range of the first `{{…}}` without a brace inside.
 fn placeholder(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text[from..].find("{{") {

@@ -1,4 +1,4 @@
-//! Operators and casts.
+//! Lowers operators and casts.
 
 use rtlola_frontend::mir::{ArithLogOp, Expression, Type};
 
@@ -6,6 +6,7 @@ use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, narrow, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op, RareOp, Unary};
+
 impl PlanBuilder<'_> {
     pub(super) fn operation(
         &mut self,
@@ -148,7 +149,7 @@ impl PlanBuilder<'_> {
         Ok(Operand::at(to))
     }
 
-    /// The result of an operation on two float constants.
+    /// Constant folding: the frame slot of the result, if both operands are float constants and the result is a number.
     pub(super) fn fold_constants(
         &mut self,
         operation: ArithLogOp,
@@ -171,7 +172,7 @@ impl PlanBuilder<'_> {
         (!result.is_nan()).then(|| self.constant_word(result.to_bits()))
     }
 
-    /// Fails where the result does not fit a type of fewer than 64 bits.
+    /// Emits a range check if the type of the expression is an integer of fewer than 64 bits.
     pub(super) fn check_range(&mut self, expression: &Expression, a: FrameSlot) {
         if let (Some((signed, bits)), Some(leaf)) = (narrow(&expression.ty), leaf(&expression.ty)) {
             self.mark_origin(expression);

@@ -1,4 +1,4 @@
-//! The evaluation of a stream: its program, how its instances are reached, what they remember.
+//! Lowers the evaluation of a stream: its program, the access paths to its instances, and its dependencies.
 
 use rtlola_frontend::mir::{
     Expression, InstanceSelection, Offset, OutputStream, StreamAccessKind, StreamReference, Type,
@@ -15,6 +15,7 @@ use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClausePlan, Dependent, EvalPlan, Pacing, Path, Reader, Route, Selector};
 
 impl PlanBuilder<'_> {
+    /// Plans the evaluation of a stream.
     pub(super) fn plan_stream(&mut self, index: usize) -> Result<(), Unsupported> {
         self.stream = index;
         let mir = self.mir;
@@ -26,7 +27,7 @@ impl PlanBuilder<'_> {
 
     fn plan_eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
         let eval_pacing = pacing(&output.eval.eval_pacing);
-        // A word before it for the flag of an aggregate that is the whole result.
+        // The word before the result takes the flag of an aggregate that is written there directly.
         let result = self.reserve(1 + width(&output.ty)) + 1;
         let mut clauses = Vec::new();
         for clause in &output.eval.clauses {
@@ -98,7 +99,7 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Says that the first conditions hold.
+    /// Emits the operation that sets the guard.
     fn set_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
         if let Some((slot, _)) = guard {
             let yes = self.constant_word(1);
@@ -106,8 +107,9 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// How many of the first conditions of a stream can be remembered, if not everything can but the
-    /// instances would all be looked at without.
+    /// How many conjuncts at the start of a stream's condition form its guard: those whose reads are known and do not
+    /// change by themselves. `None` if the stream needs no guard, because its instances have an access path or its
+    /// evaluation is incremental as a whole, or if not even the first conjunct qualifies.
     fn guarded_conjuncts(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
         let stream = self.stream;
         let [clause] = output.eval.clauses.as_slice() else { return None };
@@ -120,16 +122,16 @@ impl PlanBuilder<'_> {
         if !self.shows_freshness(output) && self.all_reads(stream, everything).is_some() {
             return None;
         }
-        let is_kept = |part: &&Expression| {
+        let is_guard = |part: &&Expression| {
             let reads = self.all_reads(stream, std::iter::once(*part));
             reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(Read::changes_by_itself))
         };
         let parts = conjuncts(condition);
-        let kept = parts.iter().take_while(|part| is_kept(part)).count();
-        (kept > 0).then_some(kept)
+        let count = parts.iter().take_while(|part| is_guard(part)).count();
+        (count > 0).then_some(count)
     }
 
-    /// How the instances are reached that a condition can hold for, if not by looking at all.
+    /// The access path to the instances that a condition can hold for; `None` if it pins no parameter.
     pub(super) fn path(
         &mut self,
         condition: &Expression,
@@ -141,7 +143,7 @@ impl PlanBuilder<'_> {
         }
         let stream = self.stream;
         let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
-        let places = self.param_words(stream, params.iter().copied());
+        let key_words = self.param_words(stream, params.iter().copied());
         let in_frame = match pins.as_slice() {
             [(_, expression)] => self.key_in_frame(expression),
             _ => None,
@@ -149,7 +151,7 @@ impl PlanBuilder<'_> {
         let (key, program) = match in_frame {
             Some(key) => (key, None),
             None => {
-                let key = self.reserve(places.len());
+                let key = self.reserve(key_words.len());
                 (key, Some(self.key_program(&pins, key, site)?))
             }
         };
@@ -158,11 +160,12 @@ impl PlanBuilder<'_> {
         let route = if params.len() == self.plan.streams[stream].params.len() {
             Route::Lookup
         } else {
-            Route::Index(self.add_index(stream, places))
+            Route::Index(self.add_index(stream, key_words))
         };
         Ok(Some(Path { program, key, route, pinned }))
     }
 
+    /// Writes the program that computes the key of an access path.
     fn key_program(
         &mut self,
         pins: &[(usize, Expression)],
@@ -170,7 +173,7 @@ impl PlanBuilder<'_> {
         site: ExprSite,
     ) -> Result<usize, Unsupported> {
         self.write_program(site, |builder| {
-            // A key may be made of values that are not there: the condition is looked at anyway.
+            // The key may be computed from absent values: the condition of the instances it finds is evaluated anyway.
             builder.lenient = true;
             let mut at = key;
             for (_, expression) in pins {
@@ -183,8 +186,8 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Decides whether a stream's instances are evaluated only if something they read has changed,
-    /// and lets what they read know.
+    /// Decides whether a stream is evaluated incrementally, that is only after a change of something that it reads, and
+    /// registers it as a dependent of its reads. Of a stream with a guard only the reads of the guard count.
     pub(super) fn plan_incremental_evaluation(&mut self, index: usize) {
         self.stream = index;
         let mir = self.mir;
@@ -192,10 +195,10 @@ impl PlanBuilder<'_> {
         let stream = &self.plan.streams[index];
         let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
         if stream.eval.guard.is_some()
-            && let Some(kept) = self.guarded_conjuncts(output, &stream.eval.clauses.clone())
+            && let Some(guarded) = self.guarded_conjuncts(output, &stream.eval.clauses.clone())
             && let Some(condition) = &output.eval.clauses[0].condition
         {
-            for part in conjuncts(condition).into_iter().take(kept) {
+            for part in conjuncts(condition).into_iter().take(guarded) {
                 for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
                     self.register_dependent(index, Reader::Stream(index), &read);
                 }
@@ -227,7 +230,7 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// A program that yields if so many of the first conditions hold.
+    /// Writes a program that yields if the first `parts` conjuncts of a condition hold.
     fn write_spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
         self.write_program(ExprSite::Eval, |builder| {
             let mut leave = Vec::new();
@@ -240,13 +243,13 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Whether a program only looks at values, so that it can be run at any time.
+    /// Whether a program only reads and compares values, so that it can run at any time.
     fn only_reads(&self, program: usize) -> bool {
         let counter = |stream: usize| self.plan.streams[stream].eval.counter;
         self.plan.programs[program].only_reads(|stream| counter(stream).is_some_and(|it| it.always_fits()))
     }
 
-    /// Tells the counters that an expression reads after how many ticks it changes.
+    /// Adds the ticks at which an expression changes to the thresholds of the counters that it reads.
     fn add_thresholds(&mut self, stream: usize, expression: &Expression) {
         for target in 0..self.plan.streams.len() {
             if let Some(counter) = self.plan.streams[target]
@@ -263,7 +266,8 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The same for the close condition of a family.
+    /// Decides whether the close condition of a family is checked incrementally, and registers the family as a dependent
+    /// of the condition's reads.
     pub(super) fn plan_incremental_close(&mut self, family: usize) {
         let mir = self.mir;
         let first = self.plan.families[family].members[0];
@@ -286,6 +290,7 @@ impl PlanBuilder<'_> {
         }
     }
 
+    /// What expressions of a stream read; `None` if the value of one may change without a change of what it reads.
     fn all_reads<'a>(
         &self,
         stream: usize,
@@ -295,7 +300,7 @@ impl PlanBuilder<'_> {
         for expression in expressions {
             let found = reads(self.mir, stream, expression)?;
             for read in &found {
-                // A counter changes at every tick; its readers know of those that matter to them.
+                // A counter changes at every tick. Its reader must have thresholds, the few ticks that matter to it.
                 if let Read::Instance(target, _) | Read::Any(target) = read
                     && let Some(counter) = &self.plan.streams[*target].eval.counter
                 {
@@ -307,7 +312,7 @@ impl PlanBuilder<'_> {
         Some(all)
     }
 
-    /// Whether anybody can tell a value that was computed again from one that was kept.
+    /// Whether an access or a window can distinguish a value that was computed again from one that was only kept.
     fn shows_freshness(&self, output: &OutputStream) -> bool {
         let windows = output.aggregated_by.iter().any(|(_, _, window)| match window {
             WindowReference::Sliding(_) | WindowReference::Discrete(_) => true,
@@ -327,7 +332,7 @@ impl PlanBuilder<'_> {
         windows || accesses
     }
 
-    /// Lets something that is read know its reader.
+    /// Registers a reader as a dependent of what it reads.
     fn register_dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
         let dependent = |selector: Selector| Dependent { reader, selector };
         let dependents = match read {
@@ -377,7 +382,7 @@ impl PlanBuilder<'_> {
         add_dependent(&mut self.plan.streams[target].dependents, dependent);
     }
 
-    /// The instances whose parameters `own` are, in this order, the parts of a key of these types.
+    /// Selects the instances whose parameters `own` are, in this order, the components of a key of these types.
     fn selector(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Selector {
         let mut at = 0;
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -390,8 +395,8 @@ impl PlanBuilder<'_> {
         if own.len() == self.plan.streams[stream].params.len() {
             return Selector::Instance(from);
         }
-        let places = self.param_words(stream, parts.iter().map(|(param, _)| *param));
-        Selector::Index(self.add_index(stream, places), from)
+        let key_words = self.param_words(stream, parts.iter().map(|(param, _)| *param));
+        Selector::Index(self.add_index(stream, key_words), from)
     }
 }
 
