@@ -283,6 +283,8 @@ pub(super) mod tests {
         CloseOrSpawn,
         /// Another reader is spawned.
         SpawnReader,
+        /// Another instance gets a value and closes.
+        CloseOther,
         Nothing,
     }
 
@@ -291,9 +293,11 @@ pub(super) mod tests {
             6 => (0..100_u64).prop_map(Action::Accept),
             1 => Just(Action::CloseOrSpawn),
             2 => Just(Action::SpawnReader),
+            2 => Just(Action::CloseOther),
             3 => Just(Action::Nothing),
         ];
-        (0..12_u64, action)
+        // Often several actions fall into the same instant.
+        (prop_oneof![Just(0), 0..12_u64], action)
     }
 
     fn kind() -> impl Strategy<Value = WindowKind> {
@@ -360,7 +364,7 @@ pub(super) mod tests {
             let mut since = now;
             store.spawn(SLOT, &KEY);
             for (gap, action) in actions {
-                now = Stamp { time: now.time + gap, instant: now.instant + 1 };
+                now = Stamp { time: now.time + gap, instant: now.instant + gap };
                 match action {
                     Action::Accept(value) if !model.is_closed => {
                         store.accept(&plan, SLOT, &[value], now, &interner).unwrap();
@@ -377,6 +381,10 @@ pub(super) mod tests {
                         model.is_closed = true;
                     }
                     Action::SpawnReader => since = now,
+                    Action::CloseOther => {
+                        store.accept(&plan, SLOT + 1, &[1], now, &interner).unwrap();
+                        store.close(&plan, SLOT + 1, &[8], now.time);
+                    }
                     Action::Accept(_) | Action::Nothing => {}
                 }
                 let slot = (!model.is_closed).then_some(SLOT);
