@@ -234,8 +234,8 @@ impl PlanBuilder<'_> {
         let fold = Fold::new(aggregation.op(), true, &self.plan.streams[target].ty, &aggregation.ty)
             .map_err(Unsupported::construct)?;
         let reason = match filter.is_open {
-            true => "its filter says more than which parameters are equal to what",
-            false => "it cannot be kept up to date",
+            true => "its filter has conditions other than equations of parameters",
+            false => "it cannot be updated incrementally",
         };
         self.plan.streams[target].lists_fresh |= only_fresh;
         self.plan.scans.push(ScanPlan {
