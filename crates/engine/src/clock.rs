@@ -1,4 +1,5 @@
-//! When anything is due, so that the interpreter can be taken from one deadline to the next.
+//! Finds the next deadline of a specification, so that the reference engine can advance the interpreter one deadline at a
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -11,11 +12,12 @@ use rtlola_frontend::mir::PacingType;
 pub(crate) struct Clock {
     /// Periods of global clocks.
     global: Vec<u64>,
-    /// For each output stream: periods of the clocks that start with each of its instances.
+    /// For each output stream the periods of the clocks that start with each of its instances.
     local: Vec<Vec<u64>>,
-    /// InstanceSlab with a clock of their own: the stream, and which of its spawns it was.
+    /// Existing instances with a clock of their own: the stream, and the number of the spawn.
     live: HashSet<(usize, u64)>,
-    /// When such an instance is due next, and how long after that again.
+    /// Min-heap of deadlines of instances: the time, the stream, the number of the spawn, and the period. Deadlines of
+    /// closed instances are dropped when they come up.
     due: BinaryHeap<Reverse<(u64, usize, u64, u64)>>,
 }
 
@@ -45,12 +47,12 @@ impl Clock {
         clock
     }
 
-    /// Whether nothing is ever due.
+    /// Whether the specification has no clock, so that nothing is ever due.
     pub(crate) fn is_idle(&self) -> bool {
         self.global.is_empty() && self.local.iter().all(Vec::is_empty)
     }
 
-    /// An instance came into being.
+    /// Starts the clocks of an instance that was spawned at `now`.
     pub(crate) fn spawn(&mut self, stream: usize, spawn: u64, now: u64) {
         for period in &self.local[stream] {
             self.live.insert((stream, spawn));
@@ -58,7 +60,7 @@ impl Clock {
         }
     }
 
-    /// An instance ended.
+    /// Stops the clocks of an instance that has closed.
     pub(crate) fn close(&mut self, stream: usize, spawn: u64) {
         self.live.remove(&(stream, spawn));
     }
@@ -78,7 +80,7 @@ impl Clock {
     }
 }
 
-/// For each output stream, everything that says when it is evaluated, spawned or closed.
+/// For each output stream the pacings of its evaluation, its spawn and its close.
 pub(crate) fn pacings(mir: &RtLolaMir) -> impl Iterator<Item = Vec<&PacingType>> {
     mir.outputs.iter().map(|output| {
         let clauses = output.eval.clauses.iter().map(|clause| &clause.pacing);
@@ -86,7 +88,7 @@ pub(crate) fn pacings(mir: &RtLolaMir) -> impl Iterator<Item = Vec<&PacingType>>
     })
 }
 
-/// The period of a clock, rounded down to nanoseconds; `None` for what has no clock.
+/// The period of a pacing, rounded down to nanoseconds; `None` if it has no clock.
 pub(crate) fn period(pacing: &PacingType) -> Option<Duration> {
     let (PacingType::GlobalPeriodic(frequency) | PacingType::LocalPeriodic(frequency)) = pacing else {
         return None;

@@ -1,7 +1,7 @@
-//! RTLola text → engines that evaluate it. Does no input or output.
+//! Engines that evaluate RTLola specifications. Does no input or output.
 //!
-//! [`CompiledEngine`] is the one to use; [`ReferenceEngine`] is the RTLola interpreter behind a guard, and
-//! [`VerifyingEngine`] holds two engines against each other.
+//! [`CompiledEngine`] is the one to use; [`ReferenceEngine`] is the RTLola interpreter behind checks, and
+//! [`VerifyingEngine`] compares two engines verdict by verdict.
 //!
 //! ```
 //! use fairstream_core::Time;

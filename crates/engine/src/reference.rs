@@ -1,8 +1,8 @@
-//! The reference engine: `rtlola-interpreter` behind a guard.
+//! The reference engine: `rtlola-interpreter` behind checks.
 //!
-//! The interpreter panics on much that can happen, accepts time that runs backwards, and keeps
-//! every deadline of a gap in memory. The guard in front of it checks what goes in, catches what
-//! goes wrong, and takes it from one deadline to the next.
+//! The interpreter panics on overflow, division by zero and more, accepts time that runs backwards, and keeps every
+//! deadline of a gap in memory. This engine checks events before it passes them on, catches panics, and advances the
+//! interpreter one deadline at a time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -41,13 +41,15 @@ pub struct ReferenceEngine {
     lifecycle: Lifecycle,
 }
 
-/// What the engine keeps for each output stream.
+/// State of an output stream.
 struct Stream {
     is_trigger: bool,
-    /// What a trigger without a message says instead.
+    /// The message of a trigger whose own message is empty.
     condition: String,
-    /// The order in which instances were spawned: the interpreter's is that of a hash table.
+    /// The number of the spawn of each existing instance, by its parameters. Verdicts are sorted by it, because the
+    /// interpreter reports instances in the order of a hash table.
     spawned: HashMap<Vec<Value>, u64>,
+    /// How many instances were ever spawned.
     spawns: u64,
 }
 
@@ -59,7 +61,7 @@ impl ReferenceEngine {
     pub fn new(spec: &Specification, start: Time) -> Result<ReferenceEngine, EngineError> {
         let mut windows = spec.mir().sliding_windows.iter().map(|window| window.op);
         if windows.any(|operation| operation == WindowOperation::Integral) {
-            // Version 0.11 counts fractions of a second tenfold.
+            // Version 0.11 multiplies fractions of a second by ten.
             let reason = "rtlola-interpreter computes `integral` over a sliding window wrongly";
             return Err(EngineError::Build(reason.to_owned()));
         }
@@ -104,12 +106,12 @@ impl ReferenceEngine {
     /// Whether an engine can be built for a specification.
     ///
     /// # Errors
-    /// Why not.
+    /// The interpreter refuses it; the error gives the reason.
     pub fn check(spec: &Specification) -> Result<(), EngineError> {
         with_deep_stack(|| ReferenceEngine::new(spec, Time(0)).map(|_| ())).map_err(EngineError::Build)?
     }
 
-    /// One row of the batch.
+    /// Evaluates what is due before a row, and the row.
     fn event(
         &mut self,
         events: &EventBatch,
@@ -140,9 +142,9 @@ impl ReferenceEngine {
         self.write(time, verdicts.event, out)
     }
 
-    /// Evaluates everything that is due up to and at `time`, one deadline after another, so that
-    /// the verdicts of a long gap are handed on instead of piling up, and those before a deadline
-    /// that fails are kept. `event` is the row that waits for it.
+    /// Evaluates everything that is due up to and at `time`, one deadline after another, so that the verdicts of a long gap
+    /// are emitted instead of accumulating, and those before a deadline that fails are not lost. `event` is the row that
+    /// waits for it.
     fn run_clock(
         &mut self,
         time: Time,
@@ -164,6 +166,7 @@ impl ReferenceEngine {
         Ok(())
     }
 
+    /// Emits the verdicts of several deadlines.
     fn write_due(
         &mut self,
         due: Vec<(u64, Incremental)>,
@@ -172,6 +175,7 @@ impl ReferenceEngine {
         due.into_iter().try_for_each(|(nanos, changes)| self.write(self.timeline.at(nanos), changes, out))
     }
 
+    /// Emits the verdicts of an instant, and keeps track of instances and their clocks.
     fn write(
         &mut self,
         time: Time,
@@ -181,7 +185,7 @@ impl ReferenceEngine {
         let since_start = self.timeline.since_start(time);
         for (index, mut changes) in changes {
             let stream = &mut self.streams[index];
-            stream.put_in_order(&mut changes);
+            stream.sort_changes(&mut changes);
             for change in changes {
                 match change {
                     Change::Spawn(parameters) => {
@@ -215,8 +219,9 @@ impl ReferenceEngine {
 }
 
 impl Stream {
-    fn put_in_order(&mut self, changes: &mut [Change]) {
-        // At most one of them is a spawn: a stream spawns one instance at an instant.
+    /// Sorts the changes of an instant: spawns, values, closes, each in the order of spawn. Numbers new instances.
+    fn sort_changes(&mut self, changes: &mut [Change]) {
+        // At most one of the changes is a spawn: a stream spawns at most one instance at an instant.
         for change in changes.iter() {
             if let Change::Spawn(parameters) = change {
                 self.spawned.insert(parameters.clone(), self.spawns);
@@ -278,9 +283,9 @@ impl Engine for ReferenceEngine {
     }
 }
 
-/// The interpreter's panics in words that say what to do.
+/// The message of an interpreter's panic, as an error of the specification or the data where it is one.
 fn explained(panic: &str) -> String {
-    // Where version 0.11 looks for a percentile: the index of none is -1.
+    // Version 0.11 computes the index of a percentile as the number of values minus one.
     let reason = if panic.contains("subtract with overflow (window_aggregations.rs") {
         "the interpreter stopped working: it cannot take a percentile of a window without values"
     } else if panic.contains("overflow") {

@@ -1,4 +1,4 @@
-//! A specification that has been parsed and type-checked, and what can be said of it at once.
+//! Parses and type-checks specifications, and outlines them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Specification {
 }
 
 impl Specification {
-    /// Parses and type-checks RTLola text; `name` is what errors call it.
+    /// Parses and type-checks RTLola text; errors refer to it by `name`.
     ///
     /// # Errors
     /// The text is not a specification, or reads a type that no source has.
@@ -63,7 +63,7 @@ impl Specification {
         &self.mir
     }
 
-    /// Every stream in a few words, inputs first.
+    /// A summary of every stream, inputs first.
     pub fn outline(&self) -> Vec<Outline> {
         let inputs = self.mir.inputs.iter().map(|input| Outline {
             role: Role::Input,
@@ -82,6 +82,7 @@ impl Specification {
         inputs.chain(outputs).collect()
     }
 
+    /// The text of a pacing, such as `every 5m`.
     fn pacing(&self, pacing: &PacingType) -> String {
         let every = |duration: Duration| {
             const UNITS: [(&str, u128); 6] = [
@@ -107,8 +108,7 @@ impl Specification {
         }
     }
 
-    /// An activation condition without the alternatives that others make superfluous: `a∨b`, not
-    /// `a∨a∧b∨b`.
+    /// The text of an activation condition without redundant alternatives: `a∨b`, not `a∨a∧b∨b`.
     fn activation(&self, condition: &ActivationCondition) -> String {
         let alternatives = match condition {
             ActivationCondition::Disjunction(alternatives) => alternatives.as_slice(),
@@ -132,7 +132,7 @@ impl Specification {
     /// The condition of a trigger, as text.
     pub(crate) fn conditions(&self, output: &OutputStream) -> Option<String> {
         let conditions = output.eval.clauses.iter().filter_map(|clause| clause.condition.as_ref());
-        // The frontend cannot write percentiles: it panics.
+        // The frontend's printer panics on percentiles.
         let text = |condition| {
             catch_panic(|| self.mir.display(condition).to_string())
                 .unwrap_or_else(|_| "its condition".to_owned())
@@ -147,8 +147,8 @@ pub(crate) fn is_trigger(output: &OutputStream) -> bool {
     matches!(output.kind, OutputKind::Trigger(_))
 }
 
-/// Runs `work` with a stack that does for deeply nested expressions, which the frontend takes apart
-/// by recursion. Memory that is not touched costs nothing.
+/// Runs `work` on a thread with a stack of 512 MiB, because the frontend recurses into nested expressions. Pages of the
+/// stack that are never touched take no memory.
 pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     const STACK: usize = 512 << 20;
     let work = || catch_panic(work);
@@ -159,7 +159,7 @@ pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resul
     })
 }
 
-/// The first stream with a clock that is too fast to be told in nanoseconds.
+/// An error for the first stream whose period is shorter than a nanosecond, the resolution of time.
 fn too_fast(mir: &RtLolaMir) -> Option<RawDiagnostic<()>> {
     let is_too_fast = |pacing: &&PacingType| period(pacing).is_some_and(|period| period.is_zero());
     let index = pacings(mir).position(|pacings| pacings.iter().any(is_too_fast))?;
@@ -167,6 +167,7 @@ fn too_fast(mir: &RtLolaMir) -> Option<RawDiagnostic<()>> {
     Some(Diagnostic::error().with_message(format!("the period of `{name}` is shorter than a nanosecond")))
 }
 
+/// The name of a stream, with its parameters and their types.
 fn signature(output: &OutputStream) -> String {
     if output.params.is_empty() {
         return output.name.clone();
@@ -176,7 +177,7 @@ fn signature(output: &OutputStream) -> String {
     format!("{}({})", output.name, params.join(", "))
 }
 
-/// How the engines read an input.
+/// The column that the engines read an input from.
 fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
     let unfit = |part: &Type| {
         let help = match part {
@@ -190,8 +191,8 @@ fn wanted(name: &str, ty: &Type) -> Result<WantedColumn, RawDiagnostic<()>> {
     data_type(ty).map(|data_type| WantedColumn::new(name, data_type)).map_err(unfit)
 }
 
-/// How the engines read a type: all floats in double precision, and integers of more than 64 bits in
-/// 64, as the interpreter computes them; a tuple as a struct whose fields are called `0`, `1` and so on.
+/// The column type of an input type. All floats are read in double precision, and integers of more than 64 bits in 64
+/// bits, as the interpreter computes them; a tuple is a struct whose fields are called `0`, `1` and so on.
 ///
 /// # Errors
 /// The type, or the part of it, that no column can have.
@@ -207,11 +208,11 @@ fn data_type(ty: &Type) -> Result<DataType, &Type> {
         Type::UInt(UIntTy::UInt32) => DataType::UInt32,
         Type::UInt(UIntTy::UInt64 | UIntTy::UInt128 | UIntTy::UInt256) => DataType::UInt64,
         Type::Float(FloatTy::Float32 | FloatTy::Float64) => DataType::Float64,
-        // 28 digits are what the interpreter's decimals hold; 10 of them cover 32 bits.
+        // The interpreter's decimals hold 28 digits. With 18 fractional digits 10 are left, which cover 32 bits.
         Type::Fixed(_) | Type::UFixed(_) => DataType::Decimal128(28, 18),
         Type::String => DataType::Utf8,
         Type::Bytes => DataType::Binary,
-        // No part of a tuple that is there can be missing, and Arrow sees to it.
+        // A component of a tuple cannot be null unless the whole tuple is, which Arrow checks.
         Type::Tuple(parts) if !parts.is_empty() => DataType::Struct(
             parts
                 .iter()
@@ -223,27 +224,27 @@ fn data_type(ty: &Type) -> Result<DataType, &Type> {
     })
 }
 
-/// What a stream is for.
+/// The role of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Read from the sources.
     Input,
     /// Computed.
     Output,
-    /// Computed, and a violation when it has a value.
+    /// Computed; each value is a violation.
     Trigger,
 }
 
-/// A stream in a few words.
+/// A summary of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// Its name, with parameters if it has them.
     pub name: String,
     /// The type of its values.
     pub data_type: String,
-    /// When it is evaluated: `at` an activation condition, or `every` so often. Empty for an input.
+    /// When it is evaluated: `at` an activation condition, or `every` period. Empty for an input.
     pub pacing: String,
     /// A trigger's condition.
     pub condition: Option<String>,
@@ -258,7 +259,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// What is wrong, and which bytes of the text that concerns, as far as the frontend says.
+    /// The messages of the errors, each with the bytes of the text that it refers to, where the frontend gives them.
     pub fn places(&self) -> Vec<(Range<usize>, String)> {
         let place = |diagnostic: &RawDiagnostic<()>| {
             let labels = diagnostic.labels.iter();
@@ -273,7 +274,7 @@ impl SpecError {
         self.diagnostics.iter().flat_map(place).collect()
     }
 
-    /// Every error with file, line and a caret under the place.
+    /// Every error with file and line, and a caret under the text it refers to.
     pub fn render(&self, colour: bool) -> String {
         let mut out = if colour { Buffer::ansi() } else { Buffer::no_color() };
         let file = SimpleFile::new(&self.name, &self.text);

@@ -1,8 +1,8 @@
-//! How far an engine has come in time, and what it can be fed next.
+//! The progress of an engine in time, and checks of the events that it is fed next.
 
 use fairstream_core::{EngineError, EventBatch, Time, WantedColumn};
 
-/// Where the clock of an engine started, and up to where it has run.
+/// When the clock of an engine started, and how far it has run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeline {
     pub(crate) start: Time,
@@ -11,15 +11,16 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    /// A clock that is about to start: nothing has been evaluated.
     pub(crate) fn new(start: Time) -> Timeline {
         Timeline { start, evaluated: Time(start.0.saturating_sub(1)) }
     }
 
-    /// Up to when the clock must run before a row is evaluated: what is due at exactly the time of the
-    /// row is evaluated after it.
+    /// The time up to which the clock must run before a row is evaluated: one nanosecond before the row, because deadlines
+    /// at exactly the time of the row are evaluated after it.
     ///
     /// # Errors
-    /// The row is too late.
+    /// The row is before a time that has been evaluated, or before the start.
     pub(crate) fn before(&self, row: Time) -> Result<Time, String> {
         let before = Time(row.0.saturating_sub(1));
         if before < self.evaluated || row < self.start {
@@ -35,7 +36,7 @@ impl Timeline {
         time > self.start.0 && time > self.evaluated.0
     }
 
-    /// Everything up to and at a time has been evaluated.
+    /// Records that everything up to and at a time has been evaluated.
     pub(crate) fn reach(&mut self, time: Time) {
         self.evaluated = self.evaluated.max(time);
     }
@@ -46,13 +47,16 @@ impl Timeline {
         if time < self.start { 0 } else { time.0.wrapping_sub(self.start.0).cast_unsigned() }
     }
 
+    /// The time so many nanoseconds after the start of the clock.
     pub(crate) fn at(&self, since_start: u64) -> Time {
         Time(self.start.0.saturating_add_unsigned(since_start))
     }
 }
 
+/// Checks the types of a batch's columns.
+///
 /// # Errors
-/// A batch does not have the columns that a specification reads.
+/// They are not those that the specification reads.
 pub(crate) fn check_columns(events: &EventBatch, wanted: &[WantedColumn]) -> Result<(), EngineError> {
     let types = events.rows.columns().iter().map(|column| column.data_type());
     if types.eq(wanted.iter().map(|wanted| &wanted.data_type)) {

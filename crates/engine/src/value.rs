@@ -1,4 +1,4 @@
-//! Between columns and the interpreter's values.
+//! Converts columns to values of the interpreter, and those to JSON and to values of verdicts.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use rust_decimal::Decimal;
 /// The value in a row of a column, of one of the types that a specification can want.
 ///
 /// # Errors
-/// What is wrong with it: it is NaN, or too large for the interpreter.
+/// The value is NaN, or too large for the interpreter.
 pub(crate) fn read(column: &ArrayRef, row: usize) -> Result<Value, String> {
     if column.is_null(row) {
         return Ok(Value::None);
@@ -80,7 +80,7 @@ fn json(out: &mut String, value: &Value) {
     }
 }
 
-/// JSON has no infinity: it becomes text.
+/// Appends a float as JSON. Infinities become text, because JSON has none.
 pub(crate) fn json_float(out: &mut String, value: f64) {
     if value.is_finite() {
         let _ = write!(out, "{}", serde_json::Value::from(value));
@@ -89,8 +89,9 @@ pub(crate) fn json_float(out: &mut String, value: f64) {
     }
 }
 
+/// Appends a text as a JSON string.
 pub(crate) fn json_text(out: &mut String, text: &str) {
-    // Most texts stand for themselves.
+    // Most texts need no escape.
     if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
         out.push('"');
         out.push_str(text);

@@ -1,4 +1,4 @@
-//! Two engines side by side that must say the same. Never decides which of them is right.
+//! Runs two engines side by side and compares their verdicts. Never decides which of them is right.
 
 mod compare;
 
@@ -10,17 +10,17 @@ pub use compare::first_difference;
 
 use crate::lifecycle::Lifecycle;
 
-/// Evaluates everything twice, and stops where two engines differ: in a verdict, in the order of
-/// verdicts, or in whether there is an error.
+/// Evaluates everything twice, and stops where two engines differ: in a verdict, in the order of verdicts, or in whether
+/// there is an error.
 ///
-/// Rows go in one by one, and long gaps in steps, so that a difference is found at the row or the
-/// deadline where it arises and nothing piles up. Verdicts are handed on once both have said them.
+/// Rows are fed one by one, and long gaps are cut into steps, so that a difference is found at the row or the deadline
+/// where it arises, and the verdicts that are buffered stay few. A verdict is emitted once both engines have emitted it.
 pub struct VerifyingEngine {
     first: Side,
     second: Side,
     /// Everything that is due up to and at this time has been evaluated.
     evaluated: Time,
-    /// How far the clock is let run at once, in nanoseconds.
+    /// How far the clocks advance at once, in nanoseconds.
     step: i64,
     lifecycle: Lifecycle,
 }
@@ -32,12 +32,12 @@ struct Side {
     verdicts: VerdictBatcher<Vec<VerdictBatch>>,
 }
 
-/// Steps are chosen so that one has about this many verdicts at most.
+/// Steps are shortened while one gives more verdicts than this.
 const VERDICTS_A_STEP: usize = 10_000;
 
 impl VerifyingEngine {
-    /// Two engines for the same specification whose clocks start at `start`, and what differences
-    /// call them.
+    /// Compares two engines for the same specification whose clocks start at `start`. Each comes with its name in messages
+    /// about differences.
     ///
     /// # Errors
     /// They do not have the same streams.
@@ -59,8 +59,8 @@ impl VerifyingEngine {
         })
     }
 
-    /// Lets both do something, compares what they say, and hands it on. An error is one of both;
-    /// a difference becomes one through `differ`.
+    /// Runs `work` on both engines, compares their verdicts, and emits those that are wanted; gives how many there were. An
+    /// error that both have is returned as it is; a difference becomes an error through `differ`.
     fn both(
         &mut self,
         work: impl Fn(&mut Side) -> Result<(), EngineError>,
@@ -97,8 +97,8 @@ impl VerifyingEngine {
         error.map_or(Ok(verdicts), Err)
     }
 
-    /// Lets both clocks run to `time` in steps that become longer while there is little to say.
-    /// `event` is the row that waits for it.
+    /// Advances both clocks to `time`, in steps that become longer while there are few verdicts. `event` is the row that
+    /// waits for it.
     fn run_clocks(
         &mut self,
         time: Time,
@@ -136,7 +136,7 @@ impl Engine for VerifyingEngine {
         self.first.engine.streams()
     }
 
-    /// Both engines emit everything, so that they are compared in everything.
+    /// Both engines are prepared to emit everything, so that everything is compared.
     fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
         self.lifecycle.prepare(subscription)?;
         self.first.engine.prepare(&Subscription::everything())?;
@@ -196,7 +196,7 @@ mod tests {
         Box::new(ReferenceEngine::new(&Specification::parse("spec", spec).unwrap(), Time(0)).unwrap())
     }
 
-    /// What comes of rows `(second, a)` and a clock that runs on to `until`: verdicts, and the error.
+    /// Feeds rows `(second, a)`, and advances the clock to `until`; gives the verdicts and the error.
     fn run(other: &str, rows: &[(i64, i64)], until: i64) -> (Vec<String>, Option<EngineError>) {
         const SECOND: i64 = 1_000_000_000;
         let engines = [("compiled", reference(other)), ("reference", reference(SPEC))];
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_agree_are_heard() {
+    fn verdicts_that_both_engines_emit_are_emitted() {
         let (lines, error) = run(SPEC, &[(1, 4), (1, 5), (7, 1)], 20);
         assert_eq!((lines, error), (vec!["1 trigger_0".to_owned(), "7 trigger_0".to_owned()], None));
     }
@@ -273,7 +273,7 @@ mod tests {
             if batches == 30 { Err(Cancelled) } else { Ok(()) }
         });
         engine.prepare(&Subscription::everything()).unwrap();
-        // If all these years were evaluated before anything is handed on, this would not come back.
+        // This would not return if 292 years were evaluated before the first verdict is emitted.
         assert_eq!(engine.advance(Time(i64::MAX), &mut out), Err(EngineError::Cancelled(Cancelled)));
     }
 

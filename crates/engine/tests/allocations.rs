@@ -1,4 +1,4 @@
-//! Events that spawn nothing allocate nothing.
+//! Checks with a counting allocator that events which spawn nothing allocate nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -13,23 +13,26 @@ use fairstream_core::{
 };
 use fairstream_engine::{CompiledEngine, Specification};
 
-/// Counts the allocations of a thread.
+/// The system's allocator, with a count of the allocations of each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: hands everything on to the system's allocator and counts beside it.
+// SAFETY: every call is forwarded to the system's allocator with the caller's arguments, and its result is returned
+// unchanged, so this allocator keeps the contract that the system's keeps. Counting neither allocates nor unwinds: the
+// thread-local has a constant initialiser and no destructor, and `try_with` does not panic.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: `System.alloc` requires a layout of non-zero size, which the caller of this function guarantees.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: `System.dealloc` requires a pointer from `System.alloc` with the same layout. The caller guarantees that
+        // the pointer comes from `alloc` above with this layout, and all those pointers come from `System.alloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -65,7 +68,7 @@ fn events_that_spawn_nothing_allocate_nothing() {
         let genders = ["F", "M"];
         let applied: Vec<_> = (0..3000).map(|id| (Some(id), Some(genders[id as usize % 2]), None)).collect();
         engine.feed(&batch(&spec, 0, &applied), &mut out).unwrap();
-        // Every third is accepted, which violates nothing and tells of nothing.
+        // Every third applicant is accepted, which raises no trigger.
         let accepted: Vec<_> = (0..1000).map(|number| (None, None, Some(number * 3))).collect();
         let (few, many) = accepted.split_at(10);
         let mut from = 3000;
@@ -76,7 +79,7 @@ fn events_that_spawn_nothing_allocate_nothing() {
             engine.feed(&batch, &mut out).unwrap();
             ALLOCATIONS.get() - before
         };
-        // What a batch needs, it needs once, however many rows it has.
+        // A batch allocates a constant number of times, however many rows it has.
         let (first, few, many) = (allocations(few), allocations(&many[..10]), allocations(&many[10..]));
         assert!(few <= first && few <= 4, "{name}: {first}, then {few}");
         assert_eq!(many, few, "{name}: 980 rows allocate more than 10");

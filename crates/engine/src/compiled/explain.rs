@@ -1,4 +1,4 @@
-//! A plan in words: how instances are reached, and what that costs.
+//! Explains a plan in words: how instances are reached, and what costs grow with their number.
 
 use crate::compiled::CompiledEngine;
 use crate::compiled::ir::aggregate::Aggregate;
@@ -10,9 +10,9 @@ use crate::compiled::store::slab::InstanceSlab;
 pub struct Explanation {
     /// Its name, with its parameters.
     pub stream: String,
-    /// What is done for an event or a deadline, in a few words each.
+    /// What is done at an event or a deadline, one short sentence each.
     pub steps: Vec<String>,
-    /// What costs more the more instances there are, and why.
+    /// Work whose cost grows with the number of instances, and the reason for it.
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ fn explain(plan: &Plan, index: usize, stream: &StreamPlan) -> Explanation {
         if scan.only_fresh {
             steps.push(format!("aggregates over the instances of `{target}` that have a new value"));
         } else {
-            warnings.push(format!("looks at every instance of `{target}`: {}", scan.reason));
+            warnings.push(format!("scans every instance of `{target}`: {}", scan.reason));
         }
     }
     if stream.is_parameterised() && is_first {
@@ -83,11 +83,12 @@ fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<S
         }
     } else if stream.eval.counter.is_some() {
         steps.push(
-            "told from the clock, as it counts ticks; evaluated only if its values are verdicts".to_owned(),
+            "computed on read from elapsed ticks; evaluated at each tick only if its values are verdicts"
+                .to_owned(),
         );
     } else if stream.eval.guard.is_some() {
         steps.push(
-            "evaluated for an instance only while its first condition holds, which is looked at again \
+            "evaluated for an instance only while its first condition holds, which is checked again \
              when something that it reads has changed"
                 .to_owned(),
         );
@@ -96,7 +97,7 @@ fn evaluation(stream: &StreamPlan, steps: &mut Vec<String>, warnings: &mut Vec<S
         steps.push(format!("evaluated again {selector}only when something that it reads has changed"));
     } else if stream.is_parameterised() {
         warnings.push(
-            "evaluates every instance each time: no condition such as `input = parameter` says which"
+            "evaluates every instance each time: no condition such as `input = parameter` selects some"
                 .to_owned(),
         );
     } else {
@@ -111,12 +112,13 @@ fn closing(stream: &StreamPlan, close: &ClosePlan, steps: &mut Vec<String>, warn
     } else if let Some(path) = &close.path {
         steps.push(format!("closed {}", reached(path)));
     } else if close.incremental {
-        steps.push("its close is looked at only when something that it reads has changed".to_owned());
+        steps.push("its close condition is checked only when something that it reads has changed".to_owned());
     } else {
-        warnings.push("looks at the close condition of every instance each time".to_owned());
+        warnings.push("checks the close condition of every instance each time".to_owned());
     }
 }
 
+/// How an access path finds instances.
 fn reached(path: &Path) -> String {
     match path.route {
         Route::Lookup => format!("by one lookup of {}", path.pinned.join(", ")),
@@ -130,7 +132,7 @@ fn names(plan: &Plan, streams: &[usize]) -> String {
     names.join(", ")
 }
 
-/// What a slot of a family takes, without the slack that tables keep.
+/// Bytes of a slot of a family with its index entries, without the free capacity of slab and indexes.
 fn bytes(plan: &Plan, family: usize) -> usize {
     let plan_of = &plan.families[family];
     InstanceSlab::new(plan_of.param_width, plan_of.stride, &plan_of.indexes).slot_bytes()

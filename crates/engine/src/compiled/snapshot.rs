@@ -1,4 +1,5 @@
-//! Snapshots: a header that identifies the plan, and the store.
+//! Snapshots of the engine: a header that identifies the plan, and the store. Never loaded in part: a snapshot that fails
+//! a check leaves the engine as it was.
 
 use fairstream_core::{SnapshotError, Time};
 use serde::{Deserialize, Serialize};
@@ -9,10 +10,12 @@ use crate::compiled::store::state::Store;
 use crate::timeline::Timeline;
 
 const MAGIC: &[u8; 8] = b"fairsnap";
-/// Raised with every change of the format.
+/// The version of the format, raised with every change of it.
 pub(super) const VERSION: u32 = 9;
+/// Bytes of the header: magic number, version, fingerprint of the plan, checksum of the payload.
 const HEADER: usize = MAGIC.len() + 4 + 8 + 8;
 
+/// The payload, as it is written. Times are in nanoseconds since the epoch.
 #[derive(Serialize)]
 struct Saved<'a> {
     start: i64,
@@ -20,6 +23,7 @@ struct Saved<'a> {
     state: &'a Store,
 }
 
+/// The payload, as it is read.
 #[derive(Deserialize)]
 struct Loaded {
     start: i64,
@@ -74,13 +78,13 @@ impl CompiledEngine {
     }
 }
 
-/// Identifies a specification by its plan: two that differ in comments only have the same fingerprint. It is a hash of
-/// the plan's debug text, so it also changes with the shape of plans.
+/// Identifies a specification by its plan: two specifications that differ only in comments have the same fingerprint. It
+/// is a hash of the plan's debug text, so it also changes with the definition of plans.
 pub(super) fn fingerprint(plan: &Plan) -> u64 {
     checksum(format!("{plan:?}").as_bytes())
 }
 
-/// Recomputes the checksum of a snapshot whose payload was changed: fuzzing must get past it.
+/// Recomputes the checksum of a snapshot whose payload was changed, so that fuzzing gets past the check.
 #[doc(hidden)]
 pub fn reseal_snapshot(snapshot: &mut [u8]) {
     if let Some((header, payload)) = snapshot.split_at_mut_checked(HEADER) {
@@ -88,7 +92,7 @@ pub fn reseal_snapshot(snapshot: &mut [u8]) {
     }
 }
 
-/// FNV-1a, which is the same on every machine.
+/// FNV-1a with 64 bits, which gives the same on every machine.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,10 +1,10 @@
-//! Where two lists of verdicts part. Numbers with a fraction count as equal when they are so to nine
-//! digits, wherever they stand: engines may add in different orders.
+//! Finds the first difference between two lists of verdicts. Numbers with a fraction, also within texts, are compared to
+//! nine digits, because engines may add in different orders.
 
 use fairstream_core::{Kind, Value, Verdict, VerdictBatch};
 
-/// The first verdict that only one of two engines gave, or that they gave differently, in words.
-/// Each engine has a name and its verdicts, in order.
+/// Describes the first verdict that only one of two engines emitted, or that they emitted differently. Each engine is
+/// given by its name and its verdicts, in order.
 pub fn first_difference(first: (&str, &[VerdictBatch]), second: (&str, &[VerdictBatch])) -> Option<String> {
     let mut firsts = first.1.iter().flat_map(VerdictBatch::iter);
     let mut seconds = second.1.iter().flat_map(VerdictBatch::iter);
@@ -33,6 +33,7 @@ pub fn first_difference(first: (&str, &[VerdictBatch]), second: (&str, &[Verdict
     }
 }
 
+/// The content of a verdict.
 fn what(verdict: &Verdict<'_>) -> String {
     match (verdict.kind, verdict.value) {
         (Kind::Trigger, _) => format!("{:?}", verdict.message.unwrap_or_default()),
@@ -59,12 +60,12 @@ fn same(one: &Verdict<'_>, two: &Verdict<'_>) -> bool {
 }
 
 fn same_number(one: f64, two: f64) -> bool {
-    // The size is at least 1, so that what is left of a sum that should be zero does not count.
+    // The size is at least 1, so that the rounding error of a sum that should be zero is no difference.
     let size = one.abs().max(two.abs()).max(1.0);
     one == two || size.is_finite() && (one - two).abs() <= 1e-9 * size
 }
 
-/// Whether two texts are the same but for the last digits of numbers in them.
+/// Whether two texts are equal up to the last digits of the numbers in them.
 fn same_text(one: &str, two: &str) -> bool {
     if one == two {
         return true;
@@ -75,7 +76,7 @@ fn same_text(one: &str, two: &str) -> bool {
             (None, None) => return true,
             (Some(one), Some(two)) if one == two => {}
             (Some(one), Some(two)) => match (one.parse::<f64>(), two.parse::<f64>()) {
-                // Of whole numbers every digit counts, but there is a zero with a sign.
+                // Integers are compared digit by digit, except that -0 equals 0.
                 (Ok(a), Ok(b)) if (a == 0.0 && b == 0.0) || one.contains('.') || two.contains('.') => {
                     if !same_number(a, b) {
                         return false;
@@ -88,7 +89,7 @@ fn same_text(one: &str, two: &str) -> bool {
     }
 }
 
-/// A text as numbers and what is between them.
+/// Splits a text into numbers and the pieces between them.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
     let mut rest = text;
@@ -104,7 +105,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How long the exponent of a number is, if there is one: `e-17`.
+/// The length of an exponent such as `e-17` at the start of a text; 0 if there is none.
 fn exponent(text: &str) -> usize {
     let Some(digits) = text.strip_prefix(['e', 'E']) else { return 0 };
     let digits = digits.strip_prefix(['-', '+']).unwrap_or(digits);

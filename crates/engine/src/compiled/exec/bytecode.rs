@@ -1,4 +1,4 @@
-//! Runs programs.
+//! The bytecode interpreter.
 
 use super::cx::Cx;
 use super::error::ProgramError;
@@ -12,12 +12,12 @@ use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::state::{FamilyState, Store};
 use crate::compiled::store::words::copy;
 
-/// Runs a program to its end; whether it yields.
+/// Runs a program; whether it yields.
 pub(crate) fn run(plan: &Plan, store: &mut Store, program: usize) -> Result<bool, ProgramError> {
     run_inline(plan, store, program)
 }
 
-/// The same, without a call, for where it is done most.
+/// Runs a program; whether it yields. Inlined, for the callers that run most programs.
 #[inline(always)]
 pub(crate) fn run_inline(plan: &Plan, store: &mut Store, program: usize) -> Result<bool, ProgramError> {
     let ops = plan.programs[program].ops.as_slice();
@@ -33,15 +33,16 @@ pub(crate) fn run_inline(plan: &Plan, store: &mut Store, program: usize) -> Resu
     }
 }
 
-/// Why a run of steps stops.
+/// Why the interpreter loop stops.
 enum Halt {
+    /// The program has ended without a yield.
     End,
     Yield,
-    /// At an operation that is done elsewhere.
+    /// The last operation is one that [`run_rare`] runs, out of line.
     Rare,
 }
 
-/// Runs operations; `next` is the one after the last that was run.
+/// The interpreter loop: runs operations from `next` on, and leaves there the index after the last one.
 #[inline(always)]
 fn steps(plan: &Plan, store: &mut Store, ops: &[Op], next: &mut usize) -> Result<Halt, Fault> {
     let Store { frame, families, grouped: all_grouped, current, present, .. } = store;
@@ -205,7 +206,7 @@ fn steps(plan: &Plan, store: &mut Store, ops: &[Op], next: &mut usize) -> Result
     stop!(Ok(Halt::End))
 }
 
-/// Single operations, for machine code. Faults are for the caller to report.
+/// Single operations, which machine code calls. The caller reports faults.
 impl Cx<'_> {
     /// Reads an aggregate into the frame, behind a flag, and enters its group into the lookup cache.
     pub(crate) fn read_aggregate(
@@ -238,14 +239,14 @@ impl Cx<'_> {
         sync(&self.plan.streams[stream], &mut self.store.frame, &self.store.families, key, to)
     }
 
-    /// Runs an operation for an instance.
+    /// Runs one operation of a program for the instance in a slot.
     pub(crate) fn run_op(&mut self, program: usize, at: usize, slot: u32) -> Result<(), Fault> {
         self.store.current = slot;
         run_rare(self.plan, self.store, self.plan.programs[program].ops[at])
     }
 }
 
-/// The value of the instance with a key, if there is one.
+/// Writes the latest value of the instance with a key to the frame, behind a flag.
 #[inline(always)]
 fn hold(
     plan: &StreamPlan,
@@ -260,7 +261,7 @@ fn hold(
     put(frame, to, value);
 }
 
-/// The value of the instance with a key, which must be there.
+/// Writes the latest value of the instance with a key to the frame. Fails if there is none.
 #[inline(always)]
 fn sync(
     plan: &StreamPlan,
@@ -277,7 +278,7 @@ fn sync(
     Ok(())
 }
 
-/// What a tally says of a group, or of nobody.
+/// Writes an aggregate of a group, or of no members if there is no group, to the frame, behind a flag.
 #[inline(always)]
 fn read_group(
     plan: &GroupedPlan,
@@ -297,7 +298,7 @@ fn read_group(
     Ok(())
 }
 
-/// A flag, and a value if there is one.
+/// Writes a flag, and a value if there is one.
 #[inline(always)]
 pub(crate) fn put(frame: &mut [u64], to: FrameSlot, value: Option<&[u64]>) {
     let to = to as usize;
@@ -307,6 +308,7 @@ pub(crate) fn put(frame: &mut [u64], to: FrameSlot, value: Option<&[u64]>) {
     }
 }
 
+/// Writes a flag, and a scalar if there is one.
 #[inline(always)]
 fn put_scalar(frame: &mut [u64], to: FrameSlot, value: Option<Scalar>) {
     let to = to as usize;
@@ -318,7 +320,7 @@ fn put_scalar(frame: &mut [u64], to: FrameSlot, value: Option<Scalar>) {
     }
 }
 
-/// Runs an operation that is not often met.
+/// Runs an operation that the interpreter loop leaves out. Out of line, so that the loop stays small.
 #[inline(never)]
 fn run_rare(plan: &Plan, store: &mut Store, op: Op) -> Result<(), Fault> {
     match op {
@@ -380,7 +382,7 @@ fn run_rare(plan: &Plan, store: &mut Store, op: Op) -> Result<(), Fault> {
             let value = match (&windows.last_decisive, windows.target, slot) {
                 (Some(last_decisive), Some(target), Some(slot)) => {
                     let instances = &store.families[plan.streams[target].family].instances;
-                    Some(last_decisive.says(instances.words(slot), store.now))
+                    Some(last_decisive.result(instances.words(slot), store.now))
                 }
                 _ => store.windows[window as usize].read(windows, slot, key, since, store.now, interner)?,
             };
@@ -400,6 +402,7 @@ fn run_rare(plan: &Plan, store: &mut Store, op: Op) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Folds the values of the instances that a scan selects, in the order of spawn.
 fn scan_instances(plan: &Plan, store: &mut Store, scan: &ScanPlan) -> Result<Option<Scalar>, Fault> {
     let (family, member) = (plan.streams[scan.target].family, plan.streams[scan.target].member);
     let instances = &store.families[family].instances;
@@ -420,10 +423,10 @@ fn scan_instances(plan: &Plan, store: &mut Store, scan: &ScanPlan) -> Result<Opt
             }
         }
         let Some(value) = store.families[family].instances.latest(slot, member) else { continue };
-        let part = scan.fold.part(value, store.now);
+        let partial = scan.fold.partial_of(value, store.now);
         whole = Some(match whole {
-            Some(whole) => scan.fold.join(whole, part, &store.interner)?,
-            None => part,
+            Some(whole) => scan.fold.join(whole, partial, &store.interner)?,
+            None => partial,
         });
     }
     let value = scan.fold.result(whole)?;

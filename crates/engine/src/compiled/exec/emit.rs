@@ -1,4 +1,4 @@
-//! The changes of an instant → verdicts.
+//! Emits the changes of an instant as verdicts.
 
 use fairstream_core::{Cancelled, Instance, Kind, Time, Value, VerdictRef, VerdictSink};
 use rtlola_frontend::mir::Type;
@@ -61,6 +61,7 @@ impl Cx<'_> {
     }
 }
 
+/// Emits the verdicts of a stream: spawns, values, closes.
 fn emit_stream(
     plan: &ExecutionPlan,
     store: &Store,
@@ -100,6 +101,7 @@ fn sort_by_spawn(slots: &mut [u32], instances: &InstanceSlab) {
     }
 }
 
+/// Emits the latest value of an instance, or the message of a trigger.
 fn emit_value(
     of: &InstanceRef<'_>,
     time: Time,
@@ -161,6 +163,7 @@ impl Instance for InstanceRef<'_> {
     }
 }
 
+/// Appends values of these types, one after another in the words, as a JSON array.
 fn json_array(text: &mut String, types: &[Type], words: &[u64], interner: &Interner) {
     text.push('[');
     let mut at = 0;
@@ -174,6 +177,7 @@ fn json_array(text: &mut String, types: &[Type], words: &[u64], interner: &Inter
     text.push(']');
 }
 
+/// Appends a value as JSON.
 fn json(text: &mut String, ty: &Type, words: &[u64], interner: &Interner) {
     match ty {
         Type::Float(_) => json_float(text, f64::from_bits(words[0])),

@@ -201,7 +201,7 @@ impl Executor {
     /// Drops strings that nothing refers to, if there are many more than after the last time. Only between instants.
     #[inline]
     pub(crate) fn collect_strings(&mut self) {
-        if self.store.interner.is_crowded() {
+        if self.store.interner.is_over_limit() {
             string_gc::drop_unused(&self.plan, &mut self.store, &self.batch);
         }
     }

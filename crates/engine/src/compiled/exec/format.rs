@@ -1,4 +1,4 @@
-//! Values as people read them.
+//! Formats values for messages.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::compiled::ir::op::FormatPart;
 use crate::compiled::ir::scalar::decimal;
 use crate::compiled::store::interner::Interner;
 
-/// Appends a value of the frame to a text.
+/// Appends a value of the frame to a text; `None` if it is absent.
 pub(crate) fn format_part(text: &mut String, part: &FormatPart, frame: &[u64], interner: &Interner) {
     if part.flag.is_some_and(|flag| frame[flag as usize] == 0) {
         text.push_str("None");
@@ -19,7 +19,7 @@ pub(crate) fn format_part(text: &mut String, part: &FormatPart, frame: &[u64], i
     show(text, inner(&part.ty), words, interner);
 }
 
-/// A value as messages show it.
+/// Appends a value of a type, which begins at the first of the words, to a text.
 pub(crate) fn show(text: &mut String, ty: &Type, words: &[u64], interner: &Interner) {
     // Writing to a string cannot fail.
     let _ = match ty {

@@ -1,4 +1,4 @@
-//! Typed columns → words, a batch at a time.
+//! Decodes the typed columns of a batch to words.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -17,11 +17,12 @@ pub(crate) struct InputBatch {
     columns: Vec<InputColumn>,
     /// For each row a bit for every input that has a value.
     present: Vec<u128>,
-    /// The first row that cannot be read; its column, and why.
+    /// The first row that cannot be decoded, its column, and the reason.
     bad: Option<(usize, usize, String)>,
 }
 
 impl InputBatch {
+    /// Replaces the contents by the columns of a batch.
     pub(crate) fn decode(&mut self, arrays: &[ArrayRef], rows: usize, interner: &mut Interner) {
         self.clear();
         self.columns.resize_with(arrays.len(), InputColumn::default);
@@ -30,7 +31,7 @@ impl InputBatch {
         for (input, (column, array)) in self.columns.iter_mut().zip(arrays).enumerate() {
             column.decode(array, interner);
             if let Some(nulls) = array.nulls() {
-                mark(&mut self.present, nulls, input);
+                mark_present(&mut self.present, nulls, input);
             }
             if let Some((row, reason)) = column.bad.take()
                 && self.bad.as_ref().is_none_or(|(first, _, _)| row < *first)
@@ -40,31 +41,32 @@ impl InputBatch {
         }
     }
 
+    /// Drops the contents, but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(InputColumn::clear);
         self.present.clear();
         self.bad = None;
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.present.len()
     }
 
-    /// The inputs of a row, a bit for each.
+    /// The inputs that have a value in a row, a bit for each.
     #[inline(always)]
     pub(crate) fn inputs(&self, row: usize) -> u128 {
         self.present[row]
     }
 
-    /// The inputs of every row.
+    /// For each row the inputs that have a value.
     #[inline(always)]
     pub(crate) fn all_inputs(&self) -> &[u128] {
         &self.present
     }
 
-    /// The words of an input in a row that has it.
+    /// The words of an input in a row where it has a value.
     #[inline(always)]
     pub(crate) fn value(&self, input: usize, row: usize) -> &[u64] {
         self.columns[input].read(row)
@@ -80,12 +82,12 @@ impl InputBatch {
         &self.columns
     }
 
-    /// The first row with which something is wrong.
+    /// The first row that cannot be decoded.
     pub(crate) fn first_bad(&self) -> Option<usize> {
         self.bad.as_ref().map(|(row, _, _)| *row)
     }
 
-    /// What is wrong with a row: a column, and what it is, that it is NaN or has too many digits.
+    /// If a row cannot be decoded: its column, and the reason, which is a NaN or a decimal with too many digits.
     #[inline]
     pub(crate) fn bad_at(&self, row: usize) -> Option<(usize, &str)> {
         let bad = self.bad.as_ref().filter(|(bad, _, _)| *bad == row);
@@ -93,32 +95,32 @@ impl InputBatch {
     }
 }
 
-/// Sets the bit of an input in rows that have a value.
-fn mark(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
+/// Sets the bit of an input in the rows where it has a value.
+fn mark_present(rows: &mut [u128], nulls: &NullBuffer, input: usize) {
     const HALF: usize = 64;
     let bit = 1_u64 << (input % HALF);
     if input < HALF {
-        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
+        for_each_valid(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit));
     } else {
-        each_there(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
+        for_each_valid(Some(nulls), rows.len(), |row| rows[row] |= u128::from(bit) << HALF);
     }
 }
 
-/// Does something for each of so many rows that has a value. Which of them have is anybody's guess: they are not asked
-/// one by one.
+/// Calls `each` for every one of `rows` rows that has a value. Which rows have one is unpredictable, so the loop iterates
+/// over the set bits of the validity mask instead of branching on each row.
 #[inline(always)]
-fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
+fn for_each_valid(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usize)) {
     const BITS: usize = u64::BITS as usize;
     let chunks = nulls.map(|nulls| nulls.inner().bit_chunks());
     let mut chunks = chunks.as_ref().map(|chunks| chunks.iter_padded());
     for first in (0..rows).step_by(BITS) {
-        let mut there = match &mut chunks {
+        let mut valid = match &mut chunks {
             Some(chunks) => chunks.next().unwrap_or(0),
             None => u64::MAX >> BITS.saturating_sub(rows - first),
         };
-        while there != 0 {
-            each(first + there.trailing_zeros() as usize);
-            there &= there - 1;
+        while valid != 0 {
+            each(first + valid.trailing_zeros() as usize);
+            valid &= valid - 1;
         }
     }
 }
@@ -126,27 +128,28 @@ fn each_there(nulls: Option<&NullBuffer>, rows: usize, mut each: impl FnMut(usiz
 /// The values of an input in a batch of events.
 #[derive(Default)]
 pub(crate) struct InputColumn {
-    /// Rows without a value, if there are any.
+    /// The validity mask; `None` if every row has a value.
     nulls: Option<NullBuffer>,
-    /// For each row the words of its value: those of the batch, if they are words already, ...
+    /// The buffer of the batch, shared without a copy, if its values are words already.
     borrowed: Option<ScalarBuffer<u64>>,
-    /// ... or else these.
-    own: Vec<u64>,
+    /// The words of each row, if there is no borrowed buffer.
+    converted: Vec<u64>,
+    /// Words of a value.
     width: usize,
-    /// The first row that cannot be read, and why.
+    /// The first row that cannot be decoded, and the reason.
     bad: Option<(usize, String)>,
 }
 
 impl InputColumn {
-    /// Takes in the values of a batch.
+    /// Decodes a column of a batch.
     fn decode(&mut self, array: &ArrayRef, interner: &mut Interner) {
         self.nulls = array.nulls().cloned();
         self.width = width(array.data_type());
         self.borrowed = words_of(array);
         if self.borrowed.is_some() {
-            self.find_nan(array);
+            self.note_nan(array);
         } else {
-            self.own.resize(array.len() * self.width, 0);
+            self.converted.resize(array.len() * self.width, 0);
             self.decode_at(0, array, interner);
         }
     }
@@ -154,15 +157,16 @@ impl InputColumn {
     /// The words of all rows.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[u64] {
-        self.borrowed.as_deref().unwrap_or(&self.own)
+        self.borrowed.as_deref().unwrap_or(&self.converted)
     }
 
+    /// Whether a row has a value.
     #[inline(always)]
-    fn is_there(&self, row: usize) -> bool {
+    fn is_valid(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
-    /// Takes in the words of a value, or of a part of it, from the word `at` on.
+    /// Decodes values, or components of them, into the words from `at` on of each row.
     fn decode_at(&mut self, at: usize, array: &ArrayRef, interner: &mut Interner) {
         match array.data_type() {
             DataType::Boolean => {
@@ -180,7 +184,7 @@ impl InputColumn {
             DataType::Float64 => {
                 let values = array.as_primitive::<Float64Type>().values();
                 self.put(at, values.iter().map(|value| value.to_bits()));
-                self.find_nan(array);
+                self.note_nan(array);
             }
             DataType::Decimal128(_, scale) => self.decimals(at, array.as_primitive(), *scale),
             DataType::Utf8 => {
@@ -198,16 +202,16 @@ impl InputColumn {
                     at += width(part.data_type());
                 }
             }
-            // Batches whose columns are of other types are refused before.
+            // The engine refuses batches with columns of other types before they are decoded.
             _ => {}
         }
     }
 
-    /// Floats that are not numbers are no values.
-    fn find_nan(&mut self, array: &ArrayRef) {
+    /// Notes the first row whose float is NaN, which is not a value.
+    fn note_nan(&mut self, array: &ArrayRef) {
         let Some(floats) = array.as_primitive_opt::<Float64Type>() else { return };
-        let note_bad = |(row, value): &(usize, &f64)| value.is_nan() && self.is_there(*row);
-        if let Some((row, _)) = floats.values().iter().enumerate().find(note_bad) {
+        let is_bad = |(row, value): &(usize, &f64)| value.is_nan() && self.is_valid(*row);
+        if let Some((row, _)) = floats.values().iter().enumerate().find(is_bad) {
             self.note_bad(row, "NaN is not a number".to_owned());
         }
     }
@@ -215,7 +219,7 @@ impl InputColumn {
     fn clear(&mut self) {
         self.nulls = None;
         self.borrowed = None;
-        self.own.clear();
+        self.converted.clear();
         self.bad = None;
     }
 
@@ -228,24 +232,25 @@ impl InputColumn {
         }
     }
 
-    /// Where the words of the first row are in memory.
+    /// For machine code, while the batch is loaded: the address of the words of the first row.
     pub(crate) fn address(&self) -> usize {
         self.words().as_ptr().expose_provenance()
     }
 
-    /// Every value there is.
+    /// The values of the rows that have one.
     pub(crate) fn values(&self) -> impl Iterator<Item = &[u64]> {
         let rows = self.words().len() / self.width.max(1);
-        (0..rows).filter(|row| self.is_there(*row)).map(|row| self.read(row))
+        (0..rows).filter(|row| self.is_valid(*row)).map(|row| self.read(row))
     }
 
+    /// Writes one word of each row.
     #[inline]
     fn put(&mut self, at: usize, words: impl Iterator<Item = u64>) {
         if self.width == 1 {
-            self.own.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+            self.converted.iter_mut().zip(words).for_each(|(to, word)| *to = word);
         } else {
-            let places = self.own.chunks_exact_mut(self.width.max(1));
-            places.zip(words).for_each(|(places, word)| places[at] = word);
+            let rows = self.converted.chunks_exact_mut(self.width.max(1));
+            rows.zip(words).for_each(|(row, word)| row[at] = word);
         }
     }
 
@@ -259,12 +264,12 @@ impl InputColumn {
         self.put(at, values.iter().map(|value| (*value).into()));
     }
 
-    /// Texts lie one after another, and begin at offsets.
+    /// Interns the strings of rows that have one. The strings are concatenated in `texts` and begin at `offsets`.
     fn texts(&mut self, at: usize, offsets: &[i32], texts: &[u8], interner: &mut Interner) {
-        let (own, width) = (&mut self.own, self.width);
-        each_there(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
+        let (converted, width) = (&mut self.converted, self.width);
+        for_each_valid(self.nulls.as_ref(), offsets.len().saturating_sub(1), |row| {
             let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
-            own[row * width + at] = interner.intern_from(texts, from, to - from);
+            converted[row * width + at] = interner.intern_from(texts, from, to - from);
         });
     }
 
@@ -275,16 +280,16 @@ impl InputColumn {
             });
             match value {
                 Ok(value) => {
-                    let place = row * self.width + at;
-                    self.own[place..place + 2].copy_from_slice(&decimal_words(value.normalize()));
+                    let first = row * self.width + at;
+                    self.converted[first..first + 2].copy_from_slice(&decimal_words(value.normalize()));
                 }
-                Err(reason) if self.is_there(row) => self.note_bad(row, reason),
+                Err(reason) if self.is_valid(row) => self.note_bad(row, reason),
                 Err(_) => {}
             }
         }
     }
 
-    /// Keeps the first row that is wrong.
+    /// Records a row that cannot be decoded, unless an earlier one is recorded.
     fn note_bad(&mut self, row: usize, reason: String) {
         if self.bad.as_ref().is_none_or(|(first, _)| row < *first) {
             self.bad = Some((row, reason));
@@ -292,7 +297,7 @@ impl InputColumn {
     }
 }
 
-/// The values of a column, if each is a word as it is.
+/// The buffer of a column whose values are words as they are, without a copy.
 fn words_of(array: &ArrayRef) -> Option<ScalarBuffer<u64>> {
     let words = match array.data_type() {
         DataType::Int64 => array.as_primitive::<Int64Type>().values().inner(),
@@ -303,7 +308,7 @@ fn words_of(array: &ArrayRef) -> Option<ScalarBuffer<u64>> {
     Some(ScalarBuffer::from(words.clone()))
 }
 
-/// How many words a value takes: as many as [`layout::width`](crate::compiled::ir::layout::width) says of its type.
+/// Words of a value of a column; equal to [`layout::width`](crate::compiled::ir::layout::width) of its RTLola type.
 fn width(data_type: &DataType) -> usize {
     match data_type {
         DataType::Decimal128(..) => 2,

@@ -1,5 +1,5 @@
-//! What is likely to come, so that its handlers are compiled before the first event: what a specification reads
-//! together comes together.
+//! Predicts frequent event shapes and timer sets, so that their handlers are compiled before the first event. The
+//! prediction assumes that inputs which a specification reads together occur together.
 
 use crate::compiled::ir::op::Activation;
 use crate::compiled::ir::plan::{Pacing, Plan, Task};
@@ -8,8 +8,8 @@ use crate::compiled::ir::step::DueTimer;
 /// How many event shapes get a handler before the first event.
 const PRECOMPILED_SHAPES: usize = 4;
 
-/// The timer sets that are likely to come: each clock by itself, all instance timers together, and both together where
-/// deadlines fall on ticks, as they do where times are dates. What the deadline loop runs needs no handler of its own.
+/// The likely timer sets: each clock by itself, all instance timers together, and both together where deadlines fall on
+/// ticks, as they do where times are dates. Timers that the deadline loop runs need no handler of their own.
 pub(super) fn likely_timer_sets(plan: &Plan, has_deadline_loop: bool) -> Vec<Vec<DueTimer>> {
     let clocks: Vec<DueTimer> = (0..plan.clocks.len()).map(DueTimer::Clock).collect();
     let instance_timers: Vec<DueTimer> =
@@ -34,8 +34,8 @@ pub(super) fn likely_timer_sets(plan: &Plan, has_deadline_loop: bool) -> Vec<Vec
     sets
 }
 
-/// The input masks of events that are likely to come: those that the specification asks for together and not with
-/// others, then those it asks for with others, the larger first.
+/// The input masks of likely events: first those that are not part of a larger mask, then the others; within each, the
+/// larger first.
 pub(super) fn likely_shapes(plan: &Plan) -> Vec<u128> {
     let families = plan.families.iter();
     let spawns = families.clone().filter_map(|family| family.spawn.as_ref().map(|spawn| &spawn.pacing));
@@ -48,7 +48,7 @@ pub(super) fn likely_shapes(plan: &Plan) -> Vec<u128> {
         }
     }
     together.retain(|inputs| *inputs != 0);
-    // Masks that share an input are likely to come together.
+    // Masks that share an input are likely to occur together.
     for inputs in together.clone() {
         together.push(linked(&together, inputs));
     }
@@ -68,7 +68,7 @@ fn linked(sets: &[u128], inputs: u128) -> u128 {
     if all == inputs { all } else { linked(sets, all) }
 }
 
-/// The minimal masks that satisfy a condition, up to sixteen of them.
+/// The minimal masks that satisfy an activation condition, up to 16 of them.
 fn alternatives(activation: &Activation) -> Vec<u128> {
     const FEW: usize = 16;
     let mut sets: Vec<u128> = match activation {

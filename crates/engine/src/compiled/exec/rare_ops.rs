@@ -1,4 +1,4 @@
-//! Operations that are too rare for a path of their own: decimals, text, functions, casts.
+//! Runs operations that are too rare for an opcode of their own: decimals, text, functions, casts.
 
 use std::cmp::Ordering;
 
@@ -14,6 +14,7 @@ use crate::compiled::ir::op::{FrameSlot, RareOp, Unary};
 use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::state::Store;
 
+/// Fails if an integer does not fit a type of so many bits.
 pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Fault> {
     let (low, high) = whole_range(signed, bits);
     let inside = match value {
@@ -24,6 +25,7 @@ pub(crate) fn in_range(value: Scalar, signed: bool, bits: u8) -> Result<(), Faul
     if inside { Ok(()) } else { Err(Fault::OutOfRange { signed, bits }) }
 }
 
+/// Runs a rare operation on the frame.
 pub(crate) fn run_rare_op(rare: &RareOp, store: &mut Store) -> Result<(), Fault> {
     let frame = &mut *store.frame;
     let read = |frame: &[u64], slot: FrameSlot, leaf: Leaf| Scalar::read(&frame[slot as usize..], leaf);

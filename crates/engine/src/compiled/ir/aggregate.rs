@@ -40,7 +40,7 @@ pub(crate) enum Storage {
 /// Which of several values is the extremum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankOrder {
-    /// The largest value, or else the smallest.
+    /// Whether the extremum is the largest value; else it is the smallest.
     pub(crate) largest: bool,
     pub(crate) leaf: Leaf,
 }

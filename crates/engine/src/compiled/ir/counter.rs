@@ -20,7 +20,7 @@ impl TickCounter {
         self.first + (tick - 1) * self.step
     }
 
-    /// The same as a word.
+    /// The word of the value at a tick.
     pub(crate) fn word_at(&self, tick: i128) -> Result<u64, Fault> {
         let value = self.at(tick);
         if self.is_signed {

@@ -1,4 +1,4 @@
-//! What can go wrong while an expression is evaluated.
+//! Errors of expressions: why an evaluation has no result.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) enum Fault {
     Overflow,
     DividedByZero,
     NotANumber,
-    /// Of a whole number with so many bits.
+    /// The result does not fit an integer type of so many bits.
     OutOfRange {
         signed: bool,
         bits: u8,
@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     DecimalOverflow,
     NoInstance,
     NoValue,
-    /// The type checker lets nothing through that leads here.
+    /// A value has another type than its plan says. The type checker of the frontend rules that out.
     Internal,
 }
 

@@ -4,12 +4,13 @@ use rtlola_frontend::mir::{Type, WindowOperation};
 
 use super::layout::{Leaf, inner, placed};
 
-/// An aggregation over values of a type.
+/// An aggregation that is computed by folding values of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fold {
     pub(crate) operation: FoldOp,
-    /// The leaves of a value with the offset of their words.
+    /// The leaves of an aggregated value with the offset of their words.
     pub(crate) target: Vec<(usize, Leaf)>,
+    /// The type of the result, without an option around it.
     pub(crate) result: Leaf,
 }
 
@@ -26,14 +27,17 @@ pub(crate) enum FoldOp {
     Last,
     Variance,
     Covariance,
+    /// The standard deviation.
     Deviation,
-    /// A percentile of the values in a window: a value, or the mean of the two at its border.
+    /// A percentile of the values in a window: one of the values, or the mean of the two that the percentile separates.
     WindowPercentile(u8),
-    /// A percentile over instances: between two values in proportion.
+    /// A percentile over instances, interpolated linearly between the two nearest values.
     InstancePercentile(u8),
 }
 
 impl Fold {
+    /// The fold of an operation on values of the type `target`.
+    ///
     /// # Errors
     /// The aggregation is not defined for the type.
     pub(crate) fn new(

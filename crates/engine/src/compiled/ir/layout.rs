@@ -1,35 +1,38 @@
-//! How values lie in memory: as words of 64 bits, whose meaning is known when a specification is
-//! compiled. A tuple is its parts one after another, an option a flag before its value.
+//! Memory layout of values: words of 64 bits, whose types are known when a specification is compiled. A tuple is its
+//! components one after another, an option is a flag before its value.
 
 use rtlola_frontend::mir::{IntTy, Type, UIntTy};
 use serde::{Deserialize, Serialize};
 
-/// What one word of a value, or a pair of them, holds.
+/// The type of a scalar component of a value. It takes one word, a decimal two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Leaf {
     Bool,
     UInt,
     Int,
     Float,
-    /// A number that stands for a string of [`Interner`](crate::compiled::store::interner::Interner).
+    /// The number of a text in the [`Interner`](crate::compiled::store::interner::Interner).
     Text,
+    /// The number of a byte string in the interner.
     Bytes,
-    /// Two words.
+    /// The only leaf of two words.
     Decimal,
     /// The flag of an option.
     Present,
 }
 
 impl Leaf {
+    /// Words of the leaf.
     pub(crate) fn width(self) -> usize {
         if self == Leaf::Decimal { 2 } else { 1 }
     }
 
-    /// Whether two equal values have the same words.
+    /// Whether equal values always have equal words. Floats have two zeros, decimals trailing zeros.
     pub(crate) fn is_plain(self) -> bool {
         !matches!(self, Leaf::Float | Leaf::Decimal)
     }
 
+    /// Whether the word is the number of an interned string.
     pub(crate) fn is_interned(self) -> bool {
         matches!(self, Leaf::Text | Leaf::Bytes)
     }
@@ -51,7 +54,7 @@ pub(crate) fn leaves(ty: &Type) -> Vec<Leaf> {
     }
 }
 
-/// How many words a value of a type takes.
+/// Words of a value of a type.
 pub(crate) fn width(ty: &Type) -> usize {
     leaves(ty).into_iter().map(Leaf::width).sum()
 }
@@ -72,7 +75,7 @@ pub(crate) fn inner(ty: &Type) -> &Type {
     if let Type::Option(inner) = ty { inner } else { ty }
 }
 
-/// Whether a whole number of fewer than 64 bits is signed, and how many bits it has.
+/// Of an integer type of fewer than 64 bits: whether it is signed, and its bits.
 pub(crate) fn narrow(ty: &Type) -> Option<(bool, u8)> {
     match ty {
         Type::Int(IntTy::Int8) => Some((true, 8)),
@@ -85,15 +88,18 @@ pub(crate) fn narrow(ty: &Type) -> Option<(bool, u8)> {
     }
 }
 
-/// The smallest and the largest whole number of fewer than 64 bits.
+/// The smallest and the largest value of an integer type of fewer than 64 bits.
 pub(crate) fn whole_range(signed: bool, bits: u8) -> (i64, i64) {
     if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// The words of a slot: the generation of its instance (0 if the slot is free), the parameters, then for each stream of
-/// the family its state word, the instant of its latest value where that is asked for, and its values, latest first.
-/// Words of one-word windows follow, and last one word of links for each secondary index.
+/// The word of a slot that is the generation of its instance; 0 if the slot is free.
+///
+/// The parameters follow, then for each stream of the family its state word, the instant of its latest value where an
+/// expression asks for it, and its values, latest first. Words of one-word windows come next, and last one word of links
+/// for each secondary index.
 pub(crate) const GENERATION: usize = 0;
+/// The first word of the parameters in a slot.
 pub(crate) const PARAMS: usize = 1;
 
 /// Where the words of one stream of a family are in a slot.
@@ -103,8 +109,9 @@ pub(crate) struct Member {
     pub(crate) state: u32,
     /// The instant of the latest value; 0 if the plan never asks for it.
     pub(crate) fresh: u32,
-    /// The latest value; earlier ones follow.
+    /// The first word of the latest value; earlier values follow.
     pub(crate) values: u32,
+    /// Words of a value.
     pub(crate) width: u32,
     /// How many values are stored at most.
     pub(crate) depth: u32,
@@ -113,7 +120,9 @@ pub(crate) struct Member {
 /// What a stream needs in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberSize {
+    /// Words of a value.
     pub(crate) width: usize,
+    /// How many values are stored at most.
     pub(crate) depth: usize,
     /// Whether the instant of the latest value is stored.
     pub(crate) stores_fresh: bool,
@@ -129,7 +138,7 @@ impl Member {
     }
 }
 
-/// Lays out the streams of a family one after another; also how many words a slot has then.
+/// Lays out the streams of a family one after another. Also gives the words of a slot up to their end.
 pub(crate) fn arrange(params: usize, sizes: impl Iterator<Item = MemberSize>) -> (Vec<Member>, usize) {
     let mut stride = PARAMS + params;
     let member = |size: MemberSize| {

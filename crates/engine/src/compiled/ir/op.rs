@@ -1,7 +1,7 @@
-//! What expressions are compiled to: operations on a frame of words.
+//! Bytecode: register operations on a frame of words, which expressions are compiled to.
 //!
-//! Constants, the inputs, the latest value of every stream without instances and the parameters of
-//! the instance at hand have their places in the frame, so most operands need not be fetched.
+//! Constants, inputs, the latest values of streams without instances, and the parameters of the instance that is being
+//! evaluated have fixed slots in the frame, so most operands need no load.
 
 use regex::Regex;
 use regex::bytes::Regex as BytesRegex;
@@ -9,16 +9,19 @@ use rtlola_frontend::mir::{ArithLogOp, Type};
 
 use crate::compiled::ir::layout::Leaf;
 
-/// A place in the [frame](crate::compiled::store::frame::Frame).
+/// The index of a word in the [frame](crate::compiled::store::frame::Frame).
 pub(crate) type FrameSlot = u16;
 
-/// Words of a frame: one for every [`FrameSlot`], so that no slot is out of bounds.
+/// Words of a frame, 65,536: one for every [`FrameSlot`], so that no slot is out of bounds.
 pub(crate) const FRAME_SIZE: usize = FrameSlot::MAX as usize + 1;
 
-/// A place in a program.
+/// The index of an operation in its program.
 pub(crate) type Label = u32;
 
-/// One step. Where a value may be absent, a flag at `to` says so and the value follows it.
+/// One operation. An optional result is a flag at `to` with the value in the words after it.
+///
+/// The suffixes `U`, `I` and `F` stand for unsigned integers, signed integers and floats. Integer operations fail on
+/// overflow and on division by zero, float operations where the result is NaN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Jump {
@@ -32,18 +35,18 @@ pub(crate) enum Op {
         flag: FrameSlot,
         to: Label,
     },
-    /// Unless two words are equal.
+    /// Jumps unless two words are equal.
     JumpUnlessSame {
         a: FrameSlot,
         b: FrameSlot,
         to: Label,
     },
-    /// Unless the inputs are there that a clause needs.
+    /// Jumps unless the event has the inputs that a clause needs.
     JumpUnlessActive {
         activation: u32,
         to: Label,
     },
-    /// The program gives a value, or holds, as the case may be.
+    /// Ends the program with success: its value is computed, or its condition holds.
     Yield,
     Copy {
         from: FrameSlot,
@@ -54,14 +57,14 @@ pub(crate) enum Op {
         to: FrameSlot,
         count: u32,
     },
-    /// A word, or another where it is absent.
+    /// Selects the word `a` if the flag is set, else `b`.
     Or {
         flag: FrameSlot,
         a: FrameSlot,
         b: FrameSlot,
         to: FrameSlot,
     },
-    /// Fails if a stream that is read has no value.
+    /// Fails if the flag is not set: the stream that is read has no value.
     Require {
         flag: FrameSlot,
     },
@@ -177,95 +180,100 @@ pub(crate) enum Op {
         a: FrameSlot,
         to: FrameSlot,
     },
-    /// Gives -0.0 the words of 0.0, so that equal floats are equal keys.
+    /// Normalises -0.0 to 0.0, so that equal floats are equal keys.
     KeyFloat {
         a: FrameSlot,
         to: FrameSlot,
     },
+    /// Strips trailing zeros, so that equal decimals are equal keys.
     KeyDecimal {
         a: FrameSlot,
         to: FrameSlot,
     },
-    /// An earlier value of a stream without instances, inputs first.
+    /// An earlier value of a cell, by its number: inputs first, then streams.
     PastOfCell {
         cell: u32,
         back: u32,
         to: FrameSlot,
     },
-    /// The value of an instance: a flag at `to`, the value after it.
+    /// The latest value of the instance with a key, if there is one.
     Hold {
         stream: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
-    /// The same, only if it is of this instant.
+    /// The latest value of the instance with a key, if it is of this instant.
     Get {
         stream: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
+    /// Whether the instance with a key has a value of this instant.
     Fresh {
         stream: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
-    /// The value of an instance that must be there, at `to`.
+    /// The latest value of the instance with a key, without a flag. Fails if there is none.
     Sync {
         stream: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
-    /// An earlier value of an instance.
+    /// An earlier value of the instance with a key.
     Past {
         stream: u32,
         key: FrameSlot,
         back: u32,
         to: FrameSlot,
     },
-    /// An earlier value of the instance that is being evaluated, which is not fresh yet.
+    /// An earlier value of the instance that is being evaluated, whose new value is not stored yet.
     PastOfOwn {
         stream: u32,
         back: u32,
         to: FrameSlot,
     },
-    /// The latest value of the instance in the same slot, which must have one, at `to`.
+    /// The latest value of a stream in the slot that is being evaluated, without a flag. Fails if there is none.
     OwnSync {
         stream: u32,
         to: FrameSlot,
     },
-    /// The latest value of the instance in the same slot as the one that is being evaluated.
+    /// The latest value of a stream in the slot that is being evaluated.
     Own {
         stream: u32,
         to: FrameSlot,
     },
-    /// The value of a counter: of the instance with a key, or of the one at hand.
+    /// The value of a tick counter: of the instance with a key, or without one in the slot that is being evaluated.
     Count {
         stream: u32,
         key: Option<FrameSlot>,
         to: FrameSlot,
     },
+    /// An aggregate of the group with a key.
     Aggregate {
         grouped: u32,
         aggregate: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
+    /// The result of a scan over all instances of a stream.
     Scan {
         scan: u32,
         to: FrameSlot,
     },
+    /// The result of a window over the instance with a key.
     Window {
         window: u32,
         key: FrameSlot,
         to: FrameSlot,
     },
-    /// Everything that is rare.
+    /// An operation of the table of rare ones, so that frequent operations stay small.
     Rare {
         rare: u32,
     },
 }
 
-/// A rare step, with what it needs.
+/// A rare operation.
 #[derive(Clone, Debug)]
 pub(crate) enum RareOp {
     Unary {
@@ -282,7 +290,7 @@ pub(crate) enum RareOp {
         b: FrameSlot,
         to: FrameSlot,
     },
-    /// Whether one value is equal to, less than, or greater than another, or equal.
+    /// Compares two values: `Eq`, `Lt`, `Ge`, or else `Le`.
     Compare {
         operation: ArithLogOp,
         leaf: Leaf,
@@ -290,18 +298,21 @@ pub(crate) enum RareOp {
         b: FrameSlot,
         to: FrameSlot,
     },
+    /// A cast.
     Convert {
         from: Leaf,
         into: Leaf,
         a: FrameSlot,
         to: FrameSlot,
     },
+    /// Fails if an integer does not fit a type of so many bits.
     Range {
         leaf: Leaf,
         signed: bool,
         bits: u8,
         a: FrameSlot,
     },
+    /// Rounds to a multiple of 1 / `factor`.
     Round {
         factor: f64,
         a: FrameSlot,
@@ -317,11 +328,13 @@ pub(crate) enum RareOp {
         a: FrameSlot,
         to: FrameSlot,
     },
+    /// The byte of a byte string at an index, if there is one.
     ByteAt {
         a: FrameSlot,
         index: FrameSlot,
         to: FrameSlot,
     },
+    /// Interns a formatted text: the first piece, then alternately a value and a piece.
     Format {
         pieces: Vec<String>,
         parts: Vec<FormatPart>,
@@ -329,11 +342,13 @@ pub(crate) enum RareOp {
     },
 }
 
-/// A value that is put into a text.
+/// A value in a formatted text.
 #[derive(Clone, Debug)]
 pub(crate) struct FormatPart {
     pub(crate) ty: Type,
+    /// The flag of a value that may be absent.
     pub(crate) flag: Option<FrameSlot>,
+    /// The first word of the value.
     pub(crate) base: FrameSlot,
 }
 
@@ -351,25 +366,26 @@ pub(crate) enum Unary {
     Atan,
 }
 
-/// Operations, and for those that can fail the text of the expression.
+/// A sequence of operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
+    /// The text of the expression of each operation that can fail, in the order of lowering.
     pub(crate) origins: Vec<(Label, String)>,
 }
 
 impl Program {
-    /// The expression that a step belongs to.
+    /// The text of the expression that an operation comes from.
     pub(crate) fn origin(&self, at: usize) -> &str {
-        // What was compiled last before an operation is what it belongs to.
+        // Where several expressions were marked before the operation was emitted, it comes from the last.
         let found = self.origins.iter().rev().find(|(label, _)| *label as usize == at);
         found.map_or("", |(_, text)| text.as_str())
     }
 
-    /// If all it does is to add what a tally says to the latest value of its own stream: which tally that is. While the
-    /// tally says 0, the value stays as it is.
+    /// If the program only adds a grouped aggregate to the latest value of its own stream: the number of that grouped
+    /// aggregate. An evaluation changes nothing while the aggregate is 0.
     pub(crate) fn grows_by(&self, stream: usize) -> Option<u32> {
-        let (grouped, said, own, last, sum) = match self.ops.as_slice() {
+        let (grouped, aggregate, own, last, sum) = match self.ops.as_slice() {
             [
                 Op::PastOfOwn { stream: of, back: 1, to: own },
                 last,
@@ -394,14 +410,14 @@ impl Program {
             return None;
         };
         let is_last = (*flag, *a) == (own, own + 1);
-        let adds_both = [(*last, said), (said, *last)].contains(&(*one, *other));
+        let adds_both = [(*last, aggregate), (aggregate, *last)].contains(&(*one, *other));
         (is_last && adds_both).then_some(grouped)
     }
 
-    /// Whether all it does is to look at latest values and to compare them: it can be run at any time, and never fails.
-    /// It is said of counters whether there is a value at any time.
-    pub(crate) fn only_looks(&self, always_counts: impl Fn(usize) -> bool) -> bool {
-        let looks = |op: &Op| match op {
+    /// Whether the program only reads latest values and compares them, so that it can run at any time and never fails.
+    /// `always_counts` tells whether the value of a tick counter never overflows.
+    pub(crate) fn only_reads(&self, always_counts: impl Fn(usize) -> bool) -> bool {
+        let reads = |op: &Op| match op {
             Op::Count { stream, .. } => always_counts(*stream as usize),
             Op::Jump { .. }
             | Op::JumpUnless { .. }
@@ -424,11 +440,11 @@ impl Program {
             | Op::Own { .. } => true,
             _ => false,
         };
-        self.ops.iter().all(looks)
+        self.ops.iter().all(reads)
     }
 }
 
-/// Which inputs must be there for something to be evaluated at an event.
+/// Which inputs an event must have for something to be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Activation {
     Always,
@@ -439,6 +455,7 @@ pub(crate) enum Activation {
 }
 
 impl Activation {
+    /// Whether an event with these inputs, a bit for each, satisfies the condition.
     pub(crate) fn holds(&self, present: u128) -> bool {
         match self {
             Activation::Always => true,

@@ -1,4 +1,4 @@
-//! A single value with its kind, for what is computed too rarely to be worth a typed path.
+//! A single value with its type at run time, for operations that are too rare to be worth a typed path.
 
 use std::cmp::Ordering;
 
@@ -17,11 +17,12 @@ pub(crate) enum Scalar {
     Float(f64),
     #[serde(with = "as_words")]
     Decimal(Decimal),
-    /// The number of an interned string.
+    /// The number of an interned text or byte string.
     Text(u64),
 }
 
 impl Scalar {
+    /// Reads the value that begins at the first of the words.
     pub(crate) fn read(words: &[u64], leaf: Leaf) -> Scalar {
         match leaf {
             Leaf::Bool | Leaf::Present => Scalar::Bool(words[0] != 0),
@@ -33,6 +34,7 @@ impl Scalar {
         }
     }
 
+    /// Writes the value to `out`, which has exactly as many words as the value.
     pub(crate) fn write(self, out: &mut [u64]) {
         match self {
             Scalar::Bool(value) => out[0] = u64::from(value),
@@ -43,7 +45,7 @@ impl Scalar {
         }
     }
 
-    /// A whole number in the kind of this one.
+    /// A whole number in the type of this value.
     pub(crate) fn whole(self, value: u32) -> Scalar {
         match self {
             Scalar::UInt(_) => Scalar::UInt(value.into()),
@@ -84,6 +86,7 @@ impl Scalar {
         self.combine(other, u64::checked_rem, i64::checked_rem, |a, b| a % b, Decimal::checked_rem)
     }
 
+    /// Exponents beyond 32 bits are reduced where the base is -1, 0 or 1, and overflow otherwise.
     pub(crate) fn pow(self, exponent: Scalar) -> Result<Scalar, Fault> {
         let power = |exponent: u64| u32::try_from(exponent).map_err(|_| Fault::Overflow);
         match (self, exponent) {
@@ -124,7 +127,7 @@ impl Scalar {
         }
     }
 
-    /// The order of two values of the same kind that are no text.
+    /// The order of two values of the same type that are no text.
     pub(crate) fn order(self, other: Scalar) -> Ordering {
         match (self, other) {
             (Scalar::UInt(a), Scalar::UInt(b)) => a.cmp(&b),
@@ -146,6 +149,7 @@ impl Scalar {
         }
     }
 
+    /// Whether this is a zero by which division is an error. Floats divide to infinity.
     fn is_whole_zero(self) -> bool {
         match self {
             Scalar::UInt(value) => value == 0,
@@ -155,6 +159,7 @@ impl Scalar {
         }
     }
 
+    /// Applies the operation of the type that both values have.
     fn combine(
         self,
         other: Scalar,
@@ -175,11 +180,12 @@ impl Scalar {
     }
 }
 
+/// A float that is not NaN.
 pub(crate) fn number(value: f64) -> Result<Scalar, Fault> {
     if value.is_nan() { Err(Fault::NotANumber) } else { Ok(Scalar::Float(value)) }
 }
 
-/// A decimal in a snapshot: the same two words as in memory.
+/// Serialises a decimal as the two words that it has in memory.
 pub(crate) mod as_words {
     use rust_decimal::Decimal;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -193,6 +199,7 @@ pub(crate) mod as_words {
     }
 }
 
+/// The decimal in the first two words.
 pub(crate) fn decimal(words: &[u64]) -> Decimal {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&words[0].to_le_bytes());
@@ -200,6 +207,7 @@ pub(crate) fn decimal(words: &[u64]) -> Decimal {
     Decimal::deserialize(bytes)
 }
 
+/// The words of a decimal, the low one first.
 pub(crate) fn decimal_words(value: Decimal) -> [u64; 2] {
     let bits = u128::from_le_bytes(value.serialize());
     [bits as u64, (bits >> 64) as u64]

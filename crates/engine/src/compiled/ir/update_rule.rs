@@ -109,7 +109,7 @@ impl UpdateRule {
             && stream.depth == 1
             && eval.counter.is_none()
             && eval.windows.is_empty()
-            && !stream.knows_fresh
+            && !stream.stores_fresh
             && !stream.lists_fresh
             && !stream.knows_its_spawn
             && stream.grouped.iter().all(|grouped| plan.grouped[*grouped].filter.is_none());

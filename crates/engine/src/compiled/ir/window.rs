@@ -1,4 +1,4 @@
-//! Windows: the values of a stream in the last stretch of time, or its last few values.
+//! Windows: aggregations over the values of a stream in a span of time up to now, or over its last few values.
 
 use super::fold::{Fold, FoldOp};
 use super::plan::Dependent;
@@ -26,9 +26,9 @@ pub(crate) struct WindowPlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowKind {
-    /// Time in buckets, counted from the start of the monitor.
+    /// `count` buckets of `size` nanoseconds each, counted from the start of the monitor.
     Buckets { size: u64, count: u64 },
-    /// Time in buckets, counted from the spawn of the reading instance. All readers share one log of values.
+    /// The same, counted from the spawn of the reading instance. All readers share one log of values.
     Log { size: u64, count: u64 },
     /// The last `count` values.
     Values { count: usize },
@@ -50,7 +50,7 @@ pub(crate) struct LastDecisive {
 
 impl WindowPlan {
     /// Whether another window keeps the same values and computes the same result, so that both can share one store.
-    pub(crate) fn keeps_same(&self, other: &WindowPlan) -> bool {
+    pub(crate) fn can_share_store(&self, other: &WindowPlan) -> bool {
         (self.target, self.kind, self.waits) == (other.target, other.kind, other.waits)
             && self.fold == other.fold
     }

@@ -1,11 +1,11 @@
-//! Which instances a condition can hold for, and what an expression depends on.
+//! Analyses of expressions: which instances a condition can hold for, and what an expression reads.
 
 use rtlola_frontend::mir::{
     ArithLogOp, Expression, ExpressionKind, InstanceAggregation, InstanceSelection, Offset, PacingType,
     RtLolaMir, StreamAccessKind, StreamReference, Type, WindowReference,
 };
 
-/// The conditions that must all hold for this one to hold.
+/// The operands of a conjunction, nested ones included; a condition that is none is its only conjunct.
 pub(super) fn conjuncts(condition: &Expression) -> Vec<&Expression> {
     match &condition.kind {
         ExpressionKind::ArithLog(ArithLogOp::And, parts) => parts.iter().flat_map(conjuncts).collect(),
@@ -13,7 +13,8 @@ pub(super) fn conjuncts(condition: &Expression) -> Vec<&Expression> {
     }
 }
 
-/// Parameters that a condition pins to a value that is the same for all instances, each once.
+/// The parameters that a condition pins: it can hold only if they equal an expression that is the same for all instances.
+/// In the order of the parameters, each once.
 pub(super) fn pins(condition: &Expression) -> Vec<(usize, Expression)> {
     let mut pins: Vec<(usize, Expression)> = Vec::new();
     for (left, right) in equations(condition) {
@@ -31,8 +32,8 @@ pub(super) fn pins(condition: &Expression) -> Vec<(usize, Expression)> {
     pins
 }
 
-/// The equations that must hold for a condition to hold; those of tuples part by part, unless one of them is a
-/// parameter.
+/// The equations among the conjuncts of a condition. An equation of tuples is split into its components, unless one of
+/// the tuples is a parameter.
 fn equations(condition: &Expression) -> Vec<(Expression, Expression)> {
     let mut equations = Vec::new();
     for part in conjuncts(condition) {
@@ -61,6 +62,7 @@ fn equate(left: Expression, right: Expression, equations: &mut Vec<(Expression, 
     }
 }
 
+/// A component of a tuple.
 fn part_of(tuple: &Expression, index: usize) -> Expression {
     match (&tuple.kind, &tuple.ty) {
         (ExpressionKind::Tuple(parts), _) => parts[index].clone(),
@@ -72,17 +74,18 @@ fn part_of(tuple: &Expression, index: usize) -> Expression {
     }
 }
 
-/// A filter over instances, taken apart.
+/// The conjuncts of a filter over instances, by how they are evaluated.
 #[derive(Default)]
 pub(super) struct Filter {
     /// Parameters of the target that must equal an expression of the reader.
     pub(super) key: Vec<(usize, Expression)>,
-    /// Conditions on the target's parameters alone.
+    /// Conditions on the target's parameters alone, which an instance satisfies for as long as it exists or never.
     pub(super) fixed: Vec<Expression>,
-    /// Whether there are other conditions: then every instance must be looked at.
+    /// Whether there are other conditions: then every instance must be scanned.
     pub(super) is_open: bool,
 }
 
+/// Classifies the conjuncts of the filter of an aggregation.
 pub(super) fn filter(aggregation: &InstanceAggregation) -> Filter {
     let (InstanceSelection::FilteredAll { cond, .. } | InstanceSelection::FilteredFresh { cond, .. }) =
         &aggregation.selection
@@ -116,6 +119,8 @@ pub(super) fn filter(aggregation: &InstanceAggregation) -> Filter {
     filter
 }
 
+/// The parameter that an equation pins, and the expression it must equal, if one side is a parameter of the target and
+/// the other side reads none.
 fn key_part((left, right): &(Expression, Expression)) -> Option<(usize, Expression)> {
     [(left, right), (right, left)].into_iter().find_map(|(left, right)| match left.kind {
         ExpressionKind::LambdaParameterAccess { pref, .. }
@@ -127,31 +132,31 @@ fn key_part((left, right): &(Expression, Expression)) -> Option<(usize, Expressi
     })
 }
 
-/// Something that an expression reads, and whose change may change its value.
+/// Something that an expression reads. The value of the expression changes only if one of its reads does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Read {
     /// An input, or a stream without instances.
     Whole(StreamReference),
-    /// The instance of a stream whose parameters are these of the reader.
+    /// The instance of a stream whose parameters are these parameters of the reader.
     Instance(usize, Vec<usize>),
-    /// Some instance of a stream, or several.
+    /// An instance of a stream, or several; which ones is not analysed.
     Any(usize),
-    /// An aggregation over instances; the reader's parameters are its key, if there is one.
+    /// An aggregation over instances. If all parts of its key are parameters of the reader, these are given.
     Aggregation(usize, Option<Vec<usize>>),
     /// A window over an input or a stream without instances, by its number: sliding ones first.
     Window(usize),
-    /// The reader's own value before.
+    /// The reader's own previous value.
     Itself,
 }
 
 impl Read {
-    /// Whether it may be another at the next evaluation although nothing else has changed.
+    /// Whether it may have another value at the next evaluation although nothing else has changed.
     pub(super) fn changes_by_itself(&self) -> bool {
         matches!(self, Read::Itself | Read::Window(_))
     }
 }
 
-/// What an expression of a stream reads; `None` if its value may change although nothing does.
+/// What an expression of a stream reads; `None` if its value may change without a change of what it reads.
 pub(super) fn reads(mir: &RtLolaMir, stream: usize, expression: &Expression) -> Option<Vec<Read>> {
     let mut found = Some(Vec::new());
     walk(expression, &mut |part| {
@@ -193,7 +198,7 @@ fn read(
                 parameters.iter().all(is_fixed).then_some(Read::Any(target))
             }
         },
-        // On the clock of the monitor it says the same until it gets a value or loses one.
+        // On the clock of the monitor its result stays the same until a value enters or leaves the window.
         (StreamAccessKind::SlidingWindow(window), _) if parameters.is_empty() => {
             let is_global = matches!(mir.sliding_window(window).pacing, PacingType::GlobalPeriodic(_));
             is_global.then_some(Read::Window(window.idx()))
@@ -225,7 +230,7 @@ fn read(
     }
 }
 
-/// The parameters of the reader that expressions are, if they are different ones and nothing else.
+/// The parameters of the reader, if each expression is one of them and no two are the same.
 fn plain_parameters<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for expression in expressions {
@@ -238,7 +243,7 @@ fn plain_parameters<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Op
     Some(found)
 }
 
-/// Whether an expression cannot fail, so that it may be evaluated earlier than it is written.
+/// Whether an expression cannot fail, so that it may be evaluated earlier than the specification says.
 pub(super) fn is_safe(expression: &Expression) -> bool {
     let mut safe = true;
     walk(expression, &mut |part| {
@@ -267,6 +272,7 @@ pub(super) fn is_safe(expression: &Expression) -> bool {
     safe
 }
 
+/// Whether an expression or a part of it satisfies a predicate.
 pub(super) fn mentions(expression: &Expression, what: fn(&Expression) -> bool) -> bool {
     let mut found = false;
     walk(expression, &mut |part| found |= what(part));
@@ -309,7 +315,7 @@ pub(super) fn walk(expression: &Expression, visit: &mut impl FnMut(&Expression))
     }
 }
 
-/// A condition that does not say whose parameters it speaks of, to be compared with another.
+/// A condition without the owner of the parameters in it, so that conditions of two streams can be compared.
 pub(super) fn anonymous(condition: &Expression) -> Expression {
     let mut condition = condition.clone();
     forget_owner(&mut condition);

@@ -1,4 +1,4 @@
-//! Aggregations over instances and windows.
+//! Lowers aggregations: windows over time and values, grouped aggregates and scans over instances.
 
 use rtlola_frontend::mir::{
     Expression, ExpressionKind, InstanceAggregation, InstanceOperation, InstanceSelection, MemorizationBound,
@@ -16,8 +16,8 @@ use crate::compiled::ir::plan::{GroupedPlan, ScanPlan};
 use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
 
 impl PlanBuilder<'_> {
-    /// Every window of the specification, sliding ones first.
-    pub(super) fn windows(&mut self) -> Result<(), Unsupported> {
+    /// Plans every window of the specification, sliding ones first.
+    pub(super) fn plan_windows(&mut self) -> Result<(), Unsupported> {
         let mir = self.mir;
         for window in &mir.sliding_windows {
             let MemorizationBound::Bounded(count) = window.num_buckets else {
@@ -57,8 +57,9 @@ impl PlanBuilder<'_> {
         let outlasts = false;
         let mut plan =
             WindowPlan { fold, kind, waits, outlasts, target, reader, text, dependents, last_decisive: None };
-        // Two who ask for the same of each instance share what is kept.
-        let shared = self.plan.windows.iter().position(|known| target.is_some() && known.keeps_same(&plan));
+        // Windows with the same contents and result share one store.
+        let shared =
+            self.plan.windows.iter().position(|known| target.is_some() && known.can_share_store(&plan));
         let number = shared.unwrap_or(self.plan.windows.len());
         self.windows.push(number);
         if shared.is_none() {
@@ -76,7 +77,7 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    /// The window that keeps the values of one of the specification.
+    /// The window of the plan that stores the values of a window of the specification.
     pub(super) fn window_number(&self, window: WindowReference) -> usize {
         match window {
             WindowReference::Discrete(index) => self.windows[self.mir.sliding_windows.len() + index],
@@ -84,6 +85,7 @@ impl PlanBuilder<'_> {
         }
     }
 
+    /// A read of an aggregation over instances: of a grouped aggregate where its filter allows that, else a scan.
     pub(super) fn aggregation(
         &mut self,
         expression: &Expression,
@@ -102,25 +104,25 @@ impl PlanBuilder<'_> {
         let inner_ty = inner(&expression.ty);
         let to = match aggregate {
             Some(aggregate) if !only_fresh && !filter.is_open => {
-                let (grouped, index) = self.grouped(aggregation, &filter, aggregate)?;
+                let (grouped, index) = self.add_grouped(aggregation, &filter, aggregate)?;
                 self.grouped.insert(window.idx(), (grouped, index));
                 let keys: Vec<Expression> = filter.key.iter().map(|(_, key)| key.clone()).collect();
                 let key = self.key(&keys)?;
-                let to = self.take(1 + width(inner_ty));
-                self.mark(expression);
+                let to = self.reserve(1 + width(inner_ty));
+                self.mark_origin(expression);
                 self.emit(Op::Aggregate { grouped: grouped as u32, aggregate: index as u32, key, to });
                 if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
                     let absent = self.jump_unless(to);
-                    self.mark(expression);
+                    self.mark_origin(expression);
                     self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
                     self.land(&[absent]);
                 }
                 to
             }
             _ => {
-                let scan = self.scan(aggregation, only_fresh, &filter)?;
-                let to = self.take(1 + width(inner_ty));
-                self.mark(expression);
+                let scan = self.add_scan(aggregation, only_fresh, &filter)?;
+                let to = self.reserve(1 + width(inner_ty));
+                self.mark_origin(expression);
                 self.emit(Op::Scan { scan: scan as u32, to });
                 to
             }
@@ -128,7 +130,8 @@ impl PlanBuilder<'_> {
         Ok(self.result(expression, to))
     }
 
-    /// The frontend lets a filter take a signed parameter for an unsigned one.
+    /// Refuses a filter that takes a parameter for one of another type, for example a signed one for an unsigned one. The
+    /// frontend accepts that.
     fn check_parameters(&self, aggregation: &InstanceAggregation) -> Result<(), Unsupported> {
         let Some(condition) = aggregation.selection.condition() else { return Ok(()) };
         let target = &self.mir.outputs[aggregation.target.out_ix()];
@@ -149,8 +152,9 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// A tally with a measure, shared with whoever asks for the same.
-    fn grouped(
+    /// The grouped aggregate with this target, key and filter, and the index of the aggregate in it. Either is added only
+    /// if there is none like it yet.
+    fn add_grouped(
         &mut self,
         aggregation: &InstanceAggregation,
         filter: &Filter,
@@ -160,20 +164,20 @@ impl PlanBuilder<'_> {
         let key_words = self.param_words(target, filter.key.iter().map(|(param, _)| *param));
         let texts: Vec<String> = filter.fixed.iter().map(|part| self.text(part)).collect();
         let filter_text = (!texts.is_empty()).then(|| texts.join(" ∧ "));
-        // Not by the text, in which other parameters may have the same names.
+        // Filters are compared as expressions: in their texts, different parameters may have the same names.
         let fixed: Vec<Expression> = filter.fixed.iter().map(anonymous).collect();
         let known = self.plan.grouped.iter().position(|grouped| {
-            // A bit says for each measure whether it has changed.
+            // An update reports the aggregates that have changed as a bit mask of 64 bits.
             let has_room = grouped.aggregates.len() < 64;
             grouped.target == target && grouped.key_words == key_words && grouped.fixed == fixed && has_room
         });
         let grouped = match known {
             Some(grouped) => grouped,
             None => {
-                let lambda = self.take(self.plan.streams[target].param_width);
+                let lambda = self.reserve(self.plan.streams[target].param_width);
                 let program = match filter.fixed.as_slice() {
                     [] => None,
-                    fixed => Some(self.program(ExprSite::Lambda(lambda), |builder| {
+                    fixed => Some(self.write_program(ExprSite::Lambda(lambda), |builder| {
                         let mut leave = Vec::new();
                         for part in fixed {
                             leave.extend(builder.unless(part)?);
@@ -209,16 +213,17 @@ impl PlanBuilder<'_> {
         Ok((grouped, index))
     }
 
-    fn scan(
+    /// Adds an aggregation that is computed on read from every instance; gives its number.
+    fn add_scan(
         &mut self,
         aggregation: &InstanceAggregation,
         only_fresh: bool,
         filter: &Filter,
     ) -> Result<usize, Unsupported> {
         let target = aggregation.target.out_ix();
-        let lambda = self.take(self.plan.streams[target].param_width);
+        let lambda = self.reserve(self.plan.streams[target].param_width);
         let condition = match aggregation.selection.condition() {
-            Some(condition) => Some(self.program(ExprSite::Lambda(lambda), |builder| {
+            Some(condition) => Some(self.write_program(ExprSite::Lambda(lambda), |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
@@ -229,8 +234,8 @@ impl PlanBuilder<'_> {
         let fold = Fold::new(aggregation.op(), true, &self.plan.streams[target].ty, &aggregation.ty)
             .map_err(Unsupported::construct)?;
         let reason = match filter.is_open {
-            true => "its filter says more than which parameters are equal to what",
-            false => "it cannot be kept up to date",
+            true => "its filter has conditions other than equations of parameters",
+            false => "it cannot be updated incrementally",
         };
         self.plan.streams[target].lists_fresh |= only_fresh;
         self.plan.scans.push(ScanPlan {
@@ -247,7 +252,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// What a tally keeps for an aggregation; `None` if it can only be computed from all values.
+/// The incremental aggregate for an aggregation over instances; `None` if it can only be computed from all values.
 fn aggregate(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Aggregate> {
     let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
     let one = match leaves.as_slice() {

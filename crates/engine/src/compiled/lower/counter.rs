@@ -1,8 +1,7 @@
-//! Streams that count the ticks of a clock, and conditions that compare them with a constant.
+//! Recognises tick counters, and conditions that compare them with a constant.
 //!
-//! `x(i).last(or: 0) + 1` at every tick of a global clock has at each time a value that can be told
-//! from the ticks since the spawn, so no instance need be evaluated; and `x(i) = 730` changes at two
-//! ticks that are known at the spawn.
+//! `x(i).last(or: 0) + 1` at every tick of a global clock is a function of the ticks since the spawn, so no instance need
+//! be evaluated; and `x(i) = 730` changes at two ticks that are known at the spawn.
 
 use rtlola_frontend::mir::{
     ArithLogOp, Constant, Expression, ExpressionKind, Offset, Origin, OutputStream, StreamAccessKind,
@@ -15,7 +14,7 @@ use crate::compiled::ir::counter::TickCounter;
 use crate::compiled::ir::layout::narrow;
 use crate::compiled::ir::plan::Pacing;
 
-/// What a stream counts, if it does nothing else.
+/// The tick counter that a stream is, if it does nothing but count and no access needs more than its latest value.
 pub(super) fn counter(output: &OutputStream) -> Option<TickCounter> {
     let [clause] = output.eval.clauses.as_slice() else { return None };
     let Pacing::Global(period) = pacing(&clause.pacing) else { return None };
@@ -42,7 +41,7 @@ pub(super) fn counter(output: &OutputStream) -> Option<TickCounter> {
     };
     let is_signed = matches!(output.ty, Type::Int(_));
     let counter = TickCounter { period, first: before + step, step, is_signed };
-    // A count that cannot be told would have to be an error at its tick.
+    // A counter that overflows would have to report an error at that tick, so it is evaluated like any other stream.
     let last = i128::from(i64::MAX) / i128::from(period.max(1)) + 1;
     (step != 0 && counter.word_at(1).is_ok() && counter.word_at(last).is_ok()).then_some(counter)
 }
@@ -58,6 +57,7 @@ fn last_of_itself(output: &OutputStream, expression: &Expression) -> Option<i128
     if *target == output.reference && own && is_last { constant(default) } else { None }
 }
 
+/// The value of an integer constant.
 fn constant(expression: &Expression) -> Option<i128> {
     match &expression.kind {
         ExpressionKind::LoadConstant(Constant::Int(value)) => Some((*value).into()),
@@ -67,8 +67,8 @@ fn constant(expression: &Expression) -> Option<i128> {
     }
 }
 
-/// The numbers of ticks since its spawn at which what an expression reads of a counter may become
-/// another, if it does nothing with it but compare it with constants.
+/// The ticks since the spawn at which comparisons of a counter in an expression change; the first tick is 1. `None` if
+/// the expression uses the counter otherwise than to compare it with a constant.
 pub(super) fn thresholds(expression: &Expression, stream: usize, counter: &TickCounter) -> Option<Vec<u64>> {
     let mut accesses = 0;
     let mut compared = 0;
@@ -93,10 +93,10 @@ fn is_access(expression: &Expression, stream: usize) -> bool {
     )
 }
 
-/// When a comparison holds.
+/// Whether a comparison of two numbers holds.
 type Holds = fn(i128, i128) -> bool;
 
-/// The two sides of a comparison, and when it holds.
+/// The two sides of a comparison, and its function.
 fn compared(expression: &Expression) -> Option<(&[Expression; 2], Holds)> {
     let ExpressionKind::ArithLog(operation, sides) = &expression.kind else { return None };
     let holds: Holds = match operation {
@@ -111,7 +111,8 @@ fn compared(expression: &Expression) -> Option<(&[Expression; 2], Holds)> {
     Some((sides.as_slice().try_into().ok()?, holds))
 }
 
-/// If a condition cannot hold unless an instance is there: its stream and its parameters.
+/// If a condition can hold only while an instance exists: the stream and the parameters of that instance. So it is where
+/// `x(p).hold(or: default)` is compared with a constant and the comparison does not hold for the default.
 pub(super) fn needed_instance(condition: &Expression) -> Option<(usize, &[Expression])> {
     let ([left, right], holds) = compared(condition)?;
     let ExpressionKind::Default { expr, default } = &left.kind else { return None };
@@ -128,9 +129,10 @@ pub(super) fn needed_instance(condition: &Expression) -> Option<(usize, &[Expres
     }
 }
 
+/// The ticks at which a comparison of a counter with a constant changes; `None` if the expression is none.
 fn comparison(expression: &Expression, stream: usize, counter: &TickCounter) -> Option<Vec<u64>> {
     let ([left, right], holds) = compared(expression)?;
-    // What stands for a counter that has no value yet.
+    // The default where the counter has no value yet; `Some(None)` if there is no default.
     let absent = |side: &Expression| match &side.kind {
         ExpressionKind::Default { expr, default } if is_access(expr, stream) => constant(default).map(Some),
         _ if is_access(side, stream) && !matches!(side.ty, Type::Option(_)) => Some(None),
@@ -142,7 +144,7 @@ fn comparison(expression: &Expression, stream: usize, counter: &TickCounter) -> 
     };
     let truth = |value: i128| if flipped { holds(limit, value) } else { holds(value, limit) };
     let mut thresholds = Vec::new();
-    // The ticks around which the counter passes the limit.
+    // The division rounds, so the counter passes the limit at this tick or at one next to it.
     let passes = (limit - counter.first) / counter.step + 1;
     for tick in [passes - 1, passes, passes + 1, passes + 2].into_iter().filter(|tick| *tick > 1) {
         if truth(counter.at(tick)) != truth(counter.at(tick - 1)) {
@@ -160,7 +162,7 @@ mod tests {
     use crate::Specification;
     use crate::compiled::lower::compile;
 
-    /// Whether the window over `hit` may be read when its instance has ended, if somebody reads it on a condition.
+    /// Whether the window over `hit` may be read after its instance has closed, given a reader with this condition.
     fn outlasts(reader: &str, condition: &str) -> bool {
         let close = "close @Global(1d) when days(i).hold(or: 0) = 2";
         let text = format!(
@@ -175,19 +177,19 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_kept_if_somebody_may_read_it() {
+    fn a_window_outlasts_its_instance_if_it_may_be_read_then() {
         const IN_TIME: &str = "days(i).hold(or: 0) = 2";
         const HIT: &str = "hit(i).aggregate(over: 2d, using: exists)";
         let one = "seen(i) spawn with id";
         assert!(!outlasts(one, &format!("{IN_TIME} ∧ {HIT}")));
         assert!(!outlasts(one, &format!("{IN_TIME} ∧ (id.hold(or: 0) = 3 ∨ !{HIT})")));
-        // It is read before that is known, or whether or not it is so.
+        // The window is read before the instance is known to exist, or whether or not it exists.
         assert!(outlasts(one, HIT));
         assert!(outlasts(one, &format!("{HIT} ∧ {IN_TIME}")));
         assert!(outlasts(one, &format!("({IN_TIME} ∨ id.hold(or: 0) = 3) ∧ {HIT}")));
-        // Nobody is there, and it holds.
+        // The condition holds for the default too, so without an instance.
         assert!(outlasts(one, &format!("days(i).hold(or: 2) = 2 ∧ {HIT}")));
-        // Somebody else is there.
+        // Another instance is known to exist.
         assert!(outlasts("both(j, i) spawn with (id, id)", &format!("days(j).hold(or: 0) = 2 ∧ {HIT}")));
     }
 }

@@ -1,4 +1,4 @@
-//! Writes operations: places, copies, jumps.
+//! Emits operations: copies, jumps and their targets, frame slots for results.
 
 use rtlola_frontend::mir::{Expression, Type};
 
@@ -6,6 +6,7 @@ use super::expression::Operand;
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{inner, width};
 use crate::compiled::ir::op::{FrameSlot, Label, Op, RareOp};
+
 impl PlanBuilder<'_> {
     pub(super) fn emit(&mut self, op: Op) {
         if self.lenient && matches!(op, Op::Require { .. }) {
@@ -20,32 +21,35 @@ impl PlanBuilder<'_> {
         self.emit(Op::Rare { rare });
     }
 
-    /// The next operation may fail for this expression.
-    pub(super) fn mark(&mut self, expression: &Expression) {
+    /// Records that the next operation comes from this expression, for the error if it fails.
+    pub(super) fn mark_origin(&mut self, expression: &Expression) {
         let text = self.text(expression);
         self.origins.push((self.ops.len() as Label, text));
     }
 
+    /// The text of an expression, for errors and explanations.
     pub(super) fn text(&self, expression: &Expression) -> String {
-        // The frontend's printer does not know every construct.
+        // The frontend's printer panics on some constructs.
         fairstream_core::catch_panic(|| self.mir.display(expression).to_string()).unwrap_or_default()
     }
 
+    /// Emits a jump; gives its index, for [`land`](Self::land).
     pub(super) fn jump_unless(&mut self, flag: FrameSlot) -> usize {
         self.emit(Op::JumpUnless { flag, to: 0 });
         self.ops.len() - 1
     }
 
+    /// Emits a jump; gives its index, for [`land`](Self::land).
     pub(super) fn jump(&mut self) -> usize {
         self.emit(Op::Jump { to: 0 });
         self.ops.len() - 1
     }
 
-    /// Lets jumps end here.
+    /// Patches jumps so that they lead to the next operation.
     pub(super) fn land(&mut self, jumps: &[usize]) {
         let here = self.ops.len() as Label;
         if !jumps.is_empty() {
-            self.landed = self.ops.len();
+            self.last_target = self.ops.len();
         }
         for jump in jumps {
             match &mut self.ops[*jump] {
@@ -59,9 +63,10 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// Lets the last operation write to where its result would be copied to, if it has just that.
+    /// Copy elision: lets the last operation write its result, which is at `from`, to `into`. Whether that was possible:
+    /// the result must be one word, and no jump may lead behind the operation.
     pub(super) fn redirect(&mut self, from: FrameSlot, into: FrameSlot, width: usize) -> bool {
-        let is_whole = self.landed < self.ops.len() && !self.lenient;
+        let is_whole = self.last_target < self.ops.len() && !self.lenient;
         let Some(op) = self.ops.last_mut().filter(|_| is_whole && width == 1) else { return false };
         let to = match op {
             Op::AddU { to, .. }
@@ -88,8 +93,8 @@ impl PlanBuilder<'_> {
             | Op::IntToFloat { to, .. }
             | Op::Or { to, .. }
             | Op::OwnSync { to, .. } => to,
-            // The flag goes right before the value.
-            Op::Aggregate { to, .. } if self.spare == Some(into.wrapping_sub(1)) && *to + 1 == from => {
+            // Its flag is written to the word before the value, so that word must be free.
+            Op::Aggregate { to, .. } if self.result_flag == Some(into.wrapping_sub(1)) && *to + 1 == from => {
                 *to = into - 1;
                 return true;
             }
@@ -102,13 +107,15 @@ impl PlanBuilder<'_> {
         true
     }
 
+    /// Sets words to 0.
     pub(super) fn clear(&mut self, to: FrameSlot, count: usize) {
-        let zero = self.word(0);
+        let zero = self.constant_word(0);
         for index in 0..count as FrameSlot {
             self.emit(Op::Copy { from: zero, to: to + index });
         }
     }
 
+    /// Copies a value of a type, without its flag.
     pub(super) fn copy(&mut self, from: Operand, to: Operand, ty: &Type) {
         match width(ty) {
             0 => {}
@@ -117,17 +124,18 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// Room for a value of a type.
-    pub(super) fn room(&mut self, ty: &Type) -> Operand {
-        let base = self.take(width(ty));
+    /// Reserves words for a value of a type.
+    pub(super) fn reserve_for(&mut self, ty: &Type) -> Operand {
+        let base = self.reserve(width(ty));
         if matches!(ty, Type::Option(_)) { Operand::optional(base) } else { Operand::at(base) }
     }
 
-    /// A value with its flag, if it has one, right before it.
+    /// Computes a value; gives its first word. The flag of an optional value is right before it, and an absent value is
+    /// all zeros.
     pub(super) fn contiguous(&mut self, expression: &Expression) -> Result<FrameSlot, Unsupported> {
         let value = self.expression(expression)?;
         let Some(flag) = value.flag else { return Ok(value.base) };
-        let to = self.room(&expression.ty);
+        let to = self.reserve_for(&expression.ty);
         self.clear(to.base, width(inner(&expression.ty)));
         self.emit(Op::Copy { from: flag, to: to.base - 1 });
         let absent = self.jump_unless(flag);

@@ -1,4 +1,4 @@
-//! Expressions → operations.
+//! Lowers expressions to operations.
 
 use rtlola_frontend::mir::{ArithLogOp, Constant, Expression, ExpressionKind, Type};
 use rust_decimal::Decimal;
@@ -8,19 +8,22 @@ use crate::compiled::ir::layout::{Leaf, inner, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::scalar::decimal_words;
 
-/// Where a value is: its words, and a flag if it may be absent.
+/// Where a value is in the frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
+    /// The flag of a value that may be absent.
     pub(super) flag: Option<FrameSlot>,
+    /// The first word of the value.
     pub(super) base: FrameSlot,
 }
 
 impl Operand {
+    /// A value without a flag.
     pub(super) fn at(base: FrameSlot) -> Operand {
         Operand { flag: None, base }
     }
 
-    /// A value behind its flag.
+    /// A value in the words after its flag.
     pub(super) fn optional(flag: FrameSlot) -> Operand {
         Operand { flag: Some(flag), base: flag + 1 }
     }
@@ -32,11 +35,12 @@ pub(super) enum ExprSite {
     Spawn,
     Eval,
     Close,
-    /// A filter over instances, whose parameters are in the frame.
+    /// A filter over instances, whose parameters are at this slot of the frame.
     Lambda(FrameSlot),
 }
 
 impl PlanBuilder<'_> {
+    /// Emits the operations of an expression; gives where its value is then.
     pub(super) fn expression(&mut self, expression: &Expression) -> Result<Operand, Unsupported> {
         match &expression.kind {
             ExpressionKind::LoadConstant(constant) => self.constant(constant, &expression.ty),
@@ -58,7 +62,7 @@ impl PlanBuilder<'_> {
             }
             ExpressionKind::Ite { condition, consequence, alternative } => {
                 let otherwise = self.unless(condition)?;
-                let to = self.room(&expression.ty);
+                let to = self.reserve_for(&expression.ty);
                 self.value_into(consequence, to)?;
                 let done = self.jump();
                 self.land(&otherwise);
@@ -67,7 +71,7 @@ impl PlanBuilder<'_> {
                 Ok(to)
             }
             ExpressionKind::Tuple(parts) => {
-                let base = self.take(width(&expression.ty));
+                let base = self.reserve(width(&expression.ty));
                 let mut at = base;
                 for part in parts {
                     let to = match &part.ty {
@@ -96,8 +100,8 @@ impl PlanBuilder<'_> {
             ExpressionKind::Default { expr, default } => {
                 let value = self.expression(expr)?;
                 let Some(flag) = value.flag else { return Ok(value) };
-                let to = self.room(&expression.ty);
-                if width(&expression.ty) == 1 && is_at_hand(default) {
+                let to = self.reserve_for(&expression.ty);
+                if width(&expression.ty) == 1 && is_in_frame(default) {
                     let other = self.expression(default)?.base;
                     self.emit(Op::Or { flag, a: value.base, b: other, to: to.base });
                     return Ok(to);
@@ -113,7 +117,7 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// Leaves if a condition does not hold; the places to say where to.
+    /// Emits jumps that are taken if a condition does not hold; gives their indices, for [`land`](Self::land).
     pub(super) fn unless(&mut self, condition: &Expression) -> Result<Vec<usize>, Unsupported> {
         if let ExpressionKind::ArithLog(operation, operands) = &condition.kind
             && let [left, right] = operands.as_slice()
@@ -134,12 +138,12 @@ impl PlanBuilder<'_> {
         Ok(vec![self.jump_unless(flag)])
     }
 
-    /// Computes an expression to a given place.
+    /// Computes an expression into an operand.
     pub(super) fn value_into(&mut self, expression: &Expression, to: Operand) -> Result<(), Unsupported> {
         let value = self.expression(expression)?;
         match (value.flag, to.flag) {
             (Some(from), Some(flag)) => {
-                // What is absent is all zeros, so that it equals nothing but what is absent.
+                // An absent value is all zeros, so that two absent values have equal words.
                 self.clear(to.base, width(inner(&expression.ty)));
                 self.emit(Op::Copy { from, to: flag });
                 let absent = self.jump_unless(from);
@@ -147,7 +151,7 @@ impl PlanBuilder<'_> {
                 self.land(&[absent]);
             }
             (None, Some(flag)) => {
-                let yes = self.word(1);
+                let yes = self.constant_word(1);
                 self.emit(Op::Copy { from: yes, to: flag });
                 self.copy(value, to, inner(&expression.ty));
             }
@@ -186,16 +190,16 @@ impl PlanBuilder<'_> {
             (Constant::Float(value), _) => vec![value.to_bits()],
             (Constant::Decimal(value), _) => decimal_words(*value).to_vec(),
         };
-        Ok(Operand::at(self.words(&words)))
+        Ok(Operand::at(self.constant_words(&words)))
     }
 }
 
-/// Whether an expression is a place in the frame already.
-pub(super) fn is_at_hand(expression: &Expression) -> bool {
+/// Whether the value of an expression is in the frame without an operation.
+pub(super) fn is_in_frame(expression: &Expression) -> bool {
     matches!(expression.kind, ExpressionKind::LoadConstant(_) | ExpressionKind::ParameterAccess(..))
 }
 
-/// The leaf of a type that has one.
+/// The leaf of a type that has exactly one.
 pub(super) fn leaf(ty: &Type) -> Option<Leaf> {
     match placed(ty).as_slice() {
         [(_, leaf)] => Some(*leaf),

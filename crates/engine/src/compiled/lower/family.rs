@@ -1,4 +1,4 @@
-//! Streams that are spawned and closed together, and their spawn and close.
+//! Forms families: streams that are spawned and closed together. Lowers their spawn and their close.
 
 use rtlola_frontend::mir::{ExpressionKind, OutputStream, Stream};
 
@@ -11,12 +11,12 @@ use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClosePlan, FamilyPlan, Plan, SpawnPlan, StreamPlan};
 
 impl PlanBuilder<'_> {
-    /// Puts streams into families.
-    pub(super) fn families(&mut self) {
+    /// Puts streams into families, and lays out their slots.
+    pub(super) fn form_families(&mut self) {
         let mir = self.mir;
         for (index, output) in mir.outputs.iter().enumerate() {
-            let together = |family: &FamilyPlan| are_together(&mir.outputs[family.members[0]], output);
-            let family = self.plan.families.iter().position(together).unwrap_or_else(|| {
+            let is_same = |family: &FamilyPlan| have_same_instances(&mir.outputs[family.members[0]], output);
+            let family = self.plan.families.iter().position(is_same).unwrap_or_else(|| {
                 self.plan.families.push(FamilyPlan {
                     members: Vec::new(),
                     is_parameterised: output.is_parameterized(),
@@ -37,11 +37,11 @@ impl PlanBuilder<'_> {
         }
         let Plan { families, streams, .. } = &mut self.plan;
         for family in families {
-            let room = |member: &usize| {
-                let StreamPlan { width, depth, knows_fresh, .. } = streams[*member];
-                MemberSize { width, depth, stores_fresh: knows_fresh }
+            let size = |member: &usize| {
+                let StreamPlan { width, depth, stores_fresh, .. } = streams[*member];
+                MemberSize { width, depth, stores_fresh }
             };
-            let (members, stride) = arrange(family.param_width, family.members.iter().map(room));
+            let (members, stride) = arrange(family.param_width, family.members.iter().map(size));
             family.stride = stride;
             for (stream, member) in family.members.iter().zip(members) {
                 streams[*stream].member = member;
@@ -49,17 +49,17 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The spawn and the close of a family, as its first member has them.
-    pub(super) fn family(&mut self, index: usize, first: usize) -> Result<(), Unsupported> {
+    /// Plans the spawn and the close of a family, which are those of its first member.
+    pub(super) fn plan_family(&mut self, index: usize, first: usize) -> Result<(), Unsupported> {
         self.stream = first;
         let mir = self.mir;
         let output = &mir.outputs[first];
         if output.is_spawned() {
-            let spawn = self.spawn(output)?;
+            let spawn = self.plan_spawn(output)?;
             self.plan.families[index].spawn = Some(spawn);
         }
         if let Some(condition) = &output.close.condition {
-            let program = self.program(ExprSite::Close, |builder| {
+            let program = self.write_program(ExprSite::Close, |builder| {
                 let leave = builder.unless(condition)?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
@@ -73,20 +73,20 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    fn spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Unsupported> {
+    fn plan_spawn(&mut self, output: &OutputStream) -> Result<SpawnPlan, Unsupported> {
         if let (Some(expression), None) = (&output.spawn.expression, &output.spawn.condition)
-            && let Some(key) = self.key_at_hand(expression)
+            && let Some(key) = self.key_in_frame(expression)
         {
             return Ok(SpawnPlan { pacing: pacing(&output.spawn.pacing), program: None, key });
         }
-        let key = self.take(self.plan.streams[self.stream].param_width);
-        let program = self.program(ExprSite::Spawn, |builder| {
+        let key = self.reserve(self.plan.streams[self.stream].param_width);
+        let program = self.write_program(ExprSite::Spawn, |builder| {
             let leave = match &output.spawn.condition {
                 Some(condition) => builder.unless(condition)?,
                 None => Vec::new(),
             };
             if let Some(expression) = &output.spawn.expression {
-                // A tuple is the parameters, unless there is but one parameter, which is that tuple.
+                // The components of a tuple are the parameters, unless the tuple is the only parameter.
                 match (&expression.kind, output.params.len()) {
                     (ExpressionKind::Tuple(parts), count) if count > 1 => {
                         let mut at = key;
@@ -107,7 +107,7 @@ impl PlanBuilder<'_> {
 }
 
 /// Whether two streams always have the same instances.
-fn are_together(one: &OutputStream, other: &OutputStream) -> bool {
+fn have_same_instances(one: &OutputStream, other: &OutputStream) -> bool {
     let params =
         |output: &OutputStream| -> Vec<_> { output.params.iter().map(|param| param.ty.clone()).collect() };
     let close = |output: &OutputStream| output.close.condition.as_ref().map(anonymous);

@@ -1,4 +1,4 @@
-//! Functions.
+//! Lowers function calls.
 
 use regex::Regex;
 use regex::bytes::Regex as BytesRegex;
@@ -8,6 +8,7 @@ use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::Leaf;
 use crate::compiled::ir::op::{FormatPart, RareOp, Unary};
+
 impl PlanBuilder<'_> {
     pub(super) fn function(
         &mut self,
@@ -30,12 +31,12 @@ impl PlanBuilder<'_> {
             (Some(operation), _, [operand]) => self.unary(expression, operation, operand),
             (_, "min" | "max", [left, right]) => {
                 let less = if name == "min" { ArithLogOp::Le } else { ArithLogOp::Ge };
-                let to = self.room(&expression.ty);
+                let to = self.reserve_for(&expression.ty);
                 let (a, b) = (self.expression(left)?, self.expression(right)?);
                 let Some(leaf) = leaf(&left.ty) else {
                     return Err(Unsupported::construct(format!("`{name}`")));
                 };
-                let flag = self.take(1);
+                let flag = self.reserve(1);
                 self.emit_rare(RareOp::Compare { operation: less, leaf, a: a.base, b: b.base, to: flag });
                 let other = self.jump_unless(flag);
                 self.copy(a, to, &expression.ty);
@@ -58,8 +59,8 @@ impl PlanBuilder<'_> {
                 let factor =
                     factor.ok_or_else(|| Unsupported::construct("`round` to so many digits"))? as f64;
                 let a = self.expression(value)?.base;
-                let to = self.take(1);
-                self.mark(expression);
+                let to = self.reserve(1);
+                self.mark_origin(expression);
                 self.emit_rare(RareOp::Round { factor, a, to });
                 Ok(Operand::at(to))
             }
@@ -69,7 +70,7 @@ impl PlanBuilder<'_> {
                 };
                 let bad = |error: regex::Error| Unsupported::construct(format!("`matches`: {error}"));
                 let a = self.expression(value)?.base;
-                let to = self.take(1);
+                let to = self.reserve(1);
                 match value.ty {
                     Type::Bytes => {
                         let regex = BytesRegex::new(pattern).map_err(bad)?;
@@ -84,7 +85,7 @@ impl PlanBuilder<'_> {
             }
             (_, "at", [value, index]) => {
                 let (a, index) = (self.expression(value)?.base, self.expression(index)?.base);
-                let to = self.take(2);
+                let to = self.reserve(2);
                 self.emit_rare(RareOp::ByteAt { a, index, to });
                 Ok(Operand::optional(to))
             }
@@ -98,7 +99,7 @@ impl PlanBuilder<'_> {
                     let Operand { flag, base } = self.expression(value)?;
                     parts.push(FormatPart { ty: value.ty.clone(), flag, base });
                 }
-                let to = self.take(1);
+                let to = self.reserve(1);
                 self.emit_rare(RareOp::Format { pieces: pieces(text, parts.len()), parts, to });
                 Ok(Operand::at(to))
             }
@@ -107,7 +108,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// A template cut at its placeholders `{{…}}`, as many as there are values for.
+/// Cuts a template at its first placeholders `{{…}}`, as many as there are values.
 fn pieces(template: &str, values: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut rest = template;
@@ -126,7 +127,7 @@ fn pieces(template: &str, values: usize) -> Vec<String> {
     pieces
 }
 
-/// The first `{{…}}` without a brace inside.
+/// The byte range of the first `{{…}}` without a brace inside.
 fn placeholder(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text[from..].find("{{") {

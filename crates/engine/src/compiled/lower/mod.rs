@@ -1,4 +1,8 @@
-//! A specification's intermediate representation → a [`Plan`].
+//! Lowers the frontend's typed representation of a specification (RTLola MIR) to a [`Plan`].
+//!
+//! Streams are first put into families, whose slots they share. Expressions become programs; conditions that pin
+//! parameters become access paths; aggregations become grouped aggregates, windows or scans. Last, each stream whose
+//! reads are known registers as a dependent of what it reads, so that it is evaluated only after a change.
 
 mod access;
 mod aggregation;
@@ -21,8 +25,7 @@ use rtlola_frontend::mir::{
 
 use self::expression::ExprSite;
 use crate::Specification;
-use crate::compiled::ir::layout::Member;
-use crate::compiled::ir::layout::{placed, width};
+use crate::compiled::ir::layout::{Member, placed, width};
 use crate::compiled::ir::op::{FRAME_SIZE, FrameSlot, Label, Op, Program};
 use crate::compiled::ir::plan::{Cell, EvalPlan, Pacing, Plan, StreamPlan};
 use crate::specification::is_trigger;
@@ -37,16 +40,18 @@ impl Unsupported {
         Unsupported(what.into())
     }
 
-    /// The frontend lets nothing through that leads here.
+    /// A contradiction in the representation, which the frontend rules out.
     fn internal(what: &str) -> Unsupported {
         Unsupported(format!("{what} where none can be"))
     }
 }
 
-/// Wide enough for everybody, and narrow enough that no place in the frame is out of bounds before a frame
-/// that is full is noticed.
+/// Words of a value at most. A reservation that does not fit the frame gives slot 0, and lowering goes on until the plan
+/// is refused in the end: offsets up to this width stay within the frame until then.
 const MAX_WIDTH: usize = 1024;
 
+/// Compiles a specification.
+///
 /// # Errors
 /// What cannot be compiled, and in which stream it is.
 pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
@@ -59,12 +64,12 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
         constants: HashMap::new(),
         grouped: HashMap::new(),
         windows: Vec::new(),
-        needed: Vec::new(),
+        known_instances: Vec::new(),
         stream: 0,
         site: ExprSite::Eval,
         lenient: false,
-        landed: 0,
-        spare: None,
+        last_target: 0,
+        result_flag: None,
         is_full: false,
     };
     if mir.inputs.len() > 128 {
@@ -77,7 +82,7 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
                 input.name
             )));
         }
-        let cell = builder.cell(&input.ty, depth(input));
+        let cell = builder.reserve_cell(&input.ty, depth(input));
         builder.plan.inputs.push(cell);
     }
     builder.plan.input_dependents = vec![Vec::new(); mir.inputs.len()];
@@ -92,17 +97,17 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
         let stream = builder.outline(output, spec);
         builder.plan.streams.push(stream);
     }
-    builder.families();
-    builder.windows()?;
+    builder.form_families();
+    builder.plan_windows()?;
     let named = |stream: usize| {
         move |Unsupported(what): Unsupported| Unsupported(format!("`{}`: {what}", mir.outputs[stream].name))
     };
     for family in 0..builder.plan.families.len() {
         let first = builder.plan.families[family].members[0];
-        builder.family(family, first).map_err(named(first))?;
+        builder.plan_family(family, first).map_err(named(first))?;
     }
     for index in 0..mir.outputs.len() {
-        builder.stream(index).map_err(named(index))?;
+        builder.plan_stream(index).map_err(named(index))?;
     }
     builder.schedule();
     for index in 0..mir.outputs.len() {
@@ -123,39 +128,41 @@ pub(crate) fn compile(spec: &Specification) -> Result<Plan, Unsupported> {
 struct PlanBuilder<'a> {
     mir: &'a RtLolaMir,
     plan: Plan,
-    /// The program that is being written.
+    /// The operations of the program that is being written.
     ops: Vec<Op>,
+    /// The origins of the program that is being written.
     origins: Vec<(Label, String)>,
+    /// The frame slot of each constant, by its words.
     constants: HashMap<Vec<u64>, FrameSlot>,
-    /// For each aggregation over instances the tally and the measure that it reads.
+    /// For each aggregation over instances its grouped aggregate, and the index of its aggregate therein.
     grouped: HashMap<usize, (usize, usize)>,
-    /// For each window of the specification, sliding ones first, the one that keeps its values.
+    /// For each window of the specification, sliding ones first, the window of the plan that stores its values.
     windows: Vec<usize>,
-    /// InstanceSlab without which what is being compiled is not reached: their family and their parameters.
-    needed: Vec<(usize, Vec<Expression>)>,
+    /// Instances that exist wherever the expression that is being compiled is reached: their family and parameters.
+    known_instances: Vec<(usize, Vec<Expression>)>,
     /// The stream whose expressions are being compiled.
     stream: usize,
     site: ExprSite,
-    /// Whether a value that is not there may be read.
+    /// Whether reads of absent values are compiled without the check that fails at run time.
     lenient: bool,
-    /// The last place that a jump leads to.
-    landed: usize,
-    /// A word of the frame that nobody needs, before the result of the program.
-    spare: Option<FrameSlot>,
-    /// Whether the frame has no room left.
+    /// The last operation that a jump leads to.
+    last_target: usize,
+    /// The word before the result of the program, which nothing else uses.
+    result_flag: Option<FrameSlot>,
+    /// Whether a reservation did not fit the frame.
     is_full: bool,
 }
 
 impl PlanBuilder<'_> {
-    /// Room in the frame.
-    fn take(&mut self, words: usize) -> FrameSlot {
+    /// Reserves words of the frame; gives the first.
+    fn reserve(&mut self, words: usize) -> FrameSlot {
         let at = self.plan.frame.len();
         match FrameSlot::try_from(at) {
             Ok(slot) if at + words <= FRAME_SIZE => {
                 self.plan.frame.resize(at + words, 0);
                 slot
             }
-            // Unsupported in the end: what is written until then is never run.
+            // The plan is refused in the end, so no program that is written until then ever runs.
             _ => {
                 self.is_full = true;
                 0
@@ -163,12 +170,12 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The place of a constant.
-    fn words(&mut self, words: &[u64]) -> FrameSlot {
+    /// The frame slot of a constant, interned.
+    fn constant_words(&mut self, words: &[u64]) -> FrameSlot {
         if let Some(slot) = self.constants.get(words) {
             return *slot;
         }
-        let slot = self.take(words.len());
+        let slot = self.reserve(words.len());
         if !self.is_full {
             self.plan.frame[slot as usize..].copy_from_slice(words);
             self.plan.constants.extend((slot..).take(words.len()));
@@ -188,13 +195,15 @@ impl PlanBuilder<'_> {
         number as u64
     }
 
-    fn word(&mut self, word: u64) -> FrameSlot {
-        self.words(&[word])
+    /// The frame slot of a constant of one word, interned.
+    fn constant_word(&mut self, word: u64) -> FrameSlot {
+        self.constant_words(&[word])
     }
 
-    fn cell(&mut self, ty: &Type, depth: usize) -> Cell {
+    /// Reserves the words of a cell: two flags and the value.
+    fn reserve_cell(&mut self, ty: &Type, depth: usize) -> Cell {
         let width = width(ty);
-        let base = self.take(2 + width);
+        let base = self.reserve(2 + width);
         Cell { present: base, fresh: base + 1, value: base + 2, width, leaves: placed(ty), depth }
     }
 
@@ -203,13 +212,13 @@ impl PlanBuilder<'_> {
         let params: Vec<Type> = output.params.iter().map(|param| param.ty.clone()).collect();
         let param_leaves = placed(&Type::Tuple(params.clone()));
         let param_width = params.iter().map(width).sum();
-        let cell = params.is_empty().then(|| self.cell(&output.ty, depth(output)));
+        let cell = params.is_empty().then(|| self.reserve_cell(&output.ty, depth(output)));
         StreamPlan {
             name: output.name.clone(),
             is_trigger: is_trigger(output),
             condition: spec.conditions(output).unwrap_or_default(),
             ty: output.ty.clone(),
-            own: self.take(param_width),
+            own: self.reserve(param_width),
             param_names: output.params.iter().map(|param| param.name.clone()).collect(),
             params,
             param_leaves,
@@ -237,14 +246,14 @@ impl PlanBuilder<'_> {
             dependents: Vec::new(),
             grouped: Vec::new(),
             windows: Vec::new(),
-            knows_fresh: knows_fresh(output),
+            stores_fresh: stores_fresh(output),
             lists_fresh: false,
             knows_its_spawn: false,
         }
     }
 
-    /// Writes a program with `write`; its number.
-    fn program(
+    /// Writes a program with `write`; gives its number. Programs may be nested: the one that is being written is set aside.
+    fn write_program(
         &mut self,
         site: ExprSite,
         write: impl FnOnce(&mut Self) -> Result<(), Unsupported>,
@@ -252,9 +261,9 @@ impl PlanBuilder<'_> {
         let before = std::mem::replace(&mut self.site, site);
         let ops = std::mem::take(&mut self.ops);
         let origins = std::mem::take(&mut self.origins);
-        let (landed, spare) = (std::mem::take(&mut self.landed), self.spare.take());
+        let (last_target, result_flag) = (std::mem::take(&mut self.last_target), self.result_flag.take());
         write(self)?;
-        (self.landed, self.spare) = (landed, spare);
+        (self.last_target, self.result_flag) = (last_target, result_flag);
         let program = Program {
             ops: std::mem::replace(&mut self.ops, ops),
             origins: std::mem::replace(&mut self.origins, origins),
@@ -264,17 +273,17 @@ impl PlanBuilder<'_> {
         Ok(self.plan.programs.len() - 1)
     }
 
-    /// The index of a stream's instances over some words of its parameters.
-    fn index(&mut self, stream: usize, places: Vec<usize>) -> usize {
+    /// The number of a stream's secondary index over some words of its parameters, which is added if there is none.
+    fn add_index(&mut self, stream: usize, key_words: Vec<usize>) -> usize {
         let family = self.plan.streams[stream].family;
         let indexes = &mut self.plan.families[family].indexes;
-        indexes.iter().position(|known| *known == places).unwrap_or_else(|| {
-            indexes.push(places);
+        indexes.iter().position(|known| *known == key_words).unwrap_or_else(|| {
+            indexes.push(key_words);
             indexes.len() - 1
         })
     }
 
-    /// The words that parameters of a stream take in its key.
+    /// The words of some parameters of a stream within all of its parameters.
     fn param_words(&self, stream: usize, params: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let types = &self.plan.streams[stream].params;
         let words = |param: usize| {
@@ -285,8 +294,8 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// Every access to a stream, and whether it is of the stream to itself while it is evaluated, when its
-/// new value is not there yet.
+/// Every access to a stream, and whether it is by the stream itself during its evaluation, when its new value is not
+/// stored yet.
 fn accesses(output: &OutputStream) -> impl Iterator<Item = (StreamAccessKind, bool)> {
     output.accessed_by.iter().flat_map(|(reader, accesses)| {
         accesses.iter().map(|(origin, kind)| {
@@ -296,8 +305,8 @@ fn accesses(output: &OutputStream) -> impl Iterator<Item = (StreamAccessKind, bo
     })
 }
 
-/// Whether somebody asks if the latest value of an instance is of this instant.
-fn knows_fresh(output: &OutputStream) -> bool {
+/// Whether an access depends on whether the latest value of an instance is of this instant.
+fn stores_fresh(output: &OutputStream) -> bool {
     accesses(output).any(|(kind, is_own)| match kind {
         StreamAccessKind::Get | StreamAccessKind::Fresh => true,
         StreamAccessKind::Offset(_) => !is_own,
@@ -305,8 +314,8 @@ fn knows_fresh(output: &OutputStream) -> bool {
     })
 }
 
-/// How many values of an instance are remembered: as many as anybody looks back, and the new one if
-/// they do so once it is there.
+/// How many values of an instance are stored: as many as the farthest access reads back, and the latest one if that
+/// access comes after the new value is stored.
 fn instance_depth(output: &OutputStream) -> usize {
     let depths = accesses(output).map(|(kind, is_own)| match kind {
         StreamAccessKind::Offset(Offset::Past(back)) => back as usize + usize::from(!is_own),
@@ -315,7 +324,7 @@ fn instance_depth(output: &OutputStream) -> usize {
     depths.max().unwrap_or(1).max(1)
 }
 
-/// How many values of a stream are remembered.
+/// How many values of an input, or of a stream without instances, are stored.
 fn depth(stream: &impl Bounded) -> usize {
     match stream.bound() {
         MemorizationBound::Bounded(depth) => (depth as usize).max(1),

@@ -1,4 +1,4 @@
-//! Operators and casts.
+//! Lowers operators and casts.
 
 use rtlola_frontend::mir::{ArithLogOp, Expression, Type};
 
@@ -6,6 +6,7 @@ use super::expression::{Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, narrow, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op, RareOp, Unary};
+
 impl PlanBuilder<'_> {
     pub(super) fn operation(
         &mut self,
@@ -15,7 +16,7 @@ impl PlanBuilder<'_> {
     ) -> Result<Operand, Unsupported> {
         match (operation, operands) {
             (ArithLogOp::And | ArithLogOp::Or, [left, right]) => {
-                let to = self.take(1);
+                let to = self.reserve(1);
                 self.value_into(left, Operand::at(to))?;
                 self.emit(match operation {
                     ArithLogOp::And => Op::JumpUnless { flag: to, to: 0 },
@@ -28,7 +29,7 @@ impl PlanBuilder<'_> {
             }
             (ArithLogOp::Not, [operand]) if operand.ty == Type::Bool => {
                 let a = self.expression(operand)?.base;
-                let to = self.take(1);
+                let to = self.reserve(1);
                 self.emit(Op::Not { a, to });
                 Ok(Operand::at(to))
             }
@@ -53,7 +54,7 @@ impl PlanBuilder<'_> {
     ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.contiguous(left)?, self.contiguous(right)?);
         let leaves = placed(&left.ty);
-        let to = self.take(1);
+        let to = self.reserve(1);
         let mut differ = Vec::new();
         for (index, (offset, leaf)) in leaves.iter().enumerate() {
             let (a, b) = (a + *offset as FrameSlot, b + *offset as FrameSlot);
@@ -83,7 +84,7 @@ impl PlanBuilder<'_> {
         right: &Expression,
     ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.expression(left)?.base, self.expression(right)?.base);
-        let to = self.take(1);
+        let to = self.reserve(1);
         let (a, b, or_equal) = match operation {
             ArithLogOp::Lt => (a, b, false),
             ArithLogOp::Le => (a, b, true),
@@ -120,14 +121,14 @@ impl PlanBuilder<'_> {
         right: &Expression,
     ) -> Result<Operand, Unsupported> {
         let (a, b) = (self.expression(left)?.base, self.expression(right)?.base);
-        let to = self.take(width(&expression.ty));
+        let to = self.reserve(width(&expression.ty));
         let (Some(left_leaf), Some(right_leaf)) = (leaf(&left.ty), leaf(&right.ty)) else {
             return Err(Unsupported::construct(format!("`{}`", self.text(expression))));
         };
-        if let Some(constant) = self.folded(operation, left_leaf, a, b) {
+        if let Some(constant) = self.fold_constants(operation, left_leaf, a, b) {
             return Ok(Operand::at(constant));
         }
-        self.mark(expression);
+        self.mark_origin(expression);
         use ArithLogOp::{Add, Div, Mul, Sub};
         match (operation, left_leaf) {
             (Add, Leaf::UInt) => self.emit(Op::AddU { a, b, to }),
@@ -148,8 +149,8 @@ impl PlanBuilder<'_> {
         Ok(Operand::at(to))
     }
 
-    /// The result of an operation on two float constants.
-    pub(super) fn folded(
+    /// Constant folding: the frame slot of the result, if both operands are float constants and the result is a number.
+    pub(super) fn fold_constants(
         &mut self,
         operation: ArithLogOp,
         leaf: Leaf,
@@ -168,13 +169,13 @@ impl PlanBuilder<'_> {
             ArithLogOp::Div => a / b,
             _ => return None,
         };
-        (!result.is_nan()).then(|| self.word(result.to_bits()))
+        (!result.is_nan()).then(|| self.constant_word(result.to_bits()))
     }
 
-    /// Fails where the result does not fit a type of fewer than 64 bits.
+    /// Emits a range check if the type of the expression is an integer of fewer than 64 bits.
     pub(super) fn check_range(&mut self, expression: &Expression, a: FrameSlot) {
         if let (Some((signed, bits)), Some(leaf)) = (narrow(&expression.ty), leaf(&expression.ty)) {
-            self.mark(expression);
+            self.mark_origin(expression);
             self.emit_rare(RareOp::Range { leaf, signed, bits, a });
         }
     }
@@ -186,7 +187,7 @@ impl PlanBuilder<'_> {
         operand: &Expression,
     ) -> Result<Operand, Unsupported> {
         let a = self.expression(operand)?.base;
-        let to = self.take(width(&expression.ty));
+        let to = self.reserve(width(&expression.ty));
         let Some(leaf) = leaf(&operand.ty) else {
             return Err(Unsupported::construct(format!("`{}`", self.text(expression))));
         };
@@ -194,7 +195,7 @@ impl PlanBuilder<'_> {
         if leaf == Leaf::Decimal && trigonometric {
             return Err(Unsupported::construct(format!("`{}` of {}", self.text(expression), operand.ty)));
         }
-        self.mark(expression);
+        self.mark_origin(expression);
         self.emit_rare(RareOp::Unary { operation, leaf, a, to });
         self.check_range(expression, to);
         Ok(Operand::at(to))
@@ -216,7 +217,7 @@ impl PlanBuilder<'_> {
             }
             return Ok(value);
         }
-        let (a, to) = (value.base, self.take(width(&expression.ty)));
+        let (a, to) = (value.base, self.reserve(width(&expression.ty)));
         match (source, target) {
             (Leaf::UInt, Leaf::Float) => self.emit(Op::UIntToFloat { a, to }),
             (Leaf::Int, Leaf::Float) => self.emit(Op::IntToFloat { a, to }),
@@ -224,7 +225,7 @@ impl PlanBuilder<'_> {
                 Leaf::UInt | Leaf::Int | Leaf::Float | Leaf::Decimal,
                 Leaf::UInt | Leaf::Int | Leaf::Float | Leaf::Decimal,
             ) => {
-                self.mark(expression);
+                self.mark_origin(expression);
                 self.emit_rare(RareOp::Convert { from: source, into: target, a, to });
             }
             _ => return Err(Unsupported::construct(format!("a cast from {} to {}", from.ty, expression.ty))),

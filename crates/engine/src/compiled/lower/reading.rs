@@ -1,4 +1,4 @@
-//! Reads of streams: of inputs and streams without instances in the frame, of instances by their key.
+//! Lowers reads of streams. Inputs and streams without instances are read from the frame, instances by their key.
 
 use rtlola_frontend::mir::{
     Expression, ExpressionKind, Offset, StreamAccessKind, StreamReference, Type, WindowReference,
@@ -8,6 +8,7 @@ use super::expression::{ExprSite, Operand, leaf};
 use super::{PlanBuilder, Unsupported};
 use crate::compiled::ir::layout::{Leaf, inner, narrow, placed, width};
 use crate::compiled::ir::op::{FrameSlot, Op, RareOp};
+
 impl PlanBuilder<'_> {
     pub(super) fn access(
         &mut self,
@@ -30,7 +31,7 @@ impl PlanBuilder<'_> {
             StreamReference::In(index) => (index, Some(self.plan.inputs[index].clone())),
             StreamReference::Out(index) => (index, self.plan.streams[index].cell.clone()),
         };
-        self.mark(expression);
+        self.mark_origin(expression);
         let Some(cell) = cell else { return self.instance_access(expression, index, parameters, kind) };
         if matches!(kind, StreamAccessKind::Get | StreamAccessKind::Fresh | StreamAccessKind::Offset(_)) {
             self.plan.asked_fresh.insert(cell.fresh);
@@ -39,14 +40,14 @@ impl PlanBuilder<'_> {
             StreamAccessKind::Hold => Operand { flag: Some(cell.present), base: cell.value },
             StreamAccessKind::Get => Operand { flag: Some(cell.fresh), base: cell.value },
             StreamAccessKind::Fresh => Operand::at(cell.fresh),
-            // While it is evaluated, its value before is the latest that there is.
+            // During the evaluation of the stream its previous value is still the latest one.
             StreamAccessKind::Offset(Offset::Past(1))
                 if target == StreamReference::Out(self.stream) && self.site == ExprSite::Eval =>
             {
                 Operand { flag: Some(cell.present), base: cell.value }
             }
             StreamAccessKind::Offset(Offset::Past(back)) => {
-                let to = self.take(1 + cell.width);
+                let to = self.reserve(1 + cell.width);
                 let number = match target {
                     StreamReference::In(index) => index,
                     StreamReference::Out(index) => self.plan.inputs.len() + index,
@@ -81,12 +82,12 @@ impl PlanBuilder<'_> {
         let is_beside = target.family == reader.family && key == reader.own;
         let (number, width) = (stream as u32, target.width);
         let target_counts = target.eval.counter.is_some();
-        let to = self.take(1 + width);
-        self.mark(expression);
+        let to = self.reserve(1 + width);
+        self.mark_origin(expression);
         if target_counts && matches!(kind, StreamAccessKind::Hold | StreamAccessKind::Sync) {
             self.emit(Op::Count { stream: number, key: (!is_beside).then_some(key), to });
             if kind == StreamAccessKind::Sync {
-                self.mark(expression);
+                self.mark_origin(expression);
                 self.emit(Op::Require { flag: to });
                 return Ok(Operand::at(to + 1));
             }
@@ -120,7 +121,7 @@ impl PlanBuilder<'_> {
         Ok(Operand::optional(to))
     }
 
-    /// The words of parameters, one after another.
+    /// Where the words of parameters are, one after another: computed, unless they are those of the reader itself.
     pub(super) fn key(&mut self, parameters: &[Expression]) -> Result<FrameSlot, Unsupported> {
         let stream = &self.plan.streams[self.stream];
         let own = parameters.iter().enumerate().all(|(index, parameter)| {
@@ -130,7 +131,7 @@ impl PlanBuilder<'_> {
             return Ok(stream.own);
         }
         let total = parameters.iter().map(|parameter| width(&parameter.ty)).sum();
-        let base = self.take(total);
+        let base = self.reserve(total);
         let mut at = base;
         for parameter in parameters {
             self.key_part(parameter, at)?;
@@ -139,8 +140,9 @@ impl PlanBuilder<'_> {
         Ok(base)
     }
 
-    /// Where the key is that an expression makes, if it is an input of one word as it stands.
-    pub(super) fn key_at_hand(&self, expression: &Expression) -> Option<FrameSlot> {
+    /// Where the key that an expression gives is in the frame already: if it is an input of one word that is a key as it
+    /// is.
+    pub(super) fn key_in_frame(&self, expression: &Expression) -> Option<FrameSlot> {
         let ExpressionKind::StreamAccess { target: StreamReference::In(input), .. } = expression.kind else {
             return None;
         };
@@ -152,7 +154,7 @@ impl PlanBuilder<'_> {
         (is_sync && is_plain).then(|| self.plan.inputs[input].value)
     }
 
-    /// A parameter at a given place, in the one form that equal values share.
+    /// Computes a parameter into `to`, normalised so that equal values have equal words.
     pub(super) fn key_part(&mut self, expression: &Expression, to: FrameSlot) -> Result<(), Unsupported> {
         let base = self.contiguous(expression)?;
         for (offset, leaf) in placed(&expression.ty) {
@@ -181,28 +183,28 @@ impl PlanBuilder<'_> {
         if parameters.len() != wanted {
             return Err(Unsupported::construct("a window over a stream that does not say which instance"));
         }
-        let is_there = |(family, of): &(usize, Vec<Expression>)| {
+        let is_known = |(family, of): &(usize, Vec<Expression>)| {
             let target = self.plan.windows[index].target.map(|target| self.plan.streams[target].family);
             target == Some(*family) && of == parameters
         };
-        self.plan.windows[index].outlasts |= !self.needed.iter().any(is_there);
+        self.plan.windows[index].outlasts |= !self.known_instances.iter().any(is_known);
         let key = self.key(parameters)?;
         let inner_ty = inner(&expression.ty);
-        let to = self.take(1 + width(inner_ty));
-        self.mark(expression);
+        let to = self.reserve(1 + width(inner_ty));
+        self.mark_origin(expression);
         self.emit(Op::Window { window: index as u32, key, to });
         if let (Some((signed, bits)), Some(leaf)) = (narrow(inner_ty), leaf(inner_ty)) {
             let absent = self.jump_unless(to);
-            self.mark(expression);
+            self.mark_origin(expression);
             self.emit_rare(RareOp::Range { leaf, signed, bits, a: to + 1 });
             self.land(&[absent]);
         }
         Ok(self.result(expression, to))
     }
 
-    /// A flag and a value as the type has it.
+    /// The operand of an aggregate that was written to `to`, behind a flag.
     pub(super) fn result(&mut self, expression: &Expression, to: FrameSlot) -> Operand {
-        // What the type says is always there has a value for nothing at all.
+        // An aggregate whose type is not optional has a value even of no values at all, so its flag is always set.
         if matches!(expression.ty, Type::Option(_)) { Operand::optional(to) } else { Operand::at(to + 1) }
     }
 }

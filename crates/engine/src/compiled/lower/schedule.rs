@@ -1,4 +1,4 @@
-//! When what is done.
+//! Schedules the tasks of a plan: at events, at ticks of global clocks, and by the timers of instances.
 
 use rtlola_frontend::mir::{ActivationCondition, PacingType, StreamReference};
 
@@ -8,6 +8,7 @@ use crate::compiled::ir::op::Activation;
 use crate::compiled::ir::plan::{InstanceTimer, Pacing, Task};
 
 impl PlanBuilder<'_> {
+    /// Sorts spawns, evaluations and closes into events, clocks and instance timers. Closes come last.
     pub(super) fn schedule(&mut self) {
         let mut tasks: Vec<(usize, Task, &Pacing)> = Vec::new();
         for (index, family) in self.plan.families.iter().enumerate() {
@@ -37,11 +38,11 @@ impl PlanBuilder<'_> {
         }
         at_event.sort_by_key(|(layer, _)| *layer);
         self.plan.at_event = at_event.into_iter().map(|(_, task)| task).collect();
-        local_evaluations.into_iter().for_each(|(stream, period)| self.instance_timer(stream, period));
+        local_evaluations.into_iter().for_each(|(stream, period)| self.add_instance_timer(stream, period));
     }
 
-    /// A stream is evaluated by clocks of its instances.
-    fn instance_timer(&mut self, stream: usize, period: u64) {
+    /// Adds a stream that clocks of its instances evaluate to the timer of its family and period.
+    fn add_instance_timer(&mut self, stream: usize, period: u64) {
         let family = self.plan.streams[stream].family;
         let is_it = |instance_timer: &&mut InstanceTimer| {
             (instance_timer.family, instance_timer.period) == (family, period)
@@ -56,6 +57,7 @@ impl PlanBuilder<'_> {
     }
 }
 
+/// Lowers a pacing.
 pub(super) fn pacing(of: &PacingType) -> Pacing {
     let nanos = || period(of).map_or(u64::MAX, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
     match of {
@@ -70,7 +72,7 @@ fn activation(condition: &ActivationCondition) -> Activation {
     match condition {
         ActivationCondition::True => Activation::Always,
         ActivationCondition::Stream(StreamReference::In(input)) => Activation::All(1 << input),
-        // Conditions are about inputs only.
+        // Activation conditions name inputs only; this one never holds.
         ActivationCondition::Stream(StreamReference::Out(_)) => Activation::Or(Vec::new()),
         ActivationCondition::Conjunction(parts) => {
             let parts: Vec<Activation> = parts.iter().map(activation).collect();

@@ -1,4 +1,4 @@
-//! The evaluation of a stream: its program, how its instances are reached, what they remember.
+//! Lowers the evaluation of a stream: its program, the access paths to its instances, and its dependencies.
 
 use rtlola_frontend::mir::{
     Expression, InstanceSelection, Offset, OutputStream, StreamAccessKind, StreamReference, Type,
@@ -15,19 +15,20 @@ use crate::compiled::ir::op::{FrameSlot, Op};
 use crate::compiled::ir::plan::{ClausePlan, Dependent, EvalPlan, Pacing, Path, Reader, Route, Selector};
 
 impl PlanBuilder<'_> {
-    pub(super) fn stream(&mut self, index: usize) -> Result<(), Unsupported> {
+    /// Plans the evaluation of a stream.
+    pub(super) fn plan_stream(&mut self, index: usize) -> Result<(), Unsupported> {
         self.stream = index;
         let mir = self.mir;
         let counter = self.plan.streams[index].eval.counter;
-        let eval = self.eval(&mir.outputs[index])?;
+        let eval = self.plan_eval(&mir.outputs[index])?;
         self.plan.streams[index].eval = EvalPlan { counter, ..eval };
         Ok(())
     }
 
-    fn eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
+    fn plan_eval(&mut self, output: &OutputStream) -> Result<EvalPlan, Unsupported> {
         let eval_pacing = pacing(&output.eval.eval_pacing);
-        // A word before it for the flag of an aggregate that is the whole result.
-        let result = self.take(1 + width(&output.ty)) + 1;
+        // The word before the result takes the flag of an aggregate that is written there directly.
+        let result = self.reserve(1 + width(&output.ty)) + 1;
         let mut clauses = Vec::new();
         for clause in &output.eval.clauses {
             let activation = match pacing(&clause.pacing) {
@@ -43,16 +44,16 @@ impl PlanBuilder<'_> {
             };
             clauses.push(ClausePlan { activation, path });
         }
-        let guard = self.guarded(output, &clauses).map(|parts| (self.take(1), parts));
+        let guard = self.guarded_conjuncts(output, &clauses).map(|parts| (self.reserve(1), parts));
         let condition = output.eval.clauses.first().and_then(|clause| clause.condition.as_ref());
         let spawn_guard =
-            guard.zip(condition).map(|((_, parts), condition)| self.spawn_guard(condition, parts));
+            guard.zip(condition).map(|((_, parts), condition)| self.write_spawn_guard(condition, parts));
         let spawn_guard = spawn_guard.transpose()?;
         let activations: Vec<Option<usize>> = clauses.iter().map(|clause| clause.activation).collect();
-        let program = self.program(ExprSite::Eval, |builder| {
-            builder.spare = Some(result - 1);
+        let program = self.write_program(ExprSite::Eval, |builder| {
+            builder.result_flag = Some(result - 1);
             if let Some((slot, _)) = guard {
-                let no = builder.word(0);
+                let no = builder.constant_word(0);
                 builder.emit(Op::Copy { from: no, to: slot });
             }
             for (clause, activation) in output.eval.clauses.iter().zip(activations) {
@@ -64,22 +65,22 @@ impl PlanBuilder<'_> {
                 if let Some(condition) = &clause.condition {
                     for (number, part) in conjuncts(condition).into_iter().enumerate() {
                         if guard.is_some_and(|(_, parts)| parts == number) {
-                            builder.pass_guard(guard);
+                            builder.set_guard(guard);
                         }
                         leave.extend(builder.unless(part)?);
                         if let Some((stream, parameters)) = needed_instance(part) {
                             let family = builder.plan.streams[stream].family;
-                            builder.needed.push((family, parameters.to_vec()));
+                            builder.known_instances.push((family, parameters.to_vec()));
                         }
                     }
                 }
-                builder.pass_guard(guard.filter(|(_, parts)| {
+                builder.set_guard(guard.filter(|(_, parts)| {
                     clause.condition.as_ref().is_some_and(|condition| conjuncts(condition).len() == *parts)
                 }));
                 builder.value_into(&clause.expression, Operand { flag: None, base: result })?;
                 builder.emit(Op::Yield);
                 builder.land(&leave);
-                builder.needed.clear();
+                builder.known_instances.clear();
             }
             Ok(())
         })?;
@@ -98,17 +99,18 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Says that the first conditions hold.
-    fn pass_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
+    /// Emits the operation that sets the guard.
+    fn set_guard(&mut self, guard: Option<(FrameSlot, usize)>) {
         if let Some((slot, _)) = guard {
-            let yes = self.word(1);
+            let yes = self.constant_word(1);
             self.emit(Op::Copy { from: yes, to: slot });
         }
     }
 
-    /// How many of the first conditions of a stream can be remembered, if not everything can but the
-    /// instances would all be looked at without.
-    fn guarded(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
+    /// How many conjuncts at the start of a stream's condition form its guard: those whose reads are known and do not
+    /// change by themselves. `None` if the stream needs no guard, because its instances have an access path or its
+    /// evaluation is incremental as a whole, or if not even the first conjunct qualifies.
+    fn guarded_conjuncts(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
         let stream = self.stream;
         let [clause] = output.eval.clauses.as_slice() else { return None };
         let is_scanned = clauses.iter().all(|clause| clause.path.is_none() && clause.activation.is_none());
@@ -120,16 +122,16 @@ impl PlanBuilder<'_> {
         if !self.shows_freshness(output) && self.all_reads(stream, everything).is_some() {
             return None;
         }
-        let is_kept = |part: &&Expression| {
+        let is_guard = |part: &&Expression| {
             let reads = self.all_reads(stream, std::iter::once(*part));
             reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(Read::changes_by_itself))
         };
         let parts = conjuncts(condition);
-        let kept = parts.iter().take_while(|part| is_kept(part)).count();
-        (kept > 0).then_some(kept)
+        let count = parts.iter().take_while(|part| is_guard(part)).count();
+        (count > 0).then_some(count)
     }
 
-    /// How the instances are reached that a condition can hold for, if not by looking at all.
+    /// The access path to the instances that a condition can hold for; `None` if it pins no parameter.
     pub(super) fn path(
         &mut self,
         condition: &Expression,
@@ -141,15 +143,15 @@ impl PlanBuilder<'_> {
         }
         let stream = self.stream;
         let params: Vec<usize> = pins.iter().map(|(param, _)| *param).collect();
-        let places = self.param_words(stream, params.iter().copied());
-        let at_hand = match pins.as_slice() {
-            [(_, expression)] => self.key_at_hand(expression),
+        let key_words = self.param_words(stream, params.iter().copied());
+        let in_frame = match pins.as_slice() {
+            [(_, expression)] => self.key_in_frame(expression),
             _ => None,
         };
-        let (key, program) = match at_hand {
+        let (key, program) = match in_frame {
             Some(key) => (key, None),
             None => {
-                let key = self.take(places.len());
+                let key = self.reserve(key_words.len());
                 (key, Some(self.key_program(&pins, key, site)?))
             }
         };
@@ -158,19 +160,20 @@ impl PlanBuilder<'_> {
         let route = if params.len() == self.plan.streams[stream].params.len() {
             Route::Lookup
         } else {
-            Route::Index(self.index(stream, places))
+            Route::Index(self.add_index(stream, key_words))
         };
         Ok(Some(Path { program, key, route, pinned }))
     }
 
+    /// Writes the program that computes the key of an access path.
     fn key_program(
         &mut self,
         pins: &[(usize, Expression)],
         key: FrameSlot,
         site: ExprSite,
     ) -> Result<usize, Unsupported> {
-        self.program(site, |builder| {
-            // A key may be made of values that are not there: the condition is looked at anyway.
+        self.write_program(site, |builder| {
+            // The key may be computed from absent values: the condition of the instances it finds is evaluated anyway.
             builder.lenient = true;
             let mut at = key;
             for (_, expression) in pins {
@@ -183,8 +186,8 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Decides whether a stream's instances are evaluated only if something they read has changed,
-    /// and lets what they read know.
+    /// Decides whether a stream is evaluated incrementally, that is only after a change of something that it reads, and
+    /// registers it as a dependent of its reads. Of a stream with a guard only the reads of the guard count.
     pub(super) fn plan_incremental_evaluation(&mut self, index: usize) {
         self.stream = index;
         let mir = self.mir;
@@ -192,18 +195,18 @@ impl PlanBuilder<'_> {
         let stream = &self.plan.streams[index];
         let is_scanned = stream.eval.clauses.iter().any(|clause| clause.path.is_none());
         if stream.eval.guard.is_some()
-            && let Some(kept) = self.guarded(output, &stream.eval.clauses.clone())
+            && let Some(guarded) = self.guarded_conjuncts(output, &stream.eval.clauses.clone())
             && let Some(condition) = &output.eval.clauses[0].condition
         {
-            for part in conjuncts(condition).into_iter().take(kept) {
+            for part in conjuncts(condition).into_iter().take(guarded) {
                 for read in self.all_reads(index, std::iter::once(part)).unwrap_or_default() {
-                    self.dependent(index, Reader::Stream(index), &read);
+                    self.register_dependent(index, Reader::Stream(index), &read);
                 }
-                self.wake(index, part);
+                self.add_thresholds(index, part);
             }
             let spawn_guard = self.plan.streams[index].eval.spawn_guard;
             self.plan.streams[index].eval.spawn_guard =
-                spawn_guard.filter(|program| self.only_looks(*program));
+                spawn_guard.filter(|program| self.only_reads(*program));
             return;
         }
         let one_pacing = stream.eval.clauses.iter().all(|clause| clause.activation.is_none());
@@ -216,16 +219,20 @@ impl PlanBuilder<'_> {
         if let Some(reads) = self.all_reads(index, parts) {
             self.plan.streams[index].eval.incremental = true;
             self.plan.streams[index].eval.reads_itself = reads.contains(&Read::Itself);
-            reads.iter().for_each(|read| self.dependent(index, Reader::Stream(index), read));
+            reads.iter().for_each(|read| self.register_dependent(index, Reader::Stream(index), read));
             for clause in &output.eval.clauses {
-                clause.condition.iter().chain([&clause.expression]).for_each(|part| self.wake(index, part));
+                clause
+                    .condition
+                    .iter()
+                    .chain([&clause.expression])
+                    .for_each(|part| self.add_thresholds(index, part));
             }
         }
     }
 
-    /// A program that yields if so many of the first conditions hold.
-    fn spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
-        self.program(ExprSite::Eval, |builder| {
+    /// Writes a program that yields if the first `parts` conjuncts of a condition hold.
+    fn write_spawn_guard(&mut self, condition: &Expression, parts: usize) -> Result<usize, Unsupported> {
+        self.write_program(ExprSite::Eval, |builder| {
             let mut leave = Vec::new();
             for part in conjuncts(condition).into_iter().take(parts) {
                 leave.extend(builder.unless(part)?);
@@ -236,14 +243,14 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// Whether a program only looks at values, so that it can be run at any time.
-    fn only_looks(&self, program: usize) -> bool {
+    /// Whether a program only reads and compares values, so that it can run at any time.
+    fn only_reads(&self, program: usize) -> bool {
         let counter = |stream: usize| self.plan.streams[stream].eval.counter;
-        self.plan.programs[program].only_looks(|stream| counter(stream).is_some_and(|it| it.always_fits()))
+        self.plan.programs[program].only_reads(|stream| counter(stream).is_some_and(|it| it.always_fits()))
     }
 
-    /// Tells the counters that an expression reads after how many ticks it changes.
-    fn wake(&mut self, stream: usize, expression: &Expression) {
+    /// Adds the ticks at which an expression changes to the thresholds of the counters that it reads.
+    fn add_thresholds(&mut self, stream: usize, expression: &Expression) {
         for target in 0..self.plan.streams.len() {
             if let Some(counter) = self.plan.streams[target]
                 .eval
@@ -259,7 +266,8 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The same for the close condition of a family.
+    /// Decides whether the close condition of a family is checked incrementally, and registers the family as a dependent
+    /// of the condition's reads.
     pub(super) fn plan_incremental_close(&mut self, family: usize) {
         let mir = self.mir;
         let first = self.plan.families[family].members[0];
@@ -270,18 +278,19 @@ impl PlanBuilder<'_> {
             && let Some(reads) = self.all_reads(first, std::iter::once(condition))
             && !reads.iter().any(Read::changes_by_itself)
         {
-            let is_checked_at_spawn = self.only_looks(close.program);
+            let is_checked_at_spawn = self.only_reads(close.program);
             if let Some(close) = &mut self.plan.families[family].close {
                 close.incremental = true;
                 close.is_checked_at_spawn = is_checked_at_spawn;
             }
-            reads.iter().for_each(|read| self.dependent(first, Reader::Family(family), read));
+            reads.iter().for_each(|read| self.register_dependent(first, Reader::Family(family), read));
             self.site = ExprSite::Close;
-            self.wake(first, condition);
+            self.add_thresholds(first, condition);
             self.site = ExprSite::Eval;
         }
     }
 
+    /// What expressions of a stream read; `None` if the value of one may change without a change of what it reads.
     fn all_reads<'a>(
         &self,
         stream: usize,
@@ -291,7 +300,7 @@ impl PlanBuilder<'_> {
         for expression in expressions {
             let found = reads(self.mir, stream, expression)?;
             for read in &found {
-                // A counter changes at every tick; its readers know of those that matter to them.
+                // A counter changes at every tick. Its reader must have thresholds, the few ticks that matter to it.
                 if let Read::Instance(target, _) | Read::Any(target) = read
                     && let Some(counter) = &self.plan.streams[*target].eval.counter
                 {
@@ -303,7 +312,7 @@ impl PlanBuilder<'_> {
         Some(all)
     }
 
-    /// Whether anybody can tell a value that was computed again from one that was kept.
+    /// Whether an access or a window can distinguish a value that was computed again from one that was only kept.
     fn shows_freshness(&self, output: &OutputStream) -> bool {
         let windows = output.aggregated_by.iter().any(|(_, _, window)| match window {
             WindowReference::Sliding(_) | WindowReference::Discrete(_) => true,
@@ -323,8 +332,8 @@ impl PlanBuilder<'_> {
         windows || accesses
     }
 
-    /// Lets something that is read know its reader.
-    fn dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
+    /// Registers a reader as a dependent of what it reads.
+    fn register_dependent(&mut self, stream: usize, reader: Reader, read: &Read) {
         let dependent = |selector: Selector| Dependent { reader, selector };
         let dependents = match read {
             Read::Itself => return,
@@ -373,7 +382,7 @@ impl PlanBuilder<'_> {
         add_dependent(&mut self.plan.streams[target].dependents, dependent);
     }
 
-    /// The instances whose parameters `own` are, in this order, the parts of a key of these types.
+    /// Selects the instances whose parameters `own` are, in this order, the components of a key of these types.
     fn selector(&mut self, stream: usize, own: &[usize], types: &[Type]) -> Selector {
         let mut at = 0;
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -386,8 +395,8 @@ impl PlanBuilder<'_> {
         if own.len() == self.plan.streams[stream].params.len() {
             return Selector::Instance(from);
         }
-        let places = self.param_words(stream, parts.iter().map(|(param, _)| *param));
-        Selector::Index(self.index(stream, places), from)
+        let key_words = self.param_words(stream, parts.iter().map(|(param, _)| *param));
+        Selector::Index(self.add_index(stream, key_words), from)
     }
 }
 

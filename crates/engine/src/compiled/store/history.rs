@@ -1,4 +1,4 @@
-//! Earlier values of inputs and of streams without instances.
+//! Earlier values of an input, or of a stream without instances.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,7 @@ impl ValueHistory {
         (back < self.count).then(|| &self.words[back * width..(back + 1) * width])
     }
 
+    /// All values, most recent first.
     pub(crate) fn values(&self, width: usize) -> impl Iterator<Item = &[u64]> {
         (0..self.count).filter_map(move |back| self.get(back, width))
     }

@@ -29,6 +29,7 @@ impl HolderSet {
         self.count == 0
     }
 
+    /// The slots, in the order of spawn.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
         self.all.iter().map(|(_, slot)| *slot)
     }

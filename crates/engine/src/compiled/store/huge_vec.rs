@@ -258,7 +258,13 @@ impl Mapping {
     fn new(bytes: usize) -> Option<Mapping> {
         // One page more, so that a huge page can begin at its alignment.
         let mapped = bytes.checked_add(HUGE_PAGE)?;
-        let memory = MmapRaw::from(MmapOptions::new().len(mapped).no_reserve_swap().map_anon().ok()?);
+        let mut options = MmapOptions::new();
+        options.len(mapped);
+        // Miri knows no mappings without reserve.
+        if !cfg!(miri) {
+            options.no_reserve_swap();
+        }
+        let memory = MmapRaw::from(options.map_anon().ok()?);
         let before = memory.as_mut_ptr().align_offset(HUGE_PAGE);
         // Where there are no huge pages, small ones do.
         #[cfg(all(target_os = "linux", not(miri)))]

@@ -1,4 +1,4 @@
-//! Every string once: texts and byte strings become numbers that are equal if the strings are.
+//! String interning: texts and byte strings become numbers, which are equal exactly if the strings are.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -8,27 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::compiled::store::lookup_cache::LookupCache;
 
-/// The strings that are in use.
+/// The strings that are in use, each with a number.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Interner {
-    /// By number; an empty place is free.
+    /// The strings by number; `None` where the number is free.
     stored: Vec<Option<Stored>>,
+    /// The free numbers.
     free: Vec<u32>,
-    /// How many there may be before the next clean-up.
+    /// How many strings there may be before the next collection.
     limit: usize,
+    /// The numbers by the hashes of their strings.
     #[serde(skip)]
     table: HashTable<u32>,
     #[serde(skip)]
     hasher: DefaultHashBuilder,
-    /// Numbers that were given lately, by what is easily seen of their strings.
+    /// Recent numbers, by a cheap hash of their strings: the first byte, the last byte and the length.
     #[serde(skip)]
     recent: LookupCache,
-    /// The same for short ones.
+    /// Recent numbers of short strings, by their bytes.
     #[serde(skip)]
     short: ShortCache,
 }
 
-/// A string. That it is text is found out once: it is asked for with every verdict.
+/// A string. Whether it is valid UTF-8 is checked once, here, because every verdict asks for the text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Stored {
     Text(Box<str>),
@@ -52,46 +54,47 @@ impl Stored {
     }
 }
 
-/// Numbers of short strings, by their bytes.
+/// Direct-mapped cache of the numbers of short strings. Unlike a [`LookupCache`] it stores the bytes of the string, so a
+/// hit needs no verification, and it is cleared when numbers become free.
 #[derive(Clone)]
-struct ShortCache([ShortEntry; ShortCache::PLACES]);
+struct ShortCache([ShortEntry; ShortCache::ENTRIES]);
 
 #[derive(Clone, Copy)]
 struct ShortEntry {
-    /// Its bytes, with zeros after them, ...
+    /// The bytes of the string, padded with zeros.
     word: u128,
-    /// ... and how many they are.
+    /// How many bytes the string has.
     length: u32,
     number: u32,
 }
 
 impl ShortEntry {
     const LONGEST: usize = size_of::<u128>();
-    /// Those of so many bytes.
-    const BITS: [u128; ShortEntry::LONGEST + 1] = {
-        let mut bits = [0; ShortEntry::LONGEST + 1];
+    /// For each length the mask of that many low bytes.
+    const MASKS: [u128; ShortEntry::LONGEST + 1] = {
+        let mut masks = [0; ShortEntry::LONGEST + 1];
         let mut length = 1;
         while length <= ShortEntry::LONGEST {
-            bits[length] = bits[length - 1] << 8 | 0xff;
+            masks[length] = masks[length - 1] << 8 | 0xff;
             length += 1;
         }
-        bits
+        masks
     };
-    /// Nothing is found in this place.
-    const FREE: ShortEntry = ShortEntry { word: 0, length: u32::MAX, number: 0 };
+    /// An entry that no string matches, because of its length.
+    const EMPTY: ShortEntry = ShortEntry { word: 0, length: u32::MAX, number: 0 };
 }
 
 impl ShortCache {
-    const PLACES: usize = 64;
+    const ENTRIES: usize = 64;
 }
 
 impl Default for ShortCache {
     fn default() -> ShortCache {
-        ShortCache([ShortEntry::FREE; ShortCache::PLACES])
+        ShortCache([ShortEntry::EMPTY; ShortCache::ENTRIES])
     }
 }
 
-/// The strings alone: the table beside them is another one in every process.
+/// Only the strings: the hasher, and so the table, differs from process to process.
 impl fmt::Debug for Interner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.stored).finish()
@@ -99,7 +102,7 @@ impl fmt::Debug for Interner {
 }
 
 impl Interner {
-    /// With these strings, which are numbered in order.
+    /// An interner of these strings, which are numbered in order.
     pub(crate) fn with(constants: &[String]) -> Interner {
         let mut interner = Interner::default();
         constants.iter().for_each(|text| {
@@ -109,7 +112,8 @@ impl Interner {
     }
 
     /// # Errors
-    /// A free number is not free, or the first strings are not the constants.
+    /// A number that is listed as free is in use or listed twice, the first strings are not the constants, or a string
+    /// has two numbers.
     pub(crate) fn validate(&self, constants: &[String]) -> Result<(), &'static str> {
         let is_free = |number: &u32| matches!(self.stored.get(*number as usize), Some(None));
         let mut free = self.free.clone();
@@ -130,10 +134,10 @@ impl Interner {
         Ok(())
     }
 
-    /// The number of a string.
+    /// The number of a string, which is added if it is new.
     #[inline]
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> u64 {
-        // Most strings are names of a few groups of people.
+        // Most strings are among the few names of groups, so a weak hash is enough.
         let hash = match bytes {
             [] => 0,
             [first, .., last] => usize::from(*first) + 3 * usize::from(*last) + bytes.len(),
@@ -143,32 +147,34 @@ impl Interner {
         if matches!(self.stored.get(recent as usize), Some(Some(stored)) if stored.bytes() == bytes) {
             return u64::from(recent);
         }
-        let number = self.look_up(bytes);
+        let number = self.find_or_insert(bytes);
         self.recent.set(hash, number);
         u64::from(number)
     }
 
-    /// The same for the bytes of a text from one place on: most texts are short, and others follow.
+    /// The number of the string of `length` bytes that begins at `from`, within the concatenated strings of a column. A
+    /// short string is loaded as one word of 16 bytes and masked, which needs no branch on its length, if 16 bytes are
+    /// left from its start.
     #[inline(always)]
     pub(crate) fn intern_from(&mut self, texts: &[u8], from: usize, length: usize) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         let Some(word) = texts[from..].first_chunk().filter(|_| length <= ShortEntry::LONGEST) else {
             return self.intern(&texts[from..from + length]);
         };
-        let word = u128::from_le_bytes(*word) & ShortEntry::BITS[length];
+        let word = u128::from_le_bytes(*word) & ShortEntry::MASKS[length];
         let halves = word as u64 ^ (word >> 64) as u64;
-        let place =
-            (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % ShortCache::PLACES;
-        let known = self.short.0[place];
+        let entry =
+            (halves.wrapping_add(length as u64).wrapping_mul(FACTOR) >> 58) as usize % ShortCache::ENTRIES;
+        let known = self.short.0[entry];
         if known.word == word && known.length as usize == length {
             return u64::from(known.number);
         }
         let number = self.intern(&texts[from..from + length]);
-        self.short.0[place] = ShortEntry { word, length: length as u32, number: number as u32 };
+        self.short.0[entry] = ShortEntry { word, length: length as u32, number: number as u32 };
         number
     }
 
-    fn look_up(&mut self, bytes: &[u8]) -> u32 {
+    fn find_or_insert(&mut self, bytes: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(bytes);
         let stored = &self.stored;
         if let Some(found) = self.table.find(hash, |index| at(stored, *index) == bytes) {
@@ -191,40 +197,41 @@ impl Interner {
     pub(crate) fn text(&self, number: u64) -> &str {
         match usize::try_from(number).ok().and_then(|number| self.stored.get(number)) {
             Some(Some(Stored::Text(text))) => text,
-            // Only valid text is ever interned as text.
+            // Text leaves have numbers of valid texts only.
             _ => "",
         }
     }
 
-    /// Whether it is time to forget strings that nobody uses any more.
-    pub(crate) fn is_crowded(&self) -> bool {
+    /// Whether there are so many strings that unused ones should be dropped: more than twice as many as the last
+    /// collection left, and more than 4,096.
+    pub(crate) fn is_over_limit(&self) -> bool {
         const FEW: usize = 1 << 12;
         self.table.len() > self.limit.max(FEW)
     }
 
-    /// Forgets what is not `used`, a flag for each number.
+    /// Drops the strings that are not `used`, a flag for each number. Their numbers become free.
     pub(crate) fn retain(&mut self, used: &[bool]) {
-        for (index, place) in self.stored.iter_mut().enumerate() {
-            if place.is_some() && !used.get(index).copied().unwrap_or_default() {
-                *place = None;
+        for (index, stored) in self.stored.iter_mut().enumerate() {
+            if stored.is_some() && !used.get(index).copied().unwrap_or_default() {
+                *stored = None;
                 self.free.push(u32::try_from(index).unwrap_or(u32::MAX));
             }
         }
-        self.index();
+        self.rebuild_table();
         self.limit = self.table.len() * 2;
     }
 
-    /// How many numbers have been given out, free ones included.
+    /// How many numbers have ever been in use, free ones included.
     pub(crate) fn numbers(&self) -> usize {
         self.stored.len()
     }
 
-    /// Builds the table anew, after a clean-up or once the strings have been read back.
-    pub(crate) fn index(&mut self) {
+    /// Rebuilds the hash table, after a collection or a restore, and clears the cache of short strings.
+    pub(crate) fn rebuild_table(&mut self) {
         self.table.clear();
         self.short = ShortCache::default();
-        for (index, place) in self.stored.iter().enumerate() {
-            if let (Some(stored), Ok(index)) = (place, u32::try_from(index)) {
+        for (index, stored) in self.stored.iter().enumerate() {
+            if let (Some(stored), Ok(index)) = (stored, u32::try_from(index)) {
                 let hasher = &self.hasher;
                 let rehash = |index: &u32| hasher.hash_one(at(&self.stored, *index));
                 self.table.insert_unique(hasher.hash_one(stored.bytes()), index, rehash);
@@ -233,6 +240,7 @@ impl Interner {
     }
 }
 
+/// The bytes of a number; none if it is free.
 fn at(stored: &[Option<Stored>], index: u32) -> &[u8] {
     stored.get(index as usize).and_then(Option::as_ref).map_or(&[], Stored::bytes)
 }
@@ -242,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_keeps_its_number_until_nobody_uses_it() {
+    fn a_string_keeps_its_number_while_it_is_used() {
         let mut interner = Interner::default();
         let numbers: Vec<u64> =
             ["F", "M", "F", "", "M"].map(|text| interner.intern(text.as_bytes())).to_vec();
@@ -253,9 +261,10 @@ mod tests {
         assert_eq!((interner.intern(b"M"), interner.intern(b"F")), (3, 0));
     }
 
-    /// Texts of few letters and of all lengths up to a long one, also with zeros in them, and forgotten in between.
+    /// Texts over two letters, one of them a zero byte, of lengths on both sides of 16 bytes. Half of the strings are
+    /// dropped every 1,000 rounds.
     #[test]
-    fn a_text_has_the_same_number_wherever_it_lies() {
+    fn the_number_of_a_text_does_not_depend_on_its_position() {
         let (mut interner, mut random) = (Interner::default(), 1_u64);
         for round in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,9 +1,10 @@
-//! A cache of recent lookups.
+//! A cache in front of hash lookups.
 
-/// How many entries there are.
+/// How many entries a cache has.
 pub(crate) const CACHE_ENTRIES: usize = 64;
 
-/// Keys are small numbers, most often. Of several words, the last selects the entry and the others offset it.
+/// The multiplier of the hash of a key. Most keys are small numbers, so the last word of a key selects the entry almost by
+/// itself, and the other words offset it.
 pub(crate) const FACTOR: u64 = 29;
 
 /// Direct-mapped cache of recent lookups. An entry may be stale, or of another key: the caller must verify it.
@@ -23,6 +24,7 @@ impl LookupCache {
         self.0[hash % CACHE_ENTRIES]
     }
 
+    /// Stores a number for a hash, in place of the number that shares its entry.
     #[inline(always)]
     pub(crate) fn set(&mut self, hash: usize, number: u32) {
         self.0[hash % CACHE_ENTRIES] = number;

@@ -13,7 +13,7 @@ impl Store {
     /// It is not of this plan, or contradicts itself.
     pub(crate) fn restore(&mut self, plan: &Plan) -> Result<(), &'static str> {
         self.validate(plan)?;
-        self.interner.index();
+        self.interner.rebuild_table();
         self.families.iter_mut().for_each(|family| family.instances.rebuild());
         for (grouped, of) in self.grouped.iter_mut().zip(&plan.grouped) {
             grouped.rebuild(of.readers(plan).len());

@@ -1,7 +1,7 @@
-//! ShortEntry runs of words. Most are one word long, for which a call to copy or compare memory costs more
+//! Operations on short runs of words. Most runs are one word long, for which a call to copy or compare memory costs more
 //! than the work itself.
 
-/// Copies a run to a place of the same length.
+/// Copies a run to another of the same length.
 #[inline(always)]
 pub(crate) fn copy(from: &[u64], to: &mut [u64]) {
     match (from, to) {
@@ -11,7 +11,7 @@ pub(crate) fn copy(from: &[u64], to: &mut [u64]) {
     }
 }
 
-/// Replaces what a buffer holds.
+/// Replaces the contents of a buffer.
 #[inline(always)]
 pub(crate) fn set(buffer: &mut Vec<u64>, words: &[u64]) {
     buffer.clear();
@@ -36,16 +36,19 @@ pub(crate) fn same(a: &[u64], b: &[u64]) -> bool {
     }
 }
 
-/// Of the hash.
+/// The initial value of the hash.
 pub(crate) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The multiplier of the hash.
 pub(crate) const FACTOR: u64 = 0xa076_1d64_78bd_642f;
 
-/// A hash that spreads well over both ends of 64 bits.
+/// A multiply-and-fold hash, which spreads well over both the high and the low bits: the upper and the lower half of a
+/// 128-bit product are combined for each word. Machine code computes the same.
 #[inline(always)]
 pub(crate) fn hash(words: &[u64]) -> u64 {
     hash_of(words.iter().copied())
 }
 
+/// The [hash](hash()) of words that are not in one run.
 #[inline(always)]
 pub(crate) fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(SEED, |hash, word| {
@@ -54,16 +57,78 @@ pub(crate) fn hash_of(words: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
-/// Tells the processor that memory will be needed.
+/// Hints to the processor that memory will be needed.
 #[inline(always)]
 #[allow(unsafe_code, reason = "there is no safe intrinsic")]
 pub(crate) fn prefetch<T>(what: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint. It accesses no memory, so any address is allowed.
+        // SAFETY: the intrinsic needs SSE, which every x86-64 processor has. A prefetch is a hint that cannot fault, so
+        // it is allowed for any address; this one is that of a live reference.
         unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *what).cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = what;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Runs of up to four words, so that every special case is met, and the general one.
+        #[test]
+        fn runs_are_copied_and_compared_word_by_word(
+            a in proptest::collection::vec(0..3_u64, 0..5),
+            other in proptest::collection::vec(0..3_u64, 4),
+            old in proptest::collection::vec(any::<u64>(), 0..5),
+        ) {
+            let b = &other[..a.len()];
+            prop_assert_eq!(same(&a, b), a.as_slice() == b);
+            let mut to = b.to_vec();
+            copy(&a, &mut to);
+            prop_assert_eq!(&to, &a);
+            let mut buffer = old;
+            set(&mut buffer, &a);
+            prop_assert_eq!(&buffer, &a);
+            prop_assert_eq!(hash(&a), hash_of(a.iter().copied()));
+        }
+    }
+
+    /// How many of the keys share one of 4,096 buckets at most: by the high bits of their hashes, and by the low bits.
+    fn fullest_buckets(keys: &[Vec<u64>]) -> [usize; 2] {
+        const BITS: u32 = 12;
+        let fullest = |bucket: fn(u64) -> u64| {
+            let mut counts = [0; 1 << BITS];
+            keys.iter().for_each(|key| counts[bucket(hash(key)) as usize] += 1);
+            counts.into_iter().max().unwrap_or_default()
+        };
+        [fullest(|hash| hash >> (64 - BITS)), fullest(|hash| hash & ((1 << BITS) - 1))]
+    }
+
+    /// With 4,096 keys in 4,096 buckets, an ideal hash puts about 7 keys into the fullest.
+    #[test]
+    fn hashes_of_regular_keys_spread_over_both_ends() {
+        let keys = |key: fn(u64) -> Vec<u64>| (0..4096).map(key).collect::<Vec<_>>();
+        for keys in [
+            keys(|n| vec![n]),
+            keys(|n| vec![n << 32]),
+            keys(|n| vec![n * 1000]),
+            keys(|n| vec![(n as f64).to_bits()]),
+            keys(|n| vec![n % 64, n / 64]),
+            keys(|n| vec![0, n, 0]),
+        ] {
+            let fullest = fullest_buckets(&keys);
+            assert!(fullest.iter().all(|count| *count <= 16), "{fullest:?} for {:?}", &keys[..2]);
+        }
+    }
+
+    #[test]
+    fn the_order_of_words_matters_to_the_hash() {
+        assert_ne!(hash(&[1, 2]), hash(&[2, 1]));
+        assert_ne!(hash(&[1]), hash(&[1, 0]));
+    }
 }

@@ -1,4 +1,4 @@
-//! Accumulators that do not fit the words of a group: exact sums, and extremum trees.
+//! Accumulators that do not fit the words of a group: exact sums, decimal sums, and extremum trees.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,25 @@ use crate::compiled::ir::scalar::{as_words, decimal};
 use crate::compiled::store::aggregate::exact_sum::ExactSum;
 use crate::compiled::store::aggregate::extremum_tree::ExtremumTree;
 
+/// The state of one aggregate of a group, outside the words of the group.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Accumulator {
-    /// The words of the group are enough.
+    /// No state: the words of the group are enough.
     InWords,
+    /// The sum of floats.
     Float(Box<ExactSum>),
+    /// The sum of decimals.
     Decimal {
         #[serde(with = "as_words")]
         sum: Decimal,
         /// Whether the sum has overflowed at some time, which is reported when it is read.
         has_overflowed: bool,
     },
+    /// The ranks of more members than fit the words of the group.
     Extremum(ExtremumTree),
-    /// Sums of x and x².
+    /// For the variance: the sums of x and of x².
     Spread(Box<[ExactSum; 2]>),
-    /// Sums of x, y and xy.
+    /// For the covariance: the sums of x, of y and of xy.
     Pairs(Box<[ExactSum; 3]>),
 }
 
@@ -52,7 +56,7 @@ impl Accumulator {
         }
     }
 
-    /// Replaces an old value by a new one.
+    /// Replaces an old value by a new one; `None` where there was or is none. Extremum trees are set by position instead.
     pub(crate) fn change(&mut self, old: Option<&[u64]>, new: Option<&[u64]>) {
         let float = |words: &[u64], index: usize| f64::from_bits(words[index]);
         match self {
@@ -90,7 +94,7 @@ impl Accumulator {
         }
     }
 
-    /// Whether this is what an aggregate accumulates.
+    /// Whether this is a valid accumulator of an aggregate; a restored one may not be.
     pub(crate) fn is_of(&self, aggregate: Aggregate) -> bool {
         let is_order = |tree: &ExtremumTree| match Accumulator::new(aggregate) {
             Accumulator::Extremum(expected) => tree.order() == expected.order(),
@@ -105,11 +109,12 @@ impl Accumulator {
         }
     }
 
+    /// Whether this is the kind of accumulator that an aggregate has.
     fn is_like(&self, aggregate: Aggregate) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(&Accumulator::new(aggregate))
     }
 
-    /// The mean of (x - mean of x)·(y - mean of y).
+    /// The mean of (x - mean of x)·(y - mean of y) over `count` values: the variance, or the covariance.
     pub(crate) fn moment(&self, count: f64) -> Option<f64> {
         match self {
             Accumulator::Spread(sums) => Some(moment(count, &sums[0], &sums[0], &sums[1]).max(0.0)),
@@ -132,7 +137,7 @@ fn moment(count: f64, x: &ExactSum, y: &ExactSum, xy: &ExactSum) -> f64 {
     ((first.0 - second.0) + (first.1 - second.1)) / (count * count)
 }
 
-/// A product as the sum of two floats, without error.
+/// A product as the sum of two floats, without rounding error, by a fused multiply-add.
 fn product(a: f64, b: f64) -> [f64; 2] {
     let high = a * b;
     let low = a.mul_add(b, -high);

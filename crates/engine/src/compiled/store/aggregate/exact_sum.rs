@@ -1,23 +1,25 @@
-//! Sums of floats without any error but the last rounding, whatever is added and taken away again.
+//! Exact sums of floats: a superaccumulator, whose only error is the last rounding, whatever is added and removed again.
 //!
-//! Every finite float is a whole number of the smallest one, 2⁻¹⁰⁷⁴. The sum is kept as such a whole
-//! number, in limbs of 32 bits, so that no order of operations and no number of them changes it.
+//! Every finite float is a multiple of the smallest positive one, 2⁻¹⁰⁷⁴. The sum is stored as that multiple, an integer
+//! in limbs of 32 bits, so it depends neither on the order nor on the number of operations.
 
 use serde::{Deserialize, Serialize};
 
-/// Enough for 2³⁰ times the largest float: 2098 bits and 30 more.
+/// Limbs of a sum: enough for 2³⁰ times the largest float, which takes 2098 bits and 30 more.
 const LIMBS: usize = 67;
 /// The weight of the lowest bit is 2^-LOWEST.
 const LOWEST: i32 = 1074;
-/// A limb takes this many additions of 32 bits before it must hand on its carry.
+/// How many additions of 32 bits a limb of 64 bits takes before carries must be propagated.
 const CARRY_AFTER: u32 = 1 << 30;
 
 /// An exact sum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ExactSum {
+    /// The lowest limb first. Between carries a limb may exceed 32 bits, or be negative.
     limbs: Vec<i64>,
+    /// Additions since carries were propagated last.
     additions: u32,
-    /// How many infinities of each sign are in the sum.
+    /// How many infinities are in the sum: positive ones, then negative ones.
     infinite: [u64; 2],
 }
 
@@ -46,7 +48,7 @@ impl ExactSum {
         }
     }
 
-    /// The sum as two floats: the rounded one, and what it lacks.
+    /// The sum as two floats: the rounded sum, and its rounding error.
     pub(crate) fn pair(&self) -> (f64, f64) {
         let high = self.value();
         if !high.is_finite() {
@@ -57,11 +59,12 @@ impl ExactSum {
         (high, rest.value())
     }
 
-    /// Whether it has as many limbs as it needs.
+    /// Whether the number of limbs is right and no carry is overdue; a restored sum may violate that.
     pub(crate) fn is_valid(&self) -> bool {
         self.limbs.len() == LIMBS && self.additions < CARRY_AFTER
     }
 
+    /// Adds a value times `sign`, which is 1 or -1.
     fn change(&mut self, value: f64, sign: i64) {
         if value.is_infinite() {
             let count = &mut self.infinite[usize::from(value < 0.0)];
@@ -88,7 +91,7 @@ impl ExactSum {
     }
 }
 
-/// Brings every limb but the last to 0..2³², so that the sign is that of the last.
+/// Propagates carries: brings every limb but the last to 0..2³², so that the sign of the sum is that of the last limb.
 fn carry(limbs: &mut [i64]) {
     for index in 1..limbs.len() {
         let carry = limbs[index - 1] >> 32;
@@ -97,7 +100,7 @@ fn carry(limbs: &mut [i64]) {
     }
 }
 
-/// The float nearest to a whole number of 2^-LOWEST.
+/// The float nearest to a multiple of 2^-LOWEST.
 fn round(limbs: &[i64]) -> f64 {
     let mut magnitude = [0; LIMBS];
     magnitude.copy_from_slice(limbs);
@@ -108,7 +111,8 @@ fn round(limbs: &[i64]) -> f64 {
         carry(&mut magnitude);
     }
     let Some(top) = magnitude.iter().rposition(|limb| *limb != 0) else { return 0.0 };
-    // The highest three limbs hold 65 bits or more; what is below them only breaks ties.
+    // The highest three limbs hold at least 65 bits; the limbs below them only break ties, so one sticky bit stands for
+    // them.
     let lowest = top.saturating_sub(2);
     let mut high: u128 = 0;
     for limb in magnitude[lowest..=top].iter().rev() {
@@ -122,15 +126,21 @@ fn round(limbs: &[i64]) -> f64 {
     if negative { -value } else { value }
 }
 
-/// `value` times two to the `exponent`; exact, as whole numbers of 2^-LOWEST need no more digits.
+/// `value` times two to the `exponent`; exact, because the result is a multiple of 2^-LOWEST. It is multiplied in steps,
+/// because a power of two beyond 2^±1022 is not a normal float.
 fn scale(value: f64, exponent: i32) -> f64 {
     const STEP: i32 = 500;
     let (mut value, mut exponent) = (value, exponent);
     while exponent.abs() > STEP {
-        value *= 2f64.powi(STEP * exponent.signum());
+        value *= power_of_two(STEP * exponent.signum());
         exponent -= STEP * exponent.signum();
     }
-    value * 2f64.powi(exponent)
+    value * power_of_two(exponent)
+}
+
+/// Two to an exponent between -1022 and 1023, exactly: the precision of `powi` is not specified.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023).cast_unsigned() as u64) << 52)
 }
 
 #[cfg(test)]

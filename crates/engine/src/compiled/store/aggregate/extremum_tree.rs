@@ -1,15 +1,16 @@
-//! The smallest or the largest of values that change.
+//! The smallest or the largest of values that change: a tournament tree.
 
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::aggregate::RankOrder;
 use crate::compiled::ir::layout::Leaf;
 
-/// A tournament tree over ranked values at positions: a change costs the logarithm of the number of positions.
+/// A tournament tree over the ranks of values at positions. A change costs the logarithm of the number of positions.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ExtremumTree {
     order: RankOrder,
-    /// A heap: the best of all at 1, those of its halves at 2 and 3, and so on; the values are in the second half.
+    /// A complete binary tree of ranks in heap order: the root, which is the highest rank of all, is at 1, and the
+    /// children of `i` are at `2i` and `2i + 1`. The leaves, one for each position, are the second half.
     tree: Vec<u64>,
 }
 
@@ -22,7 +23,7 @@ impl ExtremumTree {
         self.order
     }
 
-    /// Sets the value at a position; whether the best one differs now.
+    /// Sets the value at a position; whether the extremum has changed.
     #[inline]
     pub(crate) fn set(&mut self, position: u32, value: Option<u64>) -> bool {
         let position = position as usize;
@@ -43,6 +44,7 @@ impl ExtremumTree {
         true
     }
 
+    /// Makes room for positions: rebuilds the tree with a power of two of leaves.
     fn grow(&mut self, positions: usize) {
         let positions = positions.next_power_of_two().max(2);
         let mut tree = vec![NO_RANK; 2 * positions];
@@ -54,13 +56,13 @@ impl ExtremumTree {
         self.tree = tree;
     }
 
-    /// The best value, if there is one.
+    /// The word of the extremum; `None` if the tree is empty.
     #[inline]
     pub(crate) fn word(&self) -> Option<u64> {
         self.tree.get(1).map(|best| self.order.word(*best))
     }
 
-    /// Whether it is a complete tree.
+    /// Whether the tree is complete and every inner node is the higher of its children; a restored one may not be.
     pub(crate) fn is_valid(&self) -> bool {
         let size = self.tree.len();
         let is_best = |at: usize| self.tree[at] == self.tree[2 * at].max(self.tree[2 * at + 1]);
@@ -68,11 +70,11 @@ impl ExtremumTree {
     }
 }
 
-/// The rank of no value: lower than any other.
+/// The rank of an absent value: no value ranks lower.
 pub(crate) const NO_RANK: u64 = 0;
 
 impl RankOrder {
-    /// The better the value, the higher the rank.
+    /// The rank of a value: the extremum has the highest.
     #[inline(always)]
     pub(crate) fn rank(self, value: u64) -> u64 {
         ordered(value, self.leaf) ^ self.flip()
@@ -90,7 +92,7 @@ impl RankOrder {
     }
 }
 
-/// A word whose order as an unsigned number is the order of the value.
+/// Maps the word of a value to one whose order as an unsigned number is the order of the values.
 #[inline(always)]
 fn ordered(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;
@@ -102,6 +104,7 @@ fn ordered(word: u64, leaf: Leaf) -> u64 {
     }
 }
 
+/// The inverse of [`ordered`].
 #[inline(always)]
 fn restored(word: u64, leaf: Leaf) -> u64 {
     const SIGN: u64 = 1 << 63;

@@ -1,5 +1,5 @@
-//! Aggregations as folds: a value becomes a part, parts are joined in order of time, and the whole
-//! has a result. WindowStore and scans over instances compute this way.
+//! Aggregations as folds: a value becomes a partial aggregate, partials are joined in order of time, and the last one
+//! gives the result. Windows and scans over instances compute this way.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,14 @@ use crate::compiled::ir::scalar::{Scalar, number};
 use crate::compiled::store::interner::Interner;
 
 impl Fold {
-    fn scalar(&self, words: &[u64], part: usize) -> Scalar {
-        let (offset, leaf) = self.target[part];
+    /// A leaf of a value.
+    fn scalar(&self, words: &[u64], index: usize) -> Scalar {
+        let (offset, leaf) = self.target[index];
         Scalar::read(&words[offset..], leaf)
     }
 
-    /// A value at a time as a part.
-    pub(crate) fn part(&self, words: &[u64], time: u64) -> Partial {
+    /// The partial aggregate of one value; `time` is in nanoseconds, and only an integral uses it.
+    pub(crate) fn partial_of(&self, words: &[u64], time: u64) -> Partial {
         match self.operation {
             FoldOp::Count => Partial::Count(1),
             FoldOp::Covariance => Partial::Pairs {
@@ -44,12 +45,17 @@ impl Fold {
     pub(crate) fn fits(&self, partial: &Partial) -> bool {
         let words =
             vec![0; self.target.iter().map(|(offset, leaf)| offset + leaf.width()).max().unwrap_or(0)];
-        std::mem::discriminant(partial) == std::mem::discriminant(&self.part(&words, 0))
+        std::mem::discriminant(partial) == std::mem::discriminant(&self.partial_of(&words, 0))
     }
 
-    /// A part and a later one together.
-    pub(crate) fn join(&self, part: Partial, later: Partial, interner: &Interner) -> Result<Partial, Fault> {
-        Ok(match (part, later) {
+    /// The partial aggregate of the values of `partial` and of those of `later`, which come after them.
+    pub(crate) fn join(
+        &self,
+        partial: Partial,
+        later: Partial,
+        interner: &Interner,
+    ) -> Result<Partial, Fault> {
+        Ok(match (partial, later) {
             (Partial::Count(a), Partial::Count(b)) => Partial::Count(a + b),
             (Partial::One(a), Partial::One(b)) => Partial::One(self.join_scalars(a, b, interner)?),
             (Partial::Mean { sum: a, count: n }, Partial::Mean { sum: b, count: m }) => {
@@ -110,7 +116,7 @@ impl Fold {
         }
     }
 
-    /// The result of a whole; `None` is no value at all.
+    /// The result of a partial aggregate of all values; `None` stands for no values.
     pub(crate) fn result(&self, whole: Option<Partial>) -> Result<Option<Scalar>, Fault> {
         let Some(whole) = whole else { return Ok(self.empty()) };
         Ok(Some(match whole {
@@ -128,7 +134,7 @@ impl Fold {
         }))
     }
 
-    /// What the aggregation says about no value at all.
+    /// The result of no values; `None` where it is undefined.
     pub(crate) fn empty(&self) -> Option<Scalar> {
         match self.operation {
             FoldOp::Count => Some(Scalar::UInt(0)),
@@ -141,6 +147,7 @@ impl Fold {
         }
     }
 
+    /// Converts a value to the type of the result.
     fn in_result(&self, value: Scalar) -> Result<Scalar, Fault> {
         match (value, self.result) {
             (Scalar::UInt(value), Leaf::Int) => {
@@ -151,6 +158,7 @@ impl Fold {
         }
     }
 
+    /// Converts a float to the type of the result.
     fn fractional(&self, value: f64) -> Result<Scalar, Fault> {
         match self.result {
             Leaf::Decimal => {
@@ -178,7 +186,8 @@ impl Fold {
             }
             FoldOp::WindowPercentile(percent) => {
                 let hundredfold = values.len() * usize::from(percent);
-                // The value below which so many of a hundred lie; at a border between two, their mean.
+                // The smallest value with this share of all values at or below it; where the share is met exactly, the
+                // mean of this value and the next.
                 let index = hundredfold.div_ceil(100).max(1) - 1;
                 if !hundredfold.is_multiple_of(100) || index == last || hundredfold == 0 {
                     return Ok(values[index]);
@@ -191,8 +200,9 @@ impl Fold {
     }
 }
 
-/// Of so many values with a mean and so many with another, for x and for y: the mean of x of all, and what the
-/// distance between the means adds to the sum of (x - mean of x)·(y - mean of y).
+/// Joins the moments of two sets of n and m pairs (x, y), given the two means of x and the two means of y (Chan's
+/// formula). Gives the mean of x over both sets, and what the distance between the means adds to the sum of
+/// (x - mean of x)·(y - mean of y).
 fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
     let (first, second) = (n as f64, m as f64);
     let share = second / (first + second);
@@ -200,45 +210,49 @@ fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
     (x[0] + apart[0] * share, apart[0] * apart[1] * first * share)
 }
 
-/// Some values, aggregated.
+/// A partial aggregate: what a fold stores of the values so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Partial {
     Count(u64),
-    /// A sum, an extreme, a truth value, the latest.
+    /// One value of the type of the aggregated ones: their sum, their extremum, their conjunction, their disjunction, or
+    /// the latest of them.
     One(Scalar),
     Mean {
         sum: Scalar,
         count: u64,
     },
-    /// The sum of squares around the mean as `moment`. Of floats the mean instead of the sum, so that values
-    /// that are all the same spread by nothing at all.
+    /// For the variance. `moment` is the sum of squared distances from the mean. Of floats, `sum` holds the mean instead of
+    /// the sum, so that the variance of equal values is exactly 0.
     Spread {
         count: u64,
         sum: Scalar,
         moment: Scalar,
     },
+    /// For the covariance. `moment` is the sum of (x - mean of x)·(y - mean of y).
     Pairs {
         count: u64,
         means: [f64; 2],
         moment: f64,
     },
-    /// The area under the line through all values.
+    /// For the integral, by the trapezoidal rule: the area in units of value times seconds, and the first and the last
+    /// value, each with its time in nanoseconds.
     Area {
         area: f64,
         first: (u64, f64),
         last: (u64, f64),
     },
+    /// All values, for percentiles.
     Values(Vec<Scalar>),
 }
 
 impl Partial {
-    /// The string that it holds on to.
+    /// The number of the interned string that it refers to.
     pub(crate) fn text(&self) -> Option<u64> {
         if let Partial::One(Scalar::Text(text)) = self { Some(*text) } else { None }
     }
 }
 
-/// A count in the kind of a value.
+/// A count in the type of a value.
 fn whole(like: Scalar, count: u64) -> Scalar {
     match like {
         Scalar::Float(_) => Scalar::Float(count as f64),
@@ -252,12 +266,13 @@ fn whole(like: Scalar, count: u64) -> Scalar {
 mod tests {
     use super::*;
 
+    /// The variance of values that are aggregated in two partials, cut at an index.
     fn variance_of(values: &[f64], cut: usize) -> f64 {
         let operation = FoldOp::Variance;
         let fold = Fold { operation, target: vec![(0, Leaf::Float)], result: Leaf::Float };
         let join = |values: &[f64]| {
-            let parts = values.iter().map(|value| fold.part(&[value.to_bits()], 0));
-            parts.reduce(|all, part| fold.join(all, part, &Interner::default()).unwrap()).unwrap()
+            let partials = values.iter().map(|value| fold.partial_of(&[value.to_bits()], 0));
+            partials.reduce(|all, partial| fold.join(all, partial, &Interner::default()).unwrap()).unwrap()
         };
         let (early, late) = values.split_at(cut);
         let whole = fold.join(join(early), join(late), &Interner::default()).unwrap();
@@ -265,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_no_variance() {
+    fn equal_values_have_variance_zero() {
         for value in [0.1, 1.0 / 6.0, -7e15, 1e-200] {
             assert_eq!(variance_of(&[value; 13], 5), 0.0, "{value}");
         }

@@ -1,8 +1,8 @@
-//! WindowStore: the values of a stream in the last stretch of time, or the last few of them.
+//! The contents of windows: the values of a stream in a span of time up to now, or its last few values.
 //!
-//! A window with the clock of the monitor cuts time into buckets and keeps those that are not empty.
-//! A window whose clock starts with the instance that reads it looks into a log of the values, which
-//! all its readers share.
+//! A window with the clock of the monitor cuts time into buckets, and stores one partial aggregate for each bucket that
+//! is not empty. Windows whose clock starts with the reading instance have buckets of their own, so their readers share
+//! one log of values instead. A window over a number of values stores these values.
 
 use std::collections::VecDeque;
 
@@ -15,47 +15,51 @@ use crate::compiled::ir::window::{LastDecisive, WindowKind, WindowPlan};
 use crate::compiled::store::aggregate::fold::Partial;
 use crate::compiled::store::interner::Interner;
 
-/// When the instance that reads a window was spawned.
+/// A time and an instant: of an event, or of the spawn of the instance that reads a window.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp {
+    /// Nanoseconds since the start of the monitor.
     pub(crate) time: u64,
+    /// The number of the instant, which orders events at the same time.
     pub(crate) instant: u64,
 }
 
 /// The windows of one aggregation: one for each instance of the target.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct WindowStore {
-    /// By slot of the target; at 0 if it has no instances.
+    /// The windows by slot of the target; at 0 if the target has no instances.
     windows: Vec<WindowContents>,
-    /// WindowStore of instances that have ended can be read until the last value has left them.
+    /// The windows of instances that have closed, by their parameters: each with the time up to which it can be read.
     ended: HashMap<Vec<u64>, (u64, WindowContents)>,
+    /// The times and keys of `ended` in order of time. An entry is stale if the instance was spawned again since.
     ending: VecDeque<(u64, Vec<u64>)>,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct WindowContents {
-    /// Parts with the number of their bucket, or with time and instant.
-    parts: VecDeque<WindowEntry>,
-    /// How many values it got, up to its size.
+    /// Partial aggregates, the earliest first.
+    entries: VecDeque<WindowEntry>,
+    /// Of a window over a number of values: how many it has received, up to that number.
     received: usize,
 }
 
+/// A partial aggregate: of a bucket, or of a single value.
 #[derive(Clone, Serialize, Deserialize)]
 struct WindowEntry {
-    /// The bucket, or the time for a log.
+    /// The number of the bucket; in a log the time; 0 in a window over a number of values.
     at: u64,
-    /// The instant, for a log.
+    /// The instant of the value, which a log needs.
     instant: u64,
-    part: Partial,
+    partial: Partial,
 }
 
-/// A bucket reaches from just after one border to the next, border included.
+/// The number of the bucket that a time belongs to. A bucket contains its upper border but not its lower one.
 pub(crate) fn bucket(since_start: u64, size: u64) -> u64 {
     since_start.div_ceil(size)
 }
 
 impl WindowStore {
-    /// The target, or an instance of it, has a new value.
+    /// Adds a value of the target, or of its instance in a slot, and drops the entries that have left the window.
     pub(crate) fn accept(
         &mut self,
         plan: &WindowPlan,
@@ -69,50 +73,51 @@ impl WindowStore {
             self.windows.resize_with(slot + 1, WindowContents::default);
         }
         let contents = &mut self.windows[slot];
-        let part = plan.fold.part(value, now.time);
+        let partial = plan.fold.partial_of(value, now.time);
         match plan.kind {
             WindowKind::Buckets { size, count } => {
                 let at = bucket(now.time, size);
                 contents.expire(|entry| entry.at.saturating_add(count) <= at);
-                match contents.parts.back_mut() {
+                match contents.entries.back_mut() {
                     Some(last) if last.at == at => {
-                        let before = std::mem::replace(&mut last.part, Partial::Count(0));
-                        last.part = plan.fold.join(before, part, interner)?;
+                        let before = std::mem::replace(&mut last.partial, Partial::Count(0));
+                        last.partial = plan.fold.join(before, partial, interner)?;
                     }
-                    _ => contents.parts.push_back(WindowEntry { at, instant: now.instant, part }),
+                    _ => contents.entries.push_back(WindowEntry { at, instant: now.instant, partial }),
                 }
             }
             WindowKind::Log { .. } => {
                 let duration = plan.duration();
                 contents.expire(|entry| entry.at.saturating_add(duration) <= now.time);
-                contents.parts.push_back(WindowEntry { at: now.time, instant: now.instant, part });
+                contents.entries.push_back(WindowEntry { at: now.time, instant: now.instant, partial });
             }
             WindowKind::Values { count } => {
                 contents.received = (contents.received + 1).min(count);
-                while contents.parts.len() >= count {
-                    contents.parts.pop_front();
+                while contents.entries.len() >= count {
+                    contents.entries.pop_front();
                 }
-                contents.parts.push_back(WindowEntry { at: 0, instant: 0, part });
+                contents.entries.push_back(WindowEntry { at: 0, instant: 0, partial });
             }
         }
         Ok(())
     }
 
-    /// Whether the window of a target without instances says the same from now on until it gets a value.
+    /// Whether the result of the window over a target without instances stays the same until the next value: nothing is
+    /// left in it to expire, and it does not wait for its first full span.
     pub(crate) fn is_settled(&self, plan: &WindowPlan, now: u64) -> bool {
-        let last_decisive = self.windows.first().and_then(|contents| contents.parts.back());
+        let last = self.windows.first().and_then(|contents| contents.entries.back());
         match plan.kind {
             WindowKind::Values { .. } => true,
             WindowKind::Buckets { size, count } => {
-                let is_empty = last_decisive
-                    .is_none_or(|last_decisive| last_decisive.at.saturating_add(count) <= bucket(now, size));
+                let is_empty = last.is_none_or(|last| last.at.saturating_add(count) <= bucket(now, size));
                 is_empty && (!plan.waits || now >= plan.duration())
             }
             WindowKind::Log { .. } => false,
         }
     }
 
-    /// What the window of a target says now, to a reader that was spawned `since`.
+    /// The result of a window at the time `now`, for a reader that was spawned at `since`. Without a slot the instance
+    /// does not exist, and its key finds the window that it may have left behind. `None` if the window has no result yet.
     pub(crate) fn read(
         &self,
         plan: &WindowPlan,
@@ -131,7 +136,7 @@ impl WindowStore {
             WindowKind::Values { count } => {
                 slot.is_some() && contents.map_or(0, |contents| contents.received) < count
             }
-            // What does not exist is not waited for.
+            // An instance that does not exist, and has left no window behind, is not waited for.
             WindowKind::Log { .. } if slot.is_none() && contents.is_none() => false,
             _ => now - start < plan.duration(),
         };
@@ -148,16 +153,16 @@ impl WindowStore {
             WindowKind::Values { .. } => true,
         };
         let mut whole: Option<Partial> = None;
-        for entry in contents.parts.iter().filter(is_inside) {
+        for entry in contents.entries.iter().filter(is_inside) {
             whole = Some(match whole {
-                Some(whole) => plan.fold.join(whole, entry.part.clone(), interner)?,
-                None => entry.part.clone(),
+                Some(whole) => plan.fold.join(whole, entry.partial.clone(), interner)?,
+                None => entry.partial.clone(),
             });
         }
         plan.fold.result(whole)
     }
 
-    /// An instance of the target came into being: its window is empty.
+    /// Empties the window of an instance of the target that was spawned.
     pub(crate) fn spawn(&mut self, slot: u32, key: &[u64]) {
         if let Some(contents) = self.windows.get_mut(slot as usize) {
             *contents = WindowContents::default();
@@ -167,16 +172,16 @@ impl WindowStore {
         }
     }
 
-    /// An instance of the target ended.
+    /// Clears the window of an instance of the target that closes, and keeps its contents if they may still be read.
     pub(crate) fn close(&mut self, plan: &WindowPlan, slot: u32, key: &[u64], now: u64) {
         let Some(contents) = self.windows.get_mut(slot as usize) else { return };
         let contents = std::mem::take(contents);
-        if plan.outlasts && !matches!(plan.kind, WindowKind::Values { .. }) && !contents.parts.is_empty() {
+        if plan.outlasts && !matches!(plan.kind, WindowKind::Values { .. }) && !contents.entries.is_empty() {
             self.keep(plan, contents, key, now);
         }
     }
 
-    /// The same for a window of which one word is enough.
+    /// Keeps the contents of a one-word window whose instance closes, if they may still be read.
     pub(crate) fn close_last_decisive(
         &mut self,
         plan: &WindowPlan,
@@ -188,15 +193,16 @@ impl WindowStore {
         if !plan.outlasts || word == 0 {
             return;
         }
-        let part = plan.fold.part(&[last_decisive.decides.into()], now);
-        let parts = VecDeque::from([WindowEntry { at: word - 1, instant: 0, part }]);
-        self.keep(plan, WindowContents { parts, received: 0 }, key, now);
+        let partial = plan.fold.partial_of(&[last_decisive.decides.into()], now);
+        let entries = VecDeque::from([WindowEntry { at: word - 1, instant: 0, partial }]);
+        self.keep(plan, WindowContents { entries, received: 0 }, key, now);
     }
 
-    /// Lets the window of an instance that has ended be read until the last value has left it.
+    /// Keeps the window of a closed instance for one span of time, after which its last value has left it. Drops the
+    /// windows whose span is over.
     fn keep(&mut self, plan: &WindowPlan, contents: WindowContents, key: &[u64], now: u64) {
         while let Some((until, key)) = self.ending.front().filter(|(until, _)| *until < now) {
-            // It may have been spawned and closed again since.
+            // The instance may have been spawned and closed again since: then a later entry drops its window.
             if self.ended.get(key).is_some_and(|(ends, _)| ends == until) {
                 self.ended.remove(key);
             }
@@ -208,7 +214,7 @@ impl WindowStore {
     }
 
     /// # Errors
-    /// A value is of the future, or values are not in order.
+    /// An entry is of the future or of another fold, or entries are not in order.
     pub(crate) fn validate(&self, plan: &WindowPlan, now: u64) -> Result<(), &'static str> {
         let latest = match plan.kind {
             WindowKind::Buckets { size, .. } => bucket(now, size),
@@ -216,17 +222,17 @@ impl WindowStore {
             WindowKind::Values { .. } => 0,
         };
         let is_valid = |contents: &WindowContents| {
-            contents.parts.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.part))
-                && contents.parts.iter().zip(contents.parts.iter().skip(1)).all(|(a, b)| a.at <= b.at)
+            contents.entries.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.partial))
+                && contents.entries.iter().zip(contents.entries.iter().skip(1)).all(|(a, b)| a.at <= b.at)
         };
         let mut all = self.windows.iter().chain(self.ended.values().map(|(_, contents)| contents));
         if all.all(is_valid) { Ok(()) } else { Err("a window has values of the future, or of another kind") }
     }
 
-    /// The keys and the strings that are in use.
+    /// The words that refer to interned strings: of each window its key, if its instance has closed, and its texts.
     pub(crate) fn used(&self) -> impl Iterator<Item = (&[u64], Vec<u64>)> {
         let texts = |contents: &WindowContents| {
-            contents.parts.iter().filter_map(|entry| entry.part.text()).collect::<Vec<u64>>()
+            contents.entries.iter().filter_map(|entry| entry.partial.text()).collect::<Vec<u64>>()
         };
         let live = self.windows.iter().map(move |contents| (&[][..], texts(contents)));
         live.chain(self.ended.iter().map(move |(key, (_, contents))| (key.as_slice(), texts(contents))))
@@ -234,9 +240,187 @@ impl WindowStore {
 }
 
 impl WindowContents {
+    /// Drops the entries at the front that satisfy a predicate.
     fn expire(&mut self, is_past: impl Fn(&WindowEntry) -> bool) {
-        while self.parts.front().is_some_and(&is_past) {
-            self.parts.pop_front();
+        while self.entries.front().is_some_and(&is_past) {
+            self.entries.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::compiled::ir::fold::{Fold, FoldOp};
+    use crate::compiled::ir::layout::Leaf;
+
+    const SLOT: u32 = 3;
+    const KEY: [u64; 1] = [7];
+
+    /// A window over the instances of a stream whose values are of the type `leaf`.
+    pub(in super::super) fn plan(operation: FoldOp, leaf: Leaf, kind: WindowKind, waits: bool) -> WindowPlan {
+        let result = if operation == FoldOp::Count { Leaf::UInt } else { leaf };
+        WindowPlan {
+            fold: Fold { operation, target: vec![(0, leaf)], result },
+            kind,
+            waits,
+            outlasts: true,
+            target: Some(0),
+            reader: 0,
+            text: String::new(),
+            dependents: Vec::new(),
+            last_decisive: None,
+        }
+    }
+
+    /// Time passes, and something happens.
+    #[derive(Clone, Copy, Debug)]
+    enum Action {
+        Accept(u64),
+        /// The instance closes, or is spawned again.
+        CloseOrSpawn,
+        /// Another reader is spawned.
+        SpawnReader,
+        /// Another instance gets a value and closes.
+        CloseOther,
+        Nothing,
+    }
+
+    fn action() -> impl Strategy<Value = (u64, Action)> {
+        let action = prop_oneof![
+            6 => (0..100_u64).prop_map(Action::Accept),
+            1 => Just(Action::CloseOrSpawn),
+            2 => Just(Action::SpawnReader),
+            2 => Just(Action::CloseOther),
+            3 => Just(Action::Nothing),
+        ];
+        // Often several actions fall into the same instant.
+        (prop_oneof![Just(0), 0..12_u64], action)
+    }
+
+    fn kind() -> impl Strategy<Value = WindowKind> {
+        prop_oneof![
+            (1..8_u64, 1..5_u64).prop_map(|(size, count)| WindowKind::Buckets { size, count }),
+            (1..8_u64, 1..5_u64).prop_map(|(size, count)| WindowKind::Log { size, count }),
+            (1..6_usize).prop_map(|count| WindowKind::Values { count }),
+        ]
+    }
+
+    /// Every value of the instance since its spawn.
+    #[derive(Default)]
+    struct Model {
+        values: Vec<(Stamp, u64)>,
+        is_closed: bool,
+        /// Until when the window of the closed instance can be read, if it is kept.
+        kept_until: Option<u64>,
+    }
+
+    impl Model {
+        /// The values in the window; `None` if it has no result yet.
+        fn contents(&self, plan: &WindowPlan, since: Stamp, now: u64) -> Option<Vec<u64>> {
+            let is_readable = !self.is_closed || self.kept_until.is_some_and(|until| now <= until);
+            let in_buckets = |start: u64, size: u64, count: u64, time: u64| {
+                // Buckets before the one of now.
+                let age = (now - start).div_ceil(size) - (time - start).div_ceil(size);
+                age < count
+            };
+            let waits = |start: u64| plan.waits && now - start < plan.duration();
+            let values = self.values.iter();
+            let (waits, inside): (bool, Vec<u64>) = match plan.kind {
+                WindowKind::Buckets { size, count } => {
+                    let inside = values.filter(|(at, _)| in_buckets(0, size, count, at.time));
+                    (waits(0), inside.map(|(_, value)| *value).collect())
+                }
+                WindowKind::Log { size, count } => {
+                    let seen = values.filter(|(at, _)| at.instant >= since.instant);
+                    let inside = seen.filter(|(at, _)| in_buckets(since.time, size, count, at.time));
+                    (is_readable && waits(since.time), inside.map(|(_, value)| *value).collect())
+                }
+                WindowKind::Values { count } => {
+                    let last = values.rev().take(count).map(|(_, value)| *value).collect();
+                    (plan.waits && !self.is_closed && self.values.len() < count, last)
+                }
+            };
+            let inside = if is_readable { inside } else { Vec::new() };
+            (!waits).then_some(inside)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn results_are_those_of_a_list_of_all_values(
+            kind in kind(),
+            waits in any::<bool>(),
+            counts in any::<bool>(),
+            actions in proptest::collection::vec(action(), 1..60),
+        ) {
+            let operation = if counts { FoldOp::Count } else { FoldOp::Sum };
+            let plan = plan(operation, Leaf::UInt, kind, waits);
+            let interner = Interner::default();
+            let (mut store, mut model) = (WindowStore::default(), Model::default());
+            let mut now = Stamp { time: 0, instant: 0 };
+            let mut since = now;
+            store.spawn(SLOT, &KEY);
+            for (gap, action) in actions {
+                now = Stamp { time: now.time + gap, instant: now.instant + gap };
+                match action {
+                    Action::Accept(value) if !model.is_closed => {
+                        store.accept(&plan, SLOT, &[value], now, &interner).unwrap();
+                        model.values.push((now, value));
+                    }
+                    Action::CloseOrSpawn if model.is_closed => {
+                        store.spawn(SLOT, &KEY);
+                        model = Model::default();
+                    }
+                    Action::CloseOrSpawn => {
+                        store.close(&plan, SLOT, &KEY, now.time);
+                        let is_kept = !model.values.is_empty() && !matches!(kind, WindowKind::Values { .. });
+                        model.kept_until = is_kept.then(|| now.time + plan.duration());
+                        model.is_closed = true;
+                    }
+                    Action::SpawnReader => since = now,
+                    Action::CloseOther => {
+                        store.accept(&plan, SLOT + 1, &[1], now, &interner).unwrap();
+                        store.close(&plan, SLOT + 1, &[8], now.time);
+                    }
+                    Action::Accept(_) | Action::Nothing => {}
+                }
+                let slot = (!model.is_closed).then_some(SLOT);
+                let found = store.read(&plan, slot, &KEY, since, now.time, &interner).unwrap();
+                let expected = model.contents(&plan, since, now.time).map(|values| {
+                    Scalar::UInt(if counts { values.len() as u64 } else { values.iter().sum() })
+                });
+                prop_assert_eq!(found, expected, "after {:?} at {}", action, now.time);
+                prop_assert!(store.validate(&plan, now.time).is_ok());
+            }
+        }
+    }
+
+    /// A window over a stream without instances is settled only if its result no longer changes with time.
+    #[test]
+    fn a_settled_window_has_the_same_result_at_any_later_time() {
+        let plan = plan(FoldOp::Sum, Leaf::UInt, WindowKind::Buckets { size: 10, count: 3 }, false);
+        let (mut store, interner) = (WindowStore::default(), Interner::default());
+        assert!(store.is_settled(&plan, 0));
+        let start = Stamp { time: 0, instant: 0 };
+        store.accept(&plan, 0, &[5], Stamp { time: 12, instant: 1 }, &interner).unwrap();
+        let read = |now: u64| store.read(&plan, Some(0), &[], start, now, &interner).unwrap();
+        // The value is in the second bucket, which leaves the window with the start of the fifth.
+        assert!(!store.is_settled(&plan, 40) && read(40) == Some(Scalar::UInt(5)));
+        assert!(store.is_settled(&plan, 41) && read(41) == Some(Scalar::UInt(0)));
+        assert_eq!(read(1_000_000), Some(Scalar::UInt(0)));
+    }
+
+    #[test]
+    fn windows_of_the_future_or_of_another_fold_are_refused() {
+        let kind = WindowKind::Buckets { size: 10, count: 3 };
+        let sum = plan(FoldOp::Sum, Leaf::UInt, kind, false);
+        let mut store = WindowStore::default();
+        let now = Stamp { time: 25, instant: 1 };
+        store.accept(&sum, 0, &[5], now, &Interner::default()).unwrap();
+        assert!(store.validate(&sum, 25).is_ok() && store.validate(&sum, 20).is_err());
+        assert!(store.validate(&plan(FoldOp::Average, Leaf::UInt, kind, false), 25).is_err());
     }
 }

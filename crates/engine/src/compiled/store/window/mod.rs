@@ -1,4 +1,4 @@
-//! WindowStore over the values of a stream.
+//! Windows over the values of a stream.
 
 pub(crate) mod bucketed;
 pub(crate) mod last_decisive;
