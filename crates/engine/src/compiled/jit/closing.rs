@@ -36,9 +36,9 @@ impl<'e> StepEmitter<'e, '_> {
         let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
         let [some, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let marked = self.marked(Reader::Family(family));
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(marked, some, &[], done, &[]);
-        self.expr.go_on(some);
+        self.expr.switch_to_successor(some);
         let [list, length, room] = self.list(Reader::Family(family), marked);
         if let Some(ending) = &ending {
             self.expr.builder.def_var(ending.slots, room);
@@ -56,7 +56,7 @@ impl<'e> StepEmitter<'e, '_> {
             });
         });
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         self.closing.extend(ending);
     }
 
@@ -124,7 +124,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let flags = self.expr.load(I64, instance.words, 8 * state);
         let values = self.expr.builder.ins().ushr_imm(flags, 32);
-        let way = self.expr.begin_if(values);
+        let region = self.expr.begin_if(values);
         let old = self.expr.load(I64, instance.words, 8 * value);
         for (number, group_update) in rule.groups.iter().enumerate() {
             let which = runtime_calls::pack(stream, number);
@@ -136,7 +136,7 @@ impl<'e> StepEmitter<'e, '_> {
             }
         }
         self.mark_instance_dependents(stream, &rule.dependents_on_close, instance);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
@@ -152,10 +152,10 @@ impl<'e> StepEmitter<'e, '_> {
             let word = self.expr.load(I64, instance.words, at);
             any = self.expr.builder.ins().bor(any, word);
         }
-        let way = self.expr.begin_if(any);
+        let region = self.expr.begin_if(any);
         let number = self.expr.number(stream as u64);
         self.expr.call_with(runtime_calls::close_windows as *const u8, &[number, instance.slot]);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// A group may have no members left.
@@ -165,7 +165,7 @@ impl<'e> StepEmitter<'e, '_> {
         let listed = self.expr.builder.ins().band_imm(used, RETIRED.cast_signed());
         let is_new = self.expr.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
         let is_empty = self.expr.builder.ins().band(is_empty, is_new);
-        self.expr.when(is_empty, |expr| {
+        self.expr.emit_if(is_empty, |expr| {
             let number = expr.number(grouped as u64);
             expr.call_with(runtime_calls::retire_group as *const u8, &[number, group]);
         });
@@ -179,13 +179,13 @@ impl<'e> StepEmitter<'e, '_> {
         then: impl FnOnce(&mut Self),
     ) {
         let [yields, ends] = [(); 2].map(|()| self.expr.builder.create_block());
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let plan = &self.plan.streams[stream];
-        self.expr.know_parameters(plan.own, plan.param_width, instance.words);
+        self.expr.cache_parameters(plan.own, plan.param_width, instance.words);
         self.expr.program(Run { stream, program, instance: Some(instance) }, yields, ends);
-        self.expr.resume(yields, &fork);
+        self.expr.switch_to_saved(yields, &saved);
         then(self);
         self.expr.builder.ins().jump(ends, &[]);
-        self.expr.resume(ends, &fork);
+        self.expr.switch_to_saved(ends, &saved);
     }
 }

@@ -59,39 +59,39 @@ impl StepEmitter<'_, '_> {
     pub(super) fn deadline_loop(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
         let [look, rest, due, expire, leave] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.ins().jump(look, &[]);
-        self.expr.enter(look);
+        self.expr.switch_with_empty_cache(look);
         let next = self.next();
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let is_due = self.expr.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
         self.expr.builder.ins().brif(is_due, due, &[], rest, &[]);
 
-        self.expr.resume(rest, &fork);
+        self.expr.switch_to_saved(rest, &saved);
         self.rest(next.at, leave);
 
-        self.expr.resume(due, &fork);
+        self.expr.switch_to_saved(due, &saved);
         let context = self.expr.context;
         let budget = self.expr.load(I64, context, offset_of!(VmContext, budget));
         self.expr.builder.ins().brif(budget, expire, &[], leave, &[]);
-        self.expr.go_on(expire);
+        self.expr.switch_to_successor(expire);
         let less = self.expr.builder.ins().iadd_imm(budget, -1);
         self.expr.store(less, context, offset_of!(VmContext, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
             let tick = self.expr.builder.create_block();
             let other = self.expr.builder.create_block();
-            let fork = self.expr.fork();
+            let saved = self.expr.save_state();
             let is_it = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
             self.expr.builder.ins().brif(is_it, tick, &[], other, &[]);
-            self.expr.go_on(tick);
+            self.expr.switch_to_successor(tick);
             if self.plan.is_skippable(clock) {
                 self.leave_unless_alone(clock, &next, leave);
                 self.tick(clock, &next, steps, [look, leave]);
             } else {
                 self.expr.builder.ins().jump(leave, &[]);
             }
-            self.expr.resume(other, &fork);
+            self.expr.switch_to_saved(other, &saved);
         }
         self.instance_timers(&next, at_deadlines, [look, leave]);
-        self.expr.enter(leave);
+        self.expr.switch_with_empty_cache(leave);
     }
 
     /// Nothing is due before a time.
@@ -106,7 +106,7 @@ impl StepEmitter<'_, '_> {
         let mut instance_timer = self.expr.number(u64::MAX);
         let mut instance_timers = Vec::new();
         for number in 0..self.plan.instance_timers.len() {
-            let header = self.expr.place_at(self.expr.offsets.queue(number) + QUEUE_HEADER);
+            let header = self.expr.context_word(self.expr.offsets.queue(number) + QUEUE_HEADER);
             let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
             instance_timer = self.expr.builder.ins().umin(instance_timer, at);
             instance_timers.push(at);
@@ -135,7 +135,7 @@ impl StepEmitter<'_, '_> {
             let alone = self.expr.builder.create_block();
             let is_too = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
             self.expr.builder.ins().brif(is_too, leave, &[], alone, &[]);
-            self.expr.go_on(alone);
+            self.expr.switch_to_successor(alone);
         }
     }
 
@@ -145,10 +145,10 @@ impl StepEmitter<'_, '_> {
         let (period, tasks) = &self.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
         let is_busy = self.is_busy(tasks);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(is_busy, work, &[], skip, &[]);
 
-        self.expr.go_on(skip);
+        self.expr.switch_to_successor(skip);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
         let mut other = next.instance_timer;
         for (_, tick) in others {
@@ -161,10 +161,10 @@ impl StepEmitter<'_, '_> {
         let rest = self.expr.builder.create_block();
         let is_over = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
         self.expr.builder.ins().brif(is_over, rest, &[], look, &[]);
-        self.expr.go_on(rest);
+        self.expr.switch_to_successor(rest);
         self.rest(other, leave);
 
-        self.expr.resume(work, &fork);
+        self.expr.switch_to_saved(work, &saved);
         let after = self.expr.later(next.at, *period);
         self.put_tick(clock, after);
         self.start_instant(next.at);
@@ -182,18 +182,18 @@ impl StepEmitter<'_, '_> {
         let [far, done] = [(); 2].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(far);
         let from = self.expr.builder.append_block_param(done, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let after = self.expr.later(tick, period);
         let is_next = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
         self.expr.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
-        self.expr.resume(far, &fork);
+        self.expr.switch_to_saved(far, &saved);
         let before = self.expr.builder.ins().iadd_imm(time, -1);
         let number = self.expr.divided(before, period);
         let length = self.expr.number(period);
         let start = self.expr.builder.ins().imul(number, length);
         let after = self.expr.later(start, period);
         self.expr.builder.ins().jump(done, &[after.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         from
     }
 
@@ -251,18 +251,18 @@ impl StepEmitter<'_, '_> {
             let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
             let Some(rule) = &self.plan.rules[*stream] else { continue };
             let (is_due, slot) = due[*instance_timer];
-            let way = self.expr.begin_if(is_due);
+            let region = self.expr.begin_if(is_due);
             let instance = self.expr.instance(rule.family, slot);
             self.evaluate(*stream, rule, Some(instance));
-            self.expr.end_if(way);
+            self.expr.end_if(region);
         }
         self.expr.builder.ins().jump(look, &[]);
     }
 
     fn front(&mut self, instance_timer: usize) -> Front {
         let map = self.expr.offsets;
-        let [places, last, header] =
-            [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.place_at(map.queue(instance_timer) + at));
+        let [places, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
+            .map(|at| self.expr.context_word(map.queue(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));
         let due = self.due(places, last, first);
@@ -290,10 +290,10 @@ impl StepEmitter<'_, '_> {
         let slot = self.expr.builder.append_block_param(done, I64);
         let is_due =
             self.expr.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let nobody = self.expr.number(0);
         self.expr.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
-        self.expr.go_on(look);
+        self.expr.switch_to_successor(look);
         let number = self.expr.load(I32, front.due, offset_of!(Deadline, slot));
         let number = self.expr.builder.ins().uextend(I64, number);
         let instance = self.expr.instance(family, number);
@@ -309,13 +309,13 @@ impl StepEmitter<'_, '_> {
         let is_only = self.expr.builder.ins().bor(is_only, is_later);
         let can = self.expr.builder.ins().band(is_there, is_only);
         self.expr.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         (is_due, slot)
     }
 
     /// An instance that is due is due again a period later.
     fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
-        let way = self.expr.begin_if(is_due);
+        let region = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
         let at = self.expr.later(next, self.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
@@ -330,6 +330,6 @@ impl StepEmitter<'_, '_> {
         let due = self.due(front.places, front.last, first);
         let at = self.expr.load(I64, due, offset_of!(Deadline, at));
         self.expr.store(at, front.header, offset_of!(QueueHeader, next));
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 }

@@ -73,9 +73,9 @@ impl StepEmitter<'_, '_> {
         let listed = [(); 3].map(|()| self.expr.builder.append_block_param(done, I64));
         let are_few =
             self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, INLINE_SLOTS as i64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(are_few, few, &[], many, &[]);
-        self.expr.resume(few, &fork);
+        self.expr.switch_to_saved(few, &saved);
         let zero = self.expr.number(0);
         self.expr.store(zero, marks.from, marks.dirty);
         let near = (marks.dirty + offset_of!(DirtySet, inline)) as i64;
@@ -85,11 +85,11 @@ impl StepEmitter<'_, '_> {
             None => near,
         };
         self.expr.builder.ins().jump(done, &[near.into(), marked.into(), room.into()]);
-        self.expr.resume(many, &fork);
+        self.expr.switch_to_saved(many, &saved);
         let number = self.expr.call(take, &[number as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.expr.builder.ins().jump(done, &[slots.into(), number.into(), slots.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         listed
     }
 
@@ -110,9 +110,9 @@ impl StepEmitter<'_, '_> {
             let generation = emitter.expr.load(I64, instance.words, 8 * GENERATION);
             let is_there = emitter.expr.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
             let is_due = emitter.expr.builder.ins().band(is_marked, is_there);
-            let way = emitter.expr.begin_if(is_due);
+            let region = emitter.expr.begin_if(is_due);
             body(emitter, instance);
-            emitter.expr.end_if(way);
+            emitter.expr.end_if(region);
         });
     }
 
@@ -153,18 +153,18 @@ impl StepEmitter<'_, '_> {
         let [first, other, another, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(another);
         let before = self.expr.builder.use_var(pending);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(before, other, &[], first, &[]);
-        self.expr.resume(first, &fork);
+        self.expr.switch_to_saved(first, &saved);
         self.expr.builder.def_var(pending, number);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(other, &fork);
+        self.expr.switch_to_saved(other, &saved);
         let is_it = self.expr.builder.ins().icmp(IntCC::Equal, before, number);
         self.expr.builder.ins().brif(is_it, done, &[], another, &[]);
-        self.expr.resume(another, &fork);
+        self.expr.switch_to_saved(another, &saved);
         mark(self);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// An instance of a stream need not look again if it has a value. If it is the last that is listed, it is no longer:
@@ -178,7 +178,7 @@ impl StepEmitter<'_, '_> {
         let before = self.expr.builder.ins().iadd_imm(count, -1);
         let is_near = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
         let can = self.expr.builder.ins().band(has_value, is_near);
-        let way = self.expr.begin_if(can);
+        let region = self.expr.begin_if(can);
         let place = self.expr.builder.ins().ishl_imm(before, 2);
         let place = self.expr.builder.ins().iadd(marks.from, place);
         let last = self.expr.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
@@ -189,7 +189,7 @@ impl StepEmitter<'_, '_> {
         let others = self.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
         let flags = self.expr.builder.ins().select(is_last, others, flags);
         self.expr.store(flags, instance.words, 8 * marks.at);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
@@ -223,12 +223,12 @@ impl StepEmitter<'_, '_> {
             Reader::Stream(stream) => (runtime_calls::push_dirty as *const u8, stream),
             Reader::Family(family) => (runtime_calls::push_dirty_close as *const u8, family),
         };
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let marks = self.marks(reader);
         let flags = self.expr.load(I64, instance.words, 8 * marks.at);
         let is_marked = self.expr.builder.ins().band_imm(flags, marks.flag.cast_signed());
         self.expr.builder.ins().brif(is_marked, done, &[], mark, &[]);
-        self.expr.resume(mark, &fork);
+        self.expr.switch_to_saved(mark, &saved);
         let flags = self.expr.builder.ins().bor_imm(flags, marks.flag.cast_signed());
         self.expr.store(flags, instance.words, 8 * marks.at);
         self.invalidate_idle(reader);
@@ -237,7 +237,7 @@ impl StepEmitter<'_, '_> {
         let count = self.expr.load(I64, from, dirty);
         let can = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
         self.expr.builder.ins().brif(can, first, &[], other, &[]);
-        self.expr.resume(first, &fork);
+        self.expr.switch_to_saved(first, &saved);
         let more = self.expr.builder.ins().iadd_imm(count, 1);
         self.expr.store(more, from, dirty);
         let place = self.expr.builder.ins().ishl_imm(count, 2);
@@ -245,11 +245,11 @@ impl StepEmitter<'_, '_> {
         let slot = self.expr.builder.ins().ireduce(I32, instance.slot);
         self.expr.store(slot, place, dirty + offset_of!(DirtySet, inline));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(other, &fork);
+        self.expr.switch_to_saved(other, &saved);
         let number = self.expr.number(number as u64);
         self.expr.call_with(push, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 }
 

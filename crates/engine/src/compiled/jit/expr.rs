@@ -152,7 +152,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let mut at_yield = Vec::new();
         let plan = self.plan;
         let ops = plan.programs[run.program].ops.as_slice();
-        let mut labels = Labels { before: self.fork(), blocks: vec![None; ops.len() + 1] };
+        let mut labels = Labels { before: self.save_state(), blocks: vec![None; ops.len() + 1] };
         for to in ops.iter().filter_map(target) {
             labels.blocks[to].get_or_insert_with(|| (self.builder.create_block(), Vec::new()));
         }
@@ -173,12 +173,12 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             }
             is_open = match op {
                 Op::Yield => {
-                    at_yield.push(self.fork());
+                    at_yield.push(self.save_state());
                     self.builder.ins().jump(yields, &[]);
                     false
                 }
                 Op::Jump { to } => {
-                    if let Some(to) = labels.come(*to, self.fork()) {
+                    if let Some(to) = labels.come(*to, self.save_state()) {
                         self.builder.ins().jump(to, &[]);
                     }
                     false
@@ -187,7 +187,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                     let holds = plan.activations[*activation as usize].holds(self.present);
                     match labels.blocks[*to as usize].is_some() && !holds {
                         true => {
-                            if let Some(to) = labels.come(*to, self.fork()) {
+                            if let Some(to) = labels.come(*to, self.save_state()) {
                                 self.builder.ins().jump(to, &[]);
                             }
                             false
@@ -197,13 +197,13 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 }
                 Op::JumpUnless { flag, to } | Op::JumpIf { flag, to } => {
                     let flag = self.word(*flag);
-                    let to = labels.come(*to, self.fork());
+                    let to = labels.come(*to, self.save_state());
                     self.jump(matches!(op, Op::JumpIf { .. }), flag, to);
                     true
                 }
                 Op::JumpUnlessSame { a, b, to } => {
                     let same = self.compare(IntCC::Equal, *a, *b);
-                    let to = labels.come(*to, self.fork());
+                    let to = labels.come(*to, self.save_state());
                     self.jump(false, same, to);
                     true
                 }
@@ -230,11 +230,11 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
     fn land(&mut self, labels: &mut Labels, at: usize, is_open: bool) -> bool {
         let Some((block, mut ways)) = labels.blocks[at].take() else { return false };
         if is_open {
-            ways.push(self.fork());
+            ways.push(self.save_state());
             self.builder.ins().jump(block, &[]);
         }
         let way = if ways.len() == 1 { &ways[0] } else { &labels.before };
-        self.resume(block, way);
+        self.switch_to_saved(block, way);
         true
     }
 
@@ -252,7 +252,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let next = self.builder.create_block();
         let (then, otherwise) = if when { (to, next) } else { (next, to) };
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
-        self.go_on(next);
+        self.switch_to_successor(next);
     }
 
     fn op(&mut self, run: Run, at: usize, op: &Op) {
@@ -321,19 +321,19 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 self.put(to, word);
             }
             Op::AddF { a, b, to } => {
-                let range = self.ranges(a, b).and_then(|(a, b)| a.add(b));
+                let range = self.float_ranges(a, b).and_then(|(a, b)| a.add(b));
                 self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fadd(a, b))
             }
             Op::SubF { a, b, to } => {
-                let range = self.ranges(a, b).and_then(|(a, b)| a.sub(b));
+                let range = self.float_ranges(a, b).and_then(|(a, b)| a.sub(b));
                 self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fsub(a, b))
             }
             Op::MulF { a, b, to } => {
-                let range = self.ranges(a, b).and_then(|(a, b)| a.mul(b));
+                let range = self.float_ranges(a, b).and_then(|(a, b)| a.mul(b));
                 self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fmul(a, b))
             }
             Op::DivF { a, b, to } => {
-                let range = self.ranges(a, b).and_then(|(a, b)| a.div(b));
+                let range = self.float_ranges(a, b).and_then(|(a, b)| a.div(b));
                 self.float(a, b, to, (range, fail(Fault::NotANumber)), |ins, a, b| ins.ins().fdiv(a, b))
             }
             Op::Same { a, b, to } => self.put_compared(IntCC::Equal, a, b, to),
@@ -353,13 +353,13 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_uint(F64, word);
                 self.put(to, float);
-                self.know_range(to, FloatRange::of_uint());
+                self.cache_range(to, FloatRange::of_uint());
             }
             Op::IntToFloat { a, to } => {
                 let word = self.word(a);
                 let float = self.builder.ins().fcvt_from_sint(F64, word);
                 self.put(to, float);
-                self.know_range(to, FloatRange::of_int());
+                self.cache_range(to, FloatRange::of_int());
             }
             Op::KeyFloat { a, to } => {
                 let (float, zero) = (self.float_at(a), self.builder.ins().f64const(0.0));
@@ -369,7 +369,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             Op::Hold { stream, key, to } => self.hold(stream, key, to),
             Op::Sync { stream, key, to } => {
                 let arguments = [stream.into(), key.into(), to.into()];
-                self.rust_reads(key, self.plan.streams[stream as usize].param_width);
+                self.flush_for_runtime(key, self.plan.streams[stream as usize].param_width);
                 let fault = self.call(runtime_calls::need_instance as *const u8, &arguments);
                 self.invalidate_words(to, self.plan.streams[stream as usize].width);
                 self.fail_with(run, at, fault);
@@ -377,7 +377,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             Op::Aggregate { grouped, aggregate, key, to } => {
                 let [done, otherwise] = [(); 2].map(|()| self.builder.create_block());
                 let [flag, word] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
-                let fork = self.fork();
+                let saved = self.save_state();
                 let number = [grouped as usize, aggregate as usize];
                 let is_word = is_at_hand(self.plan.grouped[number[0]].aggregates[number[1]]);
                 if is_word {
@@ -385,15 +385,15 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 } else {
                     self.builder.ins().jump(otherwise, &[]);
                 }
-                self.resume(otherwise, &fork);
+                self.switch_to_saved(otherwise, &saved);
                 let arguments = [grouped.into(), aggregate.into(), key.into(), to.into()];
-                self.rust_reads(key, self.plan.grouped[number[0]].key_words.len());
+                self.flush_for_runtime(key, self.plan.grouped[number[0]].key_words.len());
                 let fault = self.call(runtime_calls::read_aggregate as *const u8, &arguments);
                 self.invalidate_words(to, 1 + WIDEST);
                 self.fail_with(run, at, fault);
-                let said = [to, to + 1].map(|at| BlockArg::from(self.written(at)));
+                let said = [to, to + 1].map(|at| BlockArg::from(self.reload(at)));
                 self.builder.ins().jump(done, &said);
-                self.resume(done, &fork);
+                self.switch_to_saved(done, &saved);
                 if is_word {
                     self.put(to, flag);
                     self.put(to + 1, word);
@@ -410,7 +410,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             Op::Count { stream, key, to } if self.read_counter(run, stream as usize, key, to) => {}
             Op::Window { window, key, to } if self.read_window((run, at), window as usize, key, to) => {}
             _ => {
-                self.rust_reads_anything();
+                self.flush_all_for_runtime();
                 let failed = self.call_rare(run, at);
                 self.invalidate(Invalidation::AllWords);
                 self.check(failed);
@@ -432,7 +432,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
     fn hold(&mut self, stream: u32, key: FrameSlot, to: FrameSlot) {
         let plan = &self.plan.streams[stream as usize];
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > NARROW {
-            self.rust_reads(key, plan.param_width);
+            self.flush_for_runtime(key, plan.param_width);
             self.call(runtime_calls::read_instance as *const u8, &[stream.into(), key.into(), to.into()]);
             self.invalidate_words(to, 1 + plan.width);
             return;
@@ -513,7 +513,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             self.fail_unless(is_number, fail);
         }
         self.put(to, float);
-        range.into_iter().for_each(|range| self.know_range(to, range));
+        range.into_iter().for_each(|range| self.cache_range(to, range));
     }
 
     fn compare(&mut self, condition: IntCC, a: FrameSlot, b: FrameSlot) -> Value {
@@ -595,18 +595,18 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
     pub(super) fn check(&mut self, failed: Value) {
         let next = self.builder.create_block();
         self.builder.ins().brif(failed, self.failed, &[], next, &[]);
-        self.go_on(next);
+        self.switch_to_successor(next);
     }
 
     fn fail_unless(&mut self, holds: Value, (run, at, fault): (Run, usize, Fault)) {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
         self.builder.ins().brif(holds, next, &[], otherwise, &[]);
-        let fork = self.fork();
-        self.go_on(otherwise);
+        let saved = self.save_state();
+        self.switch_to_successor(otherwise);
         let fault = self.number(runtime_calls::code(fault));
         self.fail(run, at, fault);
-        self.resume(next, &fork);
+        self.switch_to_saved(next, &saved);
     }
 
     /// Fails if the number of a fault is not 0.
@@ -614,10 +614,10 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
         self.builder.ins().brif(fault, otherwise, &[], next, &[]);
-        let fork = self.fork();
-        self.go_on(otherwise);
+        let saved = self.save_state();
+        self.switch_to_successor(otherwise);
         self.fail(run, at, fault);
-        self.resume(next, &fork);
+        self.switch_to_saved(next, &saved);
     }
 
     /// The program, and the place in it.

@@ -128,15 +128,15 @@ impl<'p> ExprEmitter<'p, '_> {
             group_update.key_words.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         let [found, missing] = [(); 2].map(|()| self.builder.create_block());
         let group = self.builder.append_block_param(found, I64);
-        let fork = self.fork();
+        let saved = self.save_state();
         self.find_group(group_update.grouped, &key, found, missing);
-        self.resume(missing, &fork);
+        self.switch_to_saved(missing, &saved);
         let which = self.number(which);
         self.call_with(runtime_calls::find_group as *const u8, &[which, instance.slot]);
-        self.invalidate(Invalidation::VmContextBuffer);
+        self.invalidate(Invalidation::Addresses);
         let words = self.load(I64, self.context, offset_of!(VmContext, group));
         self.builder.ins().jump(found, &[words.into()]);
-        self.resume(found, &fork);
+        self.switch_to_saved(found, &saved);
         group
     }
 
@@ -146,7 +146,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let which = self.number(which);
         let bits =
             self.call_with(runtime_calls::update_group as *const u8, &[which, instance.slot, had, old, new]);
-        self.invalidate(Invalidation::VmContextBuffer);
+        self.invalidate(Invalidation::Addresses);
         (bits, self.load(I64, self.context, offset_of!(VmContext, group)))
     }
 
@@ -171,7 +171,7 @@ impl<'p> ExprEmitter<'p, '_> {
         instance: SlotRef,
         change: Change,
     ) -> Vec<Changed> {
-        let fork = self.fork();
+        let saved = self.save_state();
         let (aggregates, grouped) =
             (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
         let [known, found, few, more, some, many, done] = [(); 7].map(|()| self.builder.create_block());
@@ -180,30 +180,30 @@ impl<'p> ExprEmitter<'p, '_> {
         let others: Vec<Value> =
             aggregates.iter().map(|_| self.builder.append_block_param(done, I64)).collect();
         self.builder.ins().brif(change.had, known, &[], many, &[]);
-        self.go_on(known);
+        self.switch_to_successor(known);
         let key: Vec<Value> =
             group_update.key_words.iter().map(|place| self.load(I64, instance.words, 8 * place)).collect();
         self.find_group(group_update.grouped, &key, found, many);
-        self.resume(found, &fork);
+        self.switch_to_saved(found, &saved);
         // They have the same members: where one has many, all have.
         let are_many = self.load(I64, group, 8 * (grouped.cell(0) + SIZE_CLASS));
         self.builder.ins().brif(are_many, more, &[], few, &[]);
-        let here = self.fork();
+        let in_group = self.save_state();
         for (block, ranks) in [(few, FEW_RANKS), (some, SOME_RANKS)] {
-            self.resume(block, &here);
+            self.switch_to_saved(block, &in_group);
             let mut said = vec![BlockArg::from(group)];
             said.extend(self.update_all_extrema(group_update, ranks, [instance.slot, group], change.new));
             self.builder.ins().jump(done, &said);
         }
-        self.resume(more, &here);
+        self.switch_to_saved(more, &in_group);
         let are_some = self.builder.ins().icmp_imm(IntCC::Equal, are_many, SOME.cast_signed());
         self.builder.ins().brif(are_some, some, &[], many, &[]);
-        self.resume(many, &fork);
+        self.switch_to_saved(many, &saved);
         let (bits, in_group) = self.call_count(which, instance, change);
         let mut said = vec![BlockArg::from(in_group)];
         said.extend(self.each_bit(bits, aggregates.len()).into_iter().map(BlockArg::from));
         self.builder.ins().jump(done, &said);
-        self.resume(done, &fork);
+        self.switch_to_saved(done, &saved);
         others.into_iter().map(|is_other| Changed::if_so(is_other, words)).collect()
     }
 
@@ -217,7 +217,7 @@ impl<'p> ExprEmitter<'p, '_> {
     ) -> Vec<BlockArg> {
         let (aggregates, grouped) =
             (&self.plan.grouped[group_update.grouped].aggregates, &self.grouped[group_update.grouped]);
-        let places = self.place_at(self.offsets.grouped(group_update.grouped) + POSITIONS);
+        let places = self.context_word(self.offsets.grouped(group_update.grouped) + POSITIONS);
         let at = self.builder.ins().ishl_imm(slot, 2);
         let at = self.builder.ins().iadd(places, at);
         let place = self.load(I32, at, 0);
@@ -291,18 +291,18 @@ impl<'p> ExprEmitter<'p, '_> {
     /// Goes to `found` with the words of the group of a key if it is among the recent ones.
     fn find_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [look, check] = [(); 2].map(|()| self.builder.create_block());
-        let first = self.place_at(self.offsets.grouped(number) + GROUPS);
+        let first = self.context_word(self.offsets.grouped(number) + GROUPS);
         if !is_narrow(key.len()) {
             self.builder.ins().brif(first, look, &[], missing, &[]);
-            self.go_on(look);
+            self.switch_to_successor(look);
         }
         if key.is_empty() {
             self.builder.ins().jump(check, &[]);
-            self.go_on(check);
+            self.switch_to_successor(check);
             self.builder.ins().jump(found, &[first.into()]);
             return;
         }
-        let recent = self.place_at(self.offsets.grouped(number) + GROUP_CACHE);
+        let recent = self.context_word(self.offsets.grouped(number) + GROUP_CACHE);
         let at = self.recent(key);
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
@@ -317,7 +317,7 @@ impl<'p> ExprEmitter<'p, '_> {
             is_it = self.builder.ins().band(is_it, is_same);
         }
         self.builder.ins().brif(is_it, check, &[], missing, &[]);
-        self.go_on(check);
+        self.switch_to_successor(check);
         self.builder.ins().jump(found, &[words.into()]);
     }
 
@@ -402,7 +402,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
-        self.go_on(found);
+        self.switch_to_successor(found);
         let members = self.load(I64, group, 8 * MEMBERS);
         let cell = 8 * grouped.cell(index);
         let (flag, word) = match aggregate {
@@ -421,7 +421,7 @@ impl<'p> ExprEmitter<'p, '_> {
                 let sign = self.builder.ins().ushr_imm(low, 63);
                 let rest = self.builder.ins().bor(high, sign);
                 self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
-                self.go_on(fits);
+                self.switch_to_successor(fits);
                 (self.number(1), low)
             }
         };

@@ -169,7 +169,7 @@ fn emit_function(
     let mut emitter = StepEmitter::new(plan, store, expr);
     emit(&mut emitter);
     let mut expr = emitter.into_expr();
-    for store in std::mem::take(&mut expr.dead_stores).dead() {
+    for store in std::mem::take(&mut expr.dead_stores).into_dead() {
         expr.builder.func.layout.remove_inst(store);
     }
     let zero = expr.number(0);

@@ -46,7 +46,7 @@ impl ExprEmitter<'_, '_> {
             Route::Index(index) => plan.indexes[index].len(),
             // An index may stand for the table.
             Route::Lookup if !plan.indexes.is_empty() => {
-                self.rust_reads(key, plan.param_width);
+                self.flush_for_runtime(key, plan.param_width);
                 let slot = self.call(runtime_calls::find as *const u8, &[family as u64, key.into()]);
                 let is_none =
                     self.builder.ins().icmp_imm(IntCC::Equal, slot, runtime_calls::NO_SLOT.cast_signed());
@@ -74,21 +74,21 @@ impl ExprEmitter<'_, '_> {
         let mut all: Vec<Value> = (0..=words).map(|_| self.builder.append_block_param(done, I64)).collect();
         let parameters: Vec<Value> =
             (key..).take(self.plan.families[family].param_width).map(|at| self.word(at)).collect();
-        let fork = self.fork();
+        let saved = self.save_state();
         self.find(family, Route::Lookup, key, Outcome { one, none, several: none });
-        self.resume(one, &fork);
+        self.switch_to_saved(one, &saved);
         let number = self.builder.ins().iadd_imm(slot, 1);
         let instance = self.instance(family, slot);
         let found = std::iter::once(number).chain(read(self, instance));
         let found: Vec<BlockArg> = found.map(BlockArg::from).collect();
         self.builder.ins().jump(done, &found);
-        self.resume(none, &fork);
+        self.switch_to_saved(none, &saved);
         let nobody = self.number(0);
         let others = std::iter::once(nobody).chain(otherwise(self));
         let others: Vec<BlockArg> = others.map(BlockArg::from).collect();
         self.builder.ins().jump(done, &others);
-        self.resume(done, &fork);
-        self.cache.found.insert((family, parameters), all.remove(0));
+        self.switch_to_saved(done, &saved);
+        self.cache.found_slots.insert((family, parameters), all.remove(0));
         all
     }
 
@@ -102,23 +102,24 @@ impl ExprEmitter<'_, '_> {
             }
             Route::Lookup => ((0..plan.param_width).collect(), None, 0),
         };
-        if let (Route::Lookup, Some(number)) = (route, self.cache.found.get(&(family, key.to_vec())).copied())
+        if let (Route::Lookup, Some(number)) =
+            (route, self.cache.found_slots.get(&(family, key.to_vec())).copied())
         {
             let [there, look] = [(); 2].map(|()| self.builder.create_block());
-            let fork = self.fork();
+            let saved = self.save_state();
             self.builder.ins().brif(number, there, &[], look, &[]);
-            self.go_on(there);
+            self.switch_to_successor(there);
             let slot = self.builder.ins().iadd_imm(number, -1);
             self.builder.ins().jump(to.one, &[slot.into()]);
-            self.resume(look, &fork);
+            self.switch_to_saved(look, &saved);
         }
         let key: Vec<(usize, Value)> = places.into_iter().zip(key.iter().copied()).collect();
         if let Some(Spawned { number, key: own }) = self.spawned[family].clone() {
             // Most often it is who has just been spawned.
             let [check, look] = [(); 2].map(|()| self.builder.create_block());
-            let fork = self.fork();
+            let saved = self.save_state();
             self.builder.ins().brif(number, check, &[], look, &[]);
-            self.go_on(check);
+            self.switch_to_successor(check);
             let slot = self.builder.ins().iadd_imm(number, -1);
             let instance = self.instance(family, slot);
             let others: Vec<(usize, Value)> =
@@ -136,7 +137,7 @@ impl ExprEmitter<'_, '_> {
                 Some(is_it) => self.builder.ins().brif(is_it, to.one, &[slot.into()], look, &[]),
                 None => self.builder.ins().jump(to.one, &[slot.into()]),
             };
-            self.resume(look, &fork);
+            self.switch_to_saved(look, &saved);
         }
         self.probe((family, self.table(family) + number), &key, link, to);
     }
@@ -158,23 +159,23 @@ impl ExprEmitter<'_, '_> {
         let [look, compare, check, next, found] = [(); 5].map(|()| self.builder.create_block());
         let tag = self.hash_tag(key);
         let layout = self.offsets.index(table);
-        let [entries, shift, mask] = [ENTRIES, SHIFT, LAST_BUCKET].map(|at| self.place_at(layout + at));
+        let [entries, shift, mask] = [ENTRIES, SHIFT, LAST_BUCKET].map(|at| self.context_word(layout + at));
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(tag, shift);
         self.builder.ins().jump(look, &[home.into()]);
 
-        self.enter(look);
+        self.switch_with_empty_cache(look);
         let at = self.builder.ins().ishl_imm(place, 3);
         let at = self.builder.ins().iadd(entries, at);
         let entry = self.load(I64, at, 0);
         self.builder.ins().brif(entry, compare, &[], to.none, &[]);
 
-        self.go_on(compare);
+        self.switch_to_successor(compare);
         let other = self.builder.ins().ushr_imm(entry, 32);
         let is_like = self.builder.ins().icmp(IntCC::Equal, other, tag);
         self.builder.ins().brif(is_like, check, &[], next, &[]);
 
-        self.go_on(check);
+        self.switch_to_successor(check);
         let number = self.builder.ins().ireduce(I32, entry);
         let number = self.builder.ins().uextend(I64, number);
         let slot = self.builder.ins().iadd_imm(number, -1);
@@ -182,13 +183,13 @@ impl ExprEmitter<'_, '_> {
         let is_it = self.is_it(instance, key);
         self.builder.ins().brif(is_it, found, &[], next, &[]);
 
-        let fork = self.fork();
-        self.enter(next);
+        let saved = self.save_state();
+        self.switch_with_empty_cache(next);
         let after = self.builder.ins().iadd_imm(place, 1);
         let after = self.builder.ins().band(after, mask);
         self.builder.ins().jump(look, &[after.into()]);
 
-        self.resume(found, &fork);
+        self.switch_to_saved(found, &saved);
         match link {
             None => self.builder.ins().jump(to.one, &[slot.into()]),
             Some(link) => {
@@ -208,7 +209,7 @@ impl ExprEmitter<'_, '_> {
         let tag = self.hash_tag(key);
         let layout = self.offsets.index(table);
         let [entries, bits, mask, occupancy] =
-            [ENTRIES, SHIFT, LAST_BUCKET, OCCUPANCY].map(|at| self.place_at(layout + at));
+            [ENTRIES, SHIFT, LAST_BUCKET, OCCUPANCY].map(|at| self.context_word(layout + at));
         let number = self.builder.ins().iadd_imm(slot, 1);
         let above = self.builder.ins().ishl_imm(tag, 32);
         let wanted = self.builder.ins().bor(above, number);
@@ -222,19 +223,19 @@ impl ExprEmitter<'_, '_> {
         };
         let place = self.builder.append_block_param(look, I64);
         let home = self.builder.ins().ushr(tag, bits);
-        let fork = self.fork();
+        let saved = self.save_state();
         self.builder.ins().jump(look, &[home.into()]);
 
-        self.enter(look);
+        self.switch_with_empty_cache(look);
         let at = entry_at(self, place);
         let entry = self.load(I64, at, 0);
         let is_it = self.builder.ins().icmp(IntCC::Equal, entry, wanted);
         self.builder.ins().brif(is_it, found, &[], next, &[]);
-        self.enter(next);
+        self.switch_with_empty_cache(next);
         let further = after(self, place);
         self.builder.ins().brif(entry, look, &[further.into()], end, &[]);
 
-        self.enter(found);
+        self.switch_with_empty_cache(found);
         let used = self.load(I64, occupancy, offset_of!(Occupancy, used));
         let used = self.builder.ins().iadd_imm(used, -1);
         self.store(used, occupancy, offset_of!(Occupancy, used));
@@ -242,11 +243,11 @@ impl ExprEmitter<'_, '_> {
         let [other, free] = [(); 2].map(|()| self.builder.append_block_param(shift, I64));
         self.builder.ins().jump(shift, &[first.into(), place.into()]);
 
-        self.enter(shift);
+        self.switch_with_empty_cache(shift);
         let at = entry_at(self, other);
         let entry = self.load(I64, at, 0);
         self.builder.ins().brif(entry, compare, &[], done, &[]);
-        self.enter(compare);
+        self.switch_with_empty_cache(compare);
         let its_tag = self.builder.ins().ushr_imm(entry, 32);
         let its_home = self.builder.ins().ushr(its_tag, bits);
         let [from_home, from_free] = [its_home, free].map(|place| {
@@ -256,20 +257,20 @@ impl ExprEmitter<'_, '_> {
         let moves = self.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, from_home, from_free);
         let now_free = self.builder.append_block_param(on, I64);
         self.builder.ins().brif(moves, up, &[], on, &[free.into()]);
-        self.enter(up);
+        self.switch_with_empty_cache(up);
         let to = entry_at(self, free);
         self.store(entry, to, 0);
         self.builder.ins().jump(on, &[other.into()]);
-        self.enter(on);
+        self.switch_with_empty_cache(on);
         let further = after(self, other);
         self.builder.ins().jump(shift, &[further.into(), now_free.into()]);
 
-        self.enter(done);
+        self.switch_with_empty_cache(done);
         let at = entry_at(self, free);
         let zero = self.number(0);
         self.store(zero, at, 0);
         self.builder.ins().jump(end, &[]);
-        self.resume(end, &fork);
+        self.switch_to_saved(end, &saved);
     }
 
     /// Whether an instance has these words at the places of its parameters.
@@ -313,7 +314,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> SlotRef {
-        let first = self.place_at(self.offsets.slab(family) + SLOTS);
+        let first = self.context_word(self.offsets.slab(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
         let at = self.times(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);

@@ -25,29 +25,29 @@ impl StepEmitter<'_, '_> {
         let Some(spawn) = &plan.spawn else { return };
         let [look, call, done, ends] = [(); 4].map(|()| self.expr.builder.create_block());
         let slot = self.expr.builder.append_block_param(done, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         match spawn.program {
             Some(program) => {
                 let stream = self.plan.first_member(family);
                 let run = Run { stream, program, instance: None };
                 let at_yield = self.expr.program(run, look, ends);
-                self.expr.resume(ends, &fork);
+                self.expr.switch_to_saved(ends, &saved);
                 let nobody = BlockArg::from(self.expr.number(0));
                 self.expr.builder.ins().jump(done, &[nobody]);
-                self.expr.resume(look, &at_yield);
+                self.expr.switch_to_saved(look, &at_yield);
             }
             None => {
                 self.expr.builder.ins().jump(look, &[]);
-                self.expr.go_on(look);
+                self.expr.switch_to_successor(look);
             }
         }
         let key = (0..plan.param_width).map(|at| self.expr.word(spawn.key + at as FrameSlot));
         let key: Vec<Value> = key.collect();
-        let here = self.expr.fork();
+        let with_key = self.expr.save_state();
         let recent = self.plan.is_revisited(family).then(|| {
             let missing = self.expr.builder.create_block();
             let recent = self.find_recent(family, &key, done, missing);
-            self.expr.resume(missing, &here);
+            self.expr.switch_to_saved(missing, &with_key);
             recent
         });
         if self.spawns_inline(family) {
@@ -55,15 +55,15 @@ impl StepEmitter<'_, '_> {
         } else {
             self.expr.builder.ins().jump(call, &[]);
         }
-        self.expr.resume(call, &here);
+        self.expr.switch_to_saved(call, &with_key);
         let called = self.expr.call(runtime_calls::spawn as *const u8, &[family as u64]);
-        self.expr.invalidate(Invalidation::VmContextBuffer);
+        self.expr.invalidate(Invalidation::Addresses);
         if self.plan.checks_at_spawn(family) {
             self.expr.invalidate(Invalidation::AllWords);
         }
         self.expr.builder.ins().jump(done, &[called.into()]);
-        self.expr.resume(done, &fork);
-        let key = key.into_iter().map(|word| self.expr.knows(word).then_some(word)).collect();
+        self.expr.switch_to_saved(done, &saved);
+        let key = key.into_iter().map(|word| self.expr.is_cached(word).then_some(word)).collect();
         self.expr.spawned[family] = plan.is_parameterised.then_some(Spawned { number: slot, key });
     }
 
@@ -85,9 +85,9 @@ impl StepEmitter<'_, '_> {
         let found = self.expr.builder.append_block_param(one, I64);
         let words: Vec<(usize, Value)> = places.iter().map(|place| (*place, key[*place])).collect();
         let table = self.expr.table(family) + number;
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let spot = self.expr.probe((family, table), &words, None, Outcome { one, none, several: otherwise });
-        self.expr.resume(one, &fork);
+        self.expr.switch_to_saved(one, &saved);
         if number == 0 {
             let number = self.expr.builder.ins().iadd_imm(found, 1);
             if let Some(recent) = recent {
@@ -100,10 +100,10 @@ impl StepEmitter<'_, '_> {
             self.expr.builder.ins().jump(otherwise, &[]);
         }
 
-        self.expr.resume(none, &fork);
+        self.expr.switch_to_saved(none, &saved);
         let map = self.expr.offsets;
-        let header = self.expr.place_at(map.slab(family) + HEADER);
-        let occupancy = self.expr.place_at(map.index(table) + OCCUPANCY);
+        let header = self.expr.context_word(map.slab(family) + HEADER);
+        let occupancy = self.expr.context_word(map.index(table) + OCCUPANCY);
         let [slot, room, free] =
             [offset_of!(SlabHeader, slots), offset_of!(SlabHeader, room), offset_of!(SlabHeader, free)]
                 .map(|at| self.expr.load(I64, header, at));
@@ -119,24 +119,24 @@ impl StepEmitter<'_, '_> {
         let can = self.expr.builder.ins().band(has_both, is_plain);
         self.expr.builder.ins().brif(can, create, &[], otherwise, &[]);
 
-        self.expr.go_on(create);
+        self.expr.switch_to_successor(create);
         self.increment(occupancy, offset_of!(Occupancy, used));
         self.increment(header, offset_of!(SlabHeader, live));
         let generation = self.increment(header, offset_of!(SlabHeader, spawned));
         let slot = self.expr.builder.append_block_param(made, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(free, used, &[], fresh, &[]);
-        self.expr.resume(used, &fork);
+        self.expr.switch_to_saved(used, &saved);
         let number = self.expr.builder.ins().iadd_imm(free, -1);
         let instance = self.expr.instance(family, number);
         let before = self.expr.load(I64, instance.words, 8 * PARAMS);
         self.expr.store(before, header, offset_of!(SlabHeader, free));
         self.expr.builder.ins().jump(made, &[number.into()]);
-        self.expr.resume(fresh, &fork);
+        self.expr.switch_to_saved(fresh, &saved);
         let number = self.increment(header, offset_of!(SlabHeader, slots));
         let number = self.expr.builder.ins().iadd_imm(number, -1);
         self.expr.builder.ins().jump(made, &[number.into()]);
-        self.expr.resume(made, &fork);
+        self.expr.switch_to_saved(made, &saved);
         let number = self.expr.builder.ins().iadd_imm(slot, 1);
         let tag = self.expr.builder.ins().ishl_imm(spot.tag, 32);
         let entry = self.expr.builder.ins().bor(tag, number);
@@ -179,14 +179,14 @@ impl StepEmitter<'_, '_> {
     /// An instance that has ended leaves its slot, without a call if it has an entry to itself.
     pub(super) fn leave(&mut self, family: usize, instance: SlotRef) {
         let [call, done] = [(); 2].map(|()| self.expr.builder.create_block());
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.leave_here(family, instance, [done, call]);
-        self.expr.resume(call, &fork);
+        self.expr.switch_to_saved(call, &saved);
         let number = self.expr.number(family as u64);
         self.expr.call_with(runtime_calls::free_slot as *const u8, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
-        self.expr.invalidate(Invalidation::InstanceSlab);
+        self.expr.switch_to_saved(done, &saved);
+        self.expr.invalidate(Invalidation::FoundSlots);
     }
 
     /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.
@@ -197,7 +197,7 @@ impl StepEmitter<'_, '_> {
             return;
         };
         let map = self.expr.offsets;
-        let header = self.expr.place_at(map.slab(family) + HEADER);
+        let header = self.expr.context_word(map.slab(family) + HEADER);
         let is_plain = self.expr.load(I64, header, offset_of!(SlabHeader, is_plain));
         let mut can = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, is_plain, 0);
         if number > 0 {
@@ -208,7 +208,7 @@ impl StepEmitter<'_, '_> {
         }
         let here = self.expr.builder.create_block();
         self.expr.builder.ins().brif(can, here, &[], otherwise, &[]);
-        self.expr.go_on(here);
+        self.expr.switch_to_successor(here);
         let key =
             places.iter().map(|place| (*place, self.expr.load(I64, instance.words, 8 * (PARAMS + place))));
         let key: Vec<(usize, Value)> = key.collect();
@@ -240,12 +240,12 @@ impl StepEmitter<'_, '_> {
     /// spawn again. Where it is noted.
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.expr.builder.create_block();
-        let recent = self.expr.place_at(self.expr.offsets.slab(family) + SLOT_CACHE);
+        let recent = self.expr.context_word(self.expr.offsets.slab(family) + SLOT_CACHE);
         let at = self.expr.recent(key);
         let at = self.expr.builder.ins().iadd(recent, at);
         let number = self.expr.load(I32, at, 0);
         self.expr.builder.ins().brif(number, look, &[], missing, &[]);
-        self.expr.go_on(look);
+        self.expr.switch_to_successor(look);
         let number = self.expr.builder.ins().uextend(I64, number);
         let slot = self.expr.builder.ins().iadd_imm(number, -1);
         let instance = self.expr.instance(family, slot);

@@ -85,8 +85,8 @@ impl<'e> StepEmitter<'e, '_> {
                 self.expr.check(failed);
                 continue;
             }
-            let first = self.expr.place_at(self.expr.offsets.input(input));
-            let row = self.expr.place_at(offset_of!(VmContext, row));
+            let first = self.expr.context_word(self.expr.offsets.input(input));
+            let row = self.expr.context_word(offset_of!(VmContext, row));
             let at = self.expr.times(row, 8 * cell.width);
             let words = self.expr.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
@@ -99,7 +99,7 @@ impl<'e> StepEmitter<'e, '_> {
                     is_same = self.expr.builder.ins().band(is_same, same);
                 }
                 let is_other = self.expr.builder.ins().bxor_imm(is_same, 1);
-                self.expr.when(is_other, |expr| {
+                self.expr.emit_if(is_other, |expr| {
                     expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
@@ -174,7 +174,7 @@ impl<'e> StepEmitter<'e, '_> {
     /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
     fn call_same(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
-        self.expr.invalidate(Invalidation::VmContextBuffer);
+        self.expr.invalidate(Invalidation::Addresses);
         self.expr.check(failed);
     }
 
@@ -182,11 +182,11 @@ impl<'e> StepEmitter<'e, '_> {
     fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
-        let way = self.expr.begin_if(is_due);
+        let region = self.expr.begin_if(is_due);
         let no = self.expr.byte(0);
         self.expr.store(no, self.expr.streams, at);
         self.evaluate(stream, rule, None);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
         self.emit_held_values(stream, rule);
     }
 
@@ -198,30 +198,30 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.builder.set_cold_block(several);
         let number = self.expr.builder.use_var(variable);
         let marked = self.marked(Reader::Stream(stream));
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(marked, several, &[], none, &[]);
-        self.expr.go_on(none);
+        self.expr.switch_to_successor(none);
         self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
-        self.expr.go_on(evaluate);
+        self.expr.switch_to_successor(evaluate);
         let slot = self.expr.builder.ins().iadd_imm(number, -1);
         let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         self.emit_held_values(stream, rule);
         self.expr.builder.ins().jump(end, &[]);
-        self.expr.resume(several, &fork);
+        self.expr.switch_to_saved(several, &saved);
         self.mark_pending(stream, number);
         self.call_same(step);
         self.expr.builder.ins().jump(end, &[]);
-        self.expr.resume(end, &fork);
+        self.expr.switch_to_saved(end, &saved);
     }
 
     /// Marks who is pending, if there is somebody.
     fn mark_pending(&mut self, stream: usize, number: Value) {
-        let way = self.expr.begin_if(number);
+        let region = self.expr.begin_if(number);
         self.mark_number(Reader::Stream(stream), number);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// The instances that are marked in memory, one after another.
@@ -234,12 +234,12 @@ impl<'e> StepEmitter<'e, '_> {
             return self.call_step(step);
         }
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.begin_if(marked);
+        let region = self.expr.begin_if(marked);
         let [list, length, _] = self.list(Reader::Stream(stream), marked);
         self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.end_if(way);
+        self.expr.end_if(region);
         self.emit_held_values(stream, rule);
     }
 
@@ -252,14 +252,14 @@ impl<'e> StepEmitter<'e, '_> {
     /// The instances that are marked, one after another: they may mark themselves for the next time.
     fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.begin_if(marked);
+        let region = self.expr.begin_if(marked);
         let count = self.expr.call(runtime_calls::take_dirty as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.each(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// A tick of a counter: who reads it looks again if the tick matters.
@@ -281,7 +281,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
         let current_holders = self.expr.load(I64, self.expr.streams, at);
-        self.expr.when(current_holders, |expr| {
+        self.expr.emit_if(current_holders, |expr| {
             expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
         });
     }
@@ -301,12 +301,12 @@ impl<'e> StepEmitter<'e, '_> {
         let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let at = self.expr.builder.append_block_param(look, I64);
         let zero = self.expr.number(0);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().jump(look, &[zero.into()]);
-        self.expr.enter(look);
+        self.expr.switch_with_empty_cache(look);
         let is_left = self.expr.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
         self.expr.builder.ins().brif(is_left, again, &[], done, &[]);
-        self.expr.go_on(again);
+        self.expr.switch_to_successor(again);
         let place = self.expr.builder.ins().ishl_imm(at, 2);
         let place = self.expr.builder.ins().iadd(first, place);
         let number = self.expr.load(I32, place, 0);
@@ -314,29 +314,29 @@ impl<'e> StepEmitter<'e, '_> {
         body(self, number);
         let next = self.expr.builder.ins().iadd_imm(at, 1);
         self.expr.builder.ins().jump(look, &[next.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
     fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.expr.builder.create_block();
-            let fork = self.expr.fork();
+            let saved = self.expr.save_state();
             self.expr.program(Run { stream, program, instance: None }, next, next);
-            self.expr.resume(next, &fork);
+            self.expr.switch_to_saved(next, &saved);
         }
         let [several, one, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(several);
         let slot = self.expr.builder.append_block_param(one, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
-        self.expr.resume(one, &fork);
+        self.expr.switch_to_saved(one, &saved);
         let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(several, &fork);
+        self.expr.switch_to_saved(several, &saved);
         self.call_same(step);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 }

@@ -58,19 +58,19 @@ impl ExprEmitter<'_, '_> {
         self.builder.set_cold_block(far);
         let quotient = self.builder.append_block_param(done, I64);
         let is_far = self.builder.ins().icmp_imm(IntCC::SignedLessThan, time, 0);
-        let fork = self.fork();
+        let saved = self.save_state();
         self.builder.ins().brif(is_far, far, &[], near, &[]);
-        self.resume(far, &fork);
+        self.switch_to_saved(far, &saved);
         let divisor = self.number(by);
         let slowly = self.builder.ins().udiv(time, divisor);
         self.builder.ins().jump(done, &[slowly.into()]);
-        self.resume(near, &fork);
+        self.switch_to_saved(near, &saved);
         let Inverse { factor, shift } = Inverse::of(by);
         let factor = self.number(factor);
         let high = self.builder.ins().umulhi(time, factor);
         let quickly = self.builder.ins().ushr_imm(high, i64::from(shift));
         self.builder.ins().jump(done, &[quickly.into()]);
-        self.resume(done, &fork);
+        self.switch_to_saved(done, &saved);
         quotient
     }
 
@@ -78,7 +78,7 @@ impl ExprEmitter<'_, '_> {
     pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: SlotRef, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
-        self.when(decides, |expr| {
+        self.emit_if(decides, |expr| {
             let bucket = expr.bucket(size);
             let word = expr.builder.ins().iadd_imm(bucket, 1);
             expr.store(word, instance.words, at);
@@ -114,11 +114,11 @@ impl ExprEmitter<'_, '_> {
         // It may have ended.
         let width = self.plan.streams[target].param_width;
         let said = self.read_found(family, key, 1, read, |expr| {
-            expr.rust_reads(key, width);
+            expr.flush_for_runtime(key, width);
             let failed = expr.call_rare(run, at);
             expr.invalidate_words(to, 2);
             expr.check(failed);
-            vec![expr.written(to + 1)]
+            vec![expr.reload(to + 1)]
         });
         let there = self.number(1);
         self.put(to, there);

@@ -58,7 +58,7 @@ impl StepEmitter<'_, '_> {
         };
         if self.starts_by_call(family, &counters) {
             call(self);
-            return self.expr.invalidate(Invalidation::VmContextBuffer);
+            return self.expr.invalidate(Invalidation::Addresses);
         }
         let mut timers = Vec::new();
         for (stream, counter) in counters {
@@ -87,7 +87,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.set_cold_block(otherwise);
         let layout = |timer: &Timer| {
             let [places, last, header] =
-                [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.place_at(timer.clock + at));
+                [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.context_word(timer.clock + at));
             [places, last, header, self.expr.load(I64, header, offset_of!(QueueHeader, count))]
         };
         let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
@@ -98,13 +98,13 @@ impl StepEmitter<'_, '_> {
             let is_not = self.expr.builder.ins().bxor_imm(is_full, 1);
             has_room = self.expr.builder.ins().band(has_room, is_not);
         }
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(has_room, have_room, &[], otherwise, &[]);
-        self.expr.resume(otherwise, &fork);
+        self.expr.switch_to_saved(otherwise, &saved);
         full(self);
-        self.expr.invalidate(Invalidation::VmContextBuffer);
+        self.expr.invalidate(Invalidation::Addresses);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.go_on(have_room);
+        self.expr.switch_to_successor(have_room);
         let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
         let mut soonest = self.expr.load(I64, idle_until, 0);
         for (timer, [places, last, header, count]) in timers.iter().zip(layouts) {
@@ -125,7 +125,7 @@ impl StepEmitter<'_, '_> {
         }
         self.expr.store(soonest, idle_until, 0);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// The clocks of so many instances that have ended stop, as
@@ -135,7 +135,7 @@ impl StepEmitter<'_, '_> {
         let clocks = self.clocks_of(family);
         let mut are_many = None;
         for clock in &clocks {
-            let header = self.expr.place_at(clock + QUEUE_HEADER);
+            let header = self.expr.context_word(clock + QUEUE_HEADER);
             let recently_stale = self.expr.load(I64, header, offset_of!(QueueHeader, recently_stale));
             let recently_stale = self.expr.builder.ins().iadd(recently_stale, ended);
             let are = self.expr.builder.ins().icmp_imm(
@@ -151,15 +151,15 @@ impl StepEmitter<'_, '_> {
         let Some(are_many) = are_many else { return };
         let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(many);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(are_many, many, &[], few, &[]);
-        self.expr.resume(many, &fork);
+        self.expr.switch_to_saved(many, &saved);
         let number = self.expr.number(family as u64);
         self.expr.call_with(runtime_calls::retire_deadlines as *const u8, &[number, ended]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(few, &fork);
+        self.expr.switch_to_saved(few, &saved);
         for clock in &clocks {
-            let header = self.expr.place_at(clock + QUEUE_HEADER);
+            let header = self.expr.context_word(clock + QUEUE_HEADER);
             for at in [offset_of!(QueueHeader, stale), offset_of!(QueueHeader, recently_stale)] {
                 let before = self.expr.load(I64, header, at);
                 let now = self.expr.builder.ins().iadd(before, ended);
@@ -167,7 +167,7 @@ impl StepEmitter<'_, '_> {
             }
         }
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// The clocks that start with instances of a family, as places after the context.

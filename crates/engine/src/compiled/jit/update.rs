@@ -24,25 +24,25 @@ impl<'e> StepEmitter<'e, '_> {
     /// What [`Evaluator::evaluate_one`] does.
     pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<SlotRef>) {
         if let Some(instance) = instance {
-            self.expr.know_parameters(rule.own, rule.params, instance.words);
+            self.expr.cache_parameters(rule.own, rule.params, instance.words);
         }
         let [yields, ends, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let at_yield = self.expr.program(Run { stream, program: rule.program, instance }, yields, ends);
         match (rule.location, instance) {
             (ValueLocation::Cell { present, fresh, value }, _) => {
-                self.expr.resume(yields, &at_yield);
+                self.expr.switch_to_saved(yields, &at_yield);
                 self.push_cell(stream, rule, [present, fresh, value]);
                 self.expr.builder.ins().jump(done, &[]);
-                self.expr.resume(ends, &fork);
+                self.expr.switch_to_saved(ends, &saved);
                 self.holds(stream, rule, false);
                 self.again(stream, rule, None, [false, false]);
             }
             (ValueLocation::Slot { state, value }, Some(instance)) => {
-                self.expr.resume(yields, &at_yield);
+                self.expr.switch_to_saved(yields, &at_yield);
                 self.push_instance(stream, rule, instance, [state, value]);
                 self.expr.builder.ins().jump(done, &[]);
-                self.expr.resume(ends, &fork);
+                self.expr.switch_to_saved(ends, &saved);
                 let flags = self.expr.load(I64, instance.words, 8 * state);
                 let others = self.expr.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
                 self.expr.store(others, instance.words, 8 * state);
@@ -52,7 +52,7 @@ impl<'e> StepEmitter<'e, '_> {
             (ValueLocation::Slot { .. }, None) => {}
         }
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// A stream without instances has a value.
@@ -68,19 +68,19 @@ impl<'e> StepEmitter<'e, '_> {
         let had = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
         let is_same = self.expr.builder.ins().band(had, is_old);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.expr.go_on(changed);
+        self.expr.switch_to_successor(changed);
         self.expr.put(present, one);
         self.mark_fresh(fresh);
         self.expr.put(value, new);
         rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
         self.again(stream, rule, None, [true, true]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(same, &fork);
+        self.expr.switch_to_saved(same, &saved);
         self.again(stream, rule, None, [true, false]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// An instance has a value.
@@ -103,9 +103,9 @@ impl<'e> StepEmitter<'e, '_> {
         let has_old = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
         let is_same = self.expr.builder.ins().band(has_old, is_old);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
-        self.expr.go_on(changed);
+        self.expr.switch_to_successor(changed);
         for (number, group_update) in rule.groups.iter().enumerate() {
             let which = runtime_calls::pack(stream, number);
             let changed = self.expr.count(group_update, which, instance, Change { had, old, new });
@@ -114,10 +114,10 @@ impl<'e> StepEmitter<'e, '_> {
         self.mark_instance_dependents(stream, &rule.dependents, instance);
         self.again(stream, rule, Some(instance), [true, true]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(same, &fork);
+        self.expr.switch_to_saved(same, &saved);
         self.again(stream, rule, Some(instance), [true, false]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         rule.windows.iter().for_each(|window| self.expr.enter_window(window, instance, new));
     }
 
@@ -144,11 +144,11 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<SlotRef>, yields: bool) {
-        let way = self.expr.begin_if(is_other);
+        let region = self.expr.begin_if(is_other);
         let arguments =
             [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
         self.expr.call_with(runtime_calls::set_holder as *const u8, &arguments);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.
@@ -169,12 +169,12 @@ impl<'e> StepEmitter<'e, '_> {
             }
         } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
             let holds = self.expr.word(guard);
-            let way = self.expr.begin_if(holds);
+            let region = self.expr.begin_if(holds);
             self.mark_slot(Reader::Stream(stream), instance);
-            self.expr.end_if(way);
+            self.expr.end_if(region);
         } else if rule.has_follow_up {
             let guard = self.plan.streams[stream].eval.guard;
-            guard.into_iter().for_each(|guard| self.expr.rust_reads(guard, 1));
+            guard.into_iter().for_each(|guard| self.expr.flush_for_runtime(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
                 | if changed { runtime_calls::CHANGED } else { 0 };
             let arguments = [self.expr.number(stream as u64), self.slot(instance), self.expr.number(outcome)];
@@ -276,16 +276,16 @@ impl<'e> StepEmitter<'e, '_> {
         let [one, several, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(several);
         let slot = self.expr.builder.append_block_param(one, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         self.expr.find_by(family, route, &key, Outcome { one, none: done, several });
-        self.expr.resume(several, &fork);
+        self.expr.switch_to_saved(several, &saved);
         tell_all(self);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(one, &fork);
+        self.expr.switch_to_saved(one, &saved);
         let found = self.expr.instance(family, slot);
         mark_resolved(self, found);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
@@ -318,12 +318,12 @@ impl<'e> StepEmitter<'e, '_> {
             return;
         }
         let [mark, done] = [(); 2].map(|()| self.expr.builder.create_block());
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         match is_other {
             Some(is_other) => self.expr.builder.ins().brif(is_other, mark, &[], done, &[]),
             None => self.expr.builder.ins().jump(mark, &[]),
         };
-        self.expr.go_on(mark);
+        self.expr.switch_to_successor(mark);
         for dependent in dependents {
             match dependent {
                 ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
@@ -338,7 +338,7 @@ impl<'e> StepEmitter<'e, '_> {
             }
         }
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     fn mark_all_if(&mut self, is_other: Value, dependent: &ResolvedDependent) {
@@ -366,30 +366,30 @@ impl<'e> StepEmitter<'e, '_> {
         let [look, known, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(look);
         let next = self.expr.builder.append_block_param(known, I64);
-        let fork = self.expr.fork();
+        let saved = self.expr.save_state();
         let place = self.store.grouped[grouped].stride() - cached;
         let slot = self.expr.load(I64, group, 8 * place);
         self.expr.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
-        self.expr.resume(look, &fork);
+        self.expr.switch_to_saved(look, &saved);
         let [dependent, grouped] =
             [&raw const *dependent as u64, grouped as u64].map(|it| self.expr.number(it));
         let slot = self.expr.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
         self.expr.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
-        self.expr.resume(known, &fork);
+        self.expr.switch_to_saved(known, &saved);
         if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
             let [can_skip_tick, marks] = [(); 2].map(|()| self.expr.builder.create_block());
-            let fork = self.expr.fork();
+            let saved = self.expr.save_state();
             self.expr.builder.ins().brif(is_nothing, can_skip_tick, &[], marks, &[]);
-            self.expr.resume(can_skip_tick, &fork);
+            self.expr.switch_to_saved(can_skip_tick, &saved);
             let slot = self.expr.builder.ins().iadd_imm(next, -1);
             let instance = self.expr.instance(*family, slot);
             self.unmark(*stream, instance);
             self.expr.builder.ins().jump(done, &[]);
-            self.expr.resume(marks, &fork);
+            self.expr.switch_to_saved(marks, &saved);
         }
         self.mark_number(Reader::Stream(*stream), next);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.

@@ -27,18 +27,18 @@ pub(super) struct ValueCache {
     /// Words that are not in the frame: the words of a slot, and which of them it is.
     parameters: BTreeMap<FrameSlot, (Value, usize)>,
     /// By their distance from the context.
-    places: HashMap<usize, Value>,
+    context_words: HashMap<usize, Value>,
     /// InstanceSlab that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
-    pub(super) found: HashMap<(usize, Vec<Value>), Value>,
+    pub(super) found_slots: HashMap<(usize, Vec<Value>), Value>,
 }
 
 /// Something that is no longer as it was.
 pub(super) enum Invalidation {
     Word(FrameSlot),
     AllWords,
-    VmContextBuffer,
+    Addresses,
     /// An instance has left its slot.
-    InstanceSlab,
+    FoundSlots,
 }
 
 /// A point that ways part at.
@@ -51,66 +51,66 @@ pub(super) struct CacheState {
 
 /// A way that is gone if a condition holds.
 pub(super) struct IfRegion {
-    fork: CacheState,
+    saved: CacheState,
     done: Block,
 }
 
 impl ExprEmitter<'_, '_> {
     /// Goes on in a block that can be reached from anywhere.
-    pub(super) fn enter(&mut self, block: Block) {
+    pub(super) fn switch_with_empty_cache(&mut self, block: Block) {
         self.builder.switch_to_block(block);
         self.cache = ValueCache::default();
     }
 
     /// Goes on in a block that can be reached from here only.
-    pub(super) fn go_on(&mut self, block: Block) {
+    pub(super) fn switch_to_successor(&mut self, block: Block) {
         self.builder.switch_to_block(block);
     }
 
-    pub(super) fn fork(&self) -> CacheState {
+    pub(super) fn save_state(&self) -> CacheState {
         CacheState { cache: self.cache.clone(), invalidations: self.invalidations.len() }
     }
 
     /// Goes on in a block that can be reached only by way of a fork. All that lies between the two has been written, so
     /// that nothing is the head of a loop.
-    pub(super) fn resume(&mut self, block: Block, fork: &CacheState) {
+    pub(super) fn switch_to_saved(&mut self, block: Block, saved: &CacheState) {
         self.builder.switch_to_block(block);
-        self.cache = fork.cache.clone();
-        for invalidations in &self.invalidations[fork.invalidations..] {
-            self.cache.invalidate(invalidations);
+        self.cache = saved.cache.clone();
+        for invalidation in &self.invalidations[saved.invalidations..] {
+            self.cache.invalidate(invalidation);
         }
     }
 
     /// Whether a value is that of a word, and can be used here.
-    pub(super) fn knows(&self, value: Value) -> bool {
+    pub(super) fn is_cached(&self, value: Value) -> bool {
         self.cache.words.values().any(|word| *word == value)
     }
 
     /// Writes what is done if a condition holds.
-    pub(super) fn when(&mut self, condition: Value, write: impl FnOnce(&mut Self)) {
-        let way = self.begin_if(condition);
-        write(self);
-        self.end_if(way);
+    pub(super) fn emit_if(&mut self, condition: Value, emit: impl FnOnce(&mut Self)) {
+        let region = self.begin_if(condition);
+        emit(self);
+        self.end_if(region);
     }
 
     /// Goes on where a condition holds, until this way [meets](Self::end_if) the one on which it does not.
     pub(super) fn begin_if(&mut self, condition: Value) -> IfRegion {
-        let [holds, done] = [(); 2].map(|()| self.builder.create_block());
-        let fork = self.fork();
-        self.builder.ins().brif(condition, holds, &[], done, &[]);
-        self.go_on(holds);
-        IfRegion { fork, done }
+        let [then, done] = [(); 2].map(|()| self.builder.create_block());
+        let saved = self.save_state();
+        self.builder.ins().brif(condition, then, &[], done, &[]);
+        self.switch_to_successor(then);
+        IfRegion { saved, done }
     }
 
-    pub(super) fn end_if(&mut self, way: IfRegion) {
-        self.builder.ins().jump(way.done, &[]);
-        self.resume(way.done, &way.fork);
+    pub(super) fn end_if(&mut self, region: IfRegion) {
+        self.builder.ins().jump(region.done, &[]);
+        self.switch_to_saved(region.done, &region.saved);
     }
 
     /// Something may have been changed, by a call.
-    pub(super) fn invalidate(&mut self, invalidations: Invalidation) {
-        self.cache.invalidate(&invalidations);
-        self.invalidations.push(invalidations);
+    pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
+        self.cache.invalidate(&invalidation);
+        self.invalidations.push(invalidation);
     }
 
     /// So many words may have been changed, by a call.
@@ -127,13 +127,13 @@ impl ExprEmitter<'_, '_> {
         }
         let word = match self.cache.floats.get(&slot) {
             Some(float) => self.builder.ins().bitcast(I64, MemFlags::new(), *float),
-            None => self.in_memory(I64, slot),
+            None => self.load_uncached(I64, slot),
         };
         self.cache.words.insert(slot, word);
         word
     }
 
-    fn in_memory(&mut self, ty: Type, slot: FrameSlot) -> Value {
+    fn load_uncached(&mut self, ty: Type, slot: FrameSlot) -> Value {
         match self.cache.parameters.get(&slot) {
             Some((words, at)) => self.load(ty, *words, 8 * at),
             None => {
@@ -144,7 +144,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// From now on an instance is at hand, whose words these are: its parameters belong to a place in the frame.
-    pub(super) fn know_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
+    pub(super) fn cache_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
         self.invalidate_words(own, width);
         self.cache.parameters.clear();
         for (at, slot) in (own..).take(width).enumerate() {
@@ -153,7 +153,7 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// Rust will read these words of the frame.
-    pub(super) fn rust_reads(&mut self, first: FrameSlot, count: usize) {
+    pub(super) fn flush_for_runtime(&mut self, first: FrameSlot, count: usize) {
         for slot in (first..).take(count) {
             self.dead_stores.note_read(slot);
             if self.cache.parameters.contains_key(&slot) {
@@ -164,10 +164,10 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// Rust may read any word of the frame.
-    pub(super) fn rust_reads_anything(&mut self) {
+    pub(super) fn flush_all_for_runtime(&mut self) {
         self.dead_stores.keep_all();
         for slot in self.cache.parameters.keys().copied().collect::<Vec<_>>() {
-            self.rust_reads(slot, 1);
+            self.flush_for_runtime(slot, 1);
         }
     }
 
@@ -180,28 +180,28 @@ impl ExprEmitter<'_, '_> {
         }
         let float = match self.cache.words.get(&slot) {
             Some(word) => self.builder.ins().bitcast(F64, MemFlags::new(), *word),
-            None => self.in_memory(F64, slot),
+            None => self.load_uncached(F64, slot),
         };
         self.cache.floats.insert(slot, float);
         float
     }
 
     pub(super) fn put(&mut self, slot: FrameSlot, value: Value) {
-        let written = self.store(value, self.frame, 8 * slot as usize);
-        self.dead_stores.note_store(slot, written);
+        let store = self.store(value, self.frame, 8 * slot as usize);
+        self.dead_stores.note_store(slot, store);
         self.invalidate(Invalidation::Word(slot));
         let is_float = self.builder.func.dfg.value_type(value) == F64;
-        let known = if is_float { &mut self.cache.floats } else { &mut self.cache.words };
-        known.insert(slot, value);
+        let cached = if is_float { &mut self.cache.floats } else { &mut self.cache.words };
+        cached.insert(slot, value);
     }
 
     /// A word of the frame that Rust has just written.
-    pub(super) fn written(&mut self, slot: FrameSlot) -> Value {
+    pub(super) fn reload(&mut self, slot: FrameSlot) -> Value {
         self.load(I64, self.frame, 8 * slot as usize)
     }
 
     /// Between which numbers two floats are, if that is known.
-    pub(super) fn ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(FloatRange, FloatRange)> {
+    pub(super) fn float_ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(FloatRange, FloatRange)> {
         let range = |slot: FrameSlot| match self.plan.constants.contains(&slot) {
             true => FloatRange::of(f64::from_bits(self.plan.frame[slot as usize])),
             false => self.cache.ranges.get(&slot).copied(),
@@ -210,18 +210,18 @@ impl ExprEmitter<'_, '_> {
     }
 
     /// From now on it is known between which numbers a float is.
-    pub(super) fn know_range(&mut self, slot: FrameSlot, range: FloatRange) {
+    pub(super) fn cache_range(&mut self, slot: FrameSlot, range: FloatRange) {
         self.cache.ranges.insert(slot, range);
     }
 
     /// What the context says, so many bytes after its beginning.
-    pub(super) fn place_at(&mut self, at: usize) -> Value {
-        if let Some(place) = self.cache.places.get(&at) {
-            return *place;
+    pub(super) fn context_word(&mut self, offset: usize) -> Value {
+        if let Some(word) = self.cache.context_words.get(&offset) {
+            return *word;
         }
-        let place = self.load(I64, self.context, at);
-        self.cache.places.insert(at, place);
-        place
+        let word = self.load(I64, self.context, offset);
+        self.cache.context_words.insert(offset, word);
+        word
     }
 }
 
@@ -229,9 +229,9 @@ impl ExprEmitter<'_, '_> {
 #[derive(Default)]
 pub(super) struct DeadStores {
     /// Those that are read by others than the program that puts them there.
-    lasting: HashSet<FrameSlot>,
+    shared: HashSet<FrameSlot>,
     read: HashSet<FrameSlot>,
-    written: Vec<(FrameSlot, Inst)>,
+    stores: Vec<(FrameSlot, Inst)>,
 }
 
 impl DeadStores {
@@ -251,13 +251,13 @@ impl DeadStores {
         };
         let keys = families.chain(plan.streams.iter().flat_map(clauses));
         let keys = keys.filter_map(|(key, width)| Some((key?, width)));
-        let lasting = cells.chain(keys).flat_map(|(slot, width)| (slot..).take(width)).collect();
-        DeadStores { lasting, ..DeadStores::default() }
+        let shared = cells.chain(keys).flat_map(|(slot, width)| (slot..).take(width)).collect();
+        DeadStores { shared, ..DeadStores::default() }
     }
 
-    fn note_store(&mut self, slot: FrameSlot, by: Inst) {
-        if !self.lasting.contains(&slot) {
-            self.written.push((slot, by));
+    fn note_store(&mut self, slot: FrameSlot, store: Inst) {
+        if !self.shared.contains(&slot) {
+            self.stores.push((slot, store));
         }
     }
 
@@ -267,19 +267,19 @@ impl DeadStores {
 
     /// Rust may read whatever has been written up to now.
     pub(super) fn keep_all(&mut self) {
-        self.written.clear();
+        self.stores.clear();
     }
 
     /// The instructions that write what nobody reads.
-    pub(super) fn dead(self) -> impl Iterator<Item = Inst> {
-        let DeadStores { read, written, .. } = self;
-        written.into_iter().filter(move |(slot, _)| !read.contains(slot)).map(|(_, by)| by)
+    pub(super) fn into_dead(self) -> impl Iterator<Item = Inst> {
+        let DeadStores { read, stores, .. } = self;
+        stores.into_iter().filter(move |(slot, _)| !read.contains(slot)).map(|(_, store)| store)
     }
 }
 
 impl ValueCache {
-    fn invalidate(&mut self, invalidations: &Invalidation) {
-        match invalidations {
+    fn invalidate(&mut self, invalidation: &Invalidation) {
+        match invalidation {
             Invalidation::Word(slot) => {
                 self.words.remove(slot);
                 self.floats.remove(slot);
@@ -291,8 +291,8 @@ impl ValueCache {
                 self.floats.clear();
                 self.ranges.clear();
             }
-            Invalidation::VmContextBuffer => self.places.clear(),
-            Invalidation::InstanceSlab => self.found.clear(),
+            Invalidation::Addresses => self.context_words.clear(),
+            Invalidation::FoundSlots => self.found_slots.clear(),
         }
     }
 }
