@@ -48,7 +48,7 @@ impl<'e> StepEmitter<'e, '_> {
             emitter.look(condition, instance, |emitter| match &ending {
                 Some(ending) => emitter.add(ending, instance.slot),
                 None => {
-                    let number = emitter.expr.number(family as u64);
+                    let number = emitter.expr.iconst(family as u64);
                     emitter
                         .expr
                         .call_with(runtime_calls::mark_closing as *const u8, &[number, instance.slot]);
@@ -153,7 +153,7 @@ impl<'e> StepEmitter<'e, '_> {
             any = self.expr.builder.ins().bor(any, word);
         }
         let region = self.expr.begin_if(any);
-        let number = self.expr.number(stream as u64);
+        let number = self.expr.iconst(stream as u64);
         self.expr.call_with(runtime_calls::close_windows as *const u8, &[number, instance.slot]);
         self.expr.end_if(region);
     }
@@ -166,7 +166,7 @@ impl<'e> StepEmitter<'e, '_> {
         let is_new = self.expr.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
         let is_empty = self.expr.builder.ins().band(is_empty, is_new);
         self.expr.emit_if(is_empty, |expr| {
-            let number = expr.number(grouped as u64);
+            let number = expr.iconst(grouped as u64);
             expr.call_with(runtime_calls::retire_group as *const u8, &[number, group]);
         });
     }
@@ -182,7 +182,7 @@ impl<'e> StepEmitter<'e, '_> {
         let saved = self.expr.save_state();
         let plan = &self.plan.streams[stream];
         self.expr.cache_parameters(plan.own, plan.param_width, instance.words);
-        self.expr.program(Run { stream, program, instance: Some(instance) }, yields, ends);
+        self.expr.emit_program(Run { stream, program, instance: Some(instance) }, yields, ends);
         self.expr.switch_to_saved(yields, &saved);
         then(self);
         self.expr.builder.ins().jump(ends, &[]);

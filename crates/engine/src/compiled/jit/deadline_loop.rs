@@ -103,7 +103,7 @@ impl StepEmitter<'_, '_> {
 
     fn next(&mut self) -> Next {
         let context = self.expr.context;
-        let mut instance_timer = self.expr.number(u64::MAX);
+        let mut instance_timer = self.expr.iconst(u64::MAX);
         let mut instance_timers = Vec::new();
         for number in 0..self.plan.instance_timers.len() {
             let header = self.expr.context_word(self.expr.offsets.queue(number) + QUEUE_HEADER);
@@ -165,7 +165,7 @@ impl StepEmitter<'_, '_> {
         self.rest(other, leave);
 
         self.expr.switch_to_saved(work, &saved);
-        let after = self.expr.later(next.at, *period);
+        let after = self.expr.add_saturating(next.at, *period);
         self.put_tick(clock, after);
         self.start_instant(next.at);
         steps.iter().for_each(|step| self.step(step));
@@ -183,15 +183,15 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.set_cold_block(far);
         let from = self.expr.builder.append_block_param(done, I64);
         let saved = self.expr.save_state();
-        let after = self.expr.later(tick, period);
+        let after = self.expr.add_saturating(tick, period);
         let is_next = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
         self.expr.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
         self.expr.switch_to_saved(far, &saved);
         let before = self.expr.builder.ins().iadd_imm(time, -1);
-        let number = self.expr.divided(before, period);
-        let length = self.expr.number(period);
+        let number = self.expr.divide(before, period);
+        let length = self.expr.iconst(period);
         let start = self.expr.builder.ins().imul(number, length);
-        let after = self.expr.later(start, period);
+        let after = self.expr.add_saturating(start, period);
         self.expr.builder.ins().jump(done, &[after.into()]);
         self.expr.switch_to_saved(done, &saved);
         from
@@ -204,7 +204,7 @@ impl StepEmitter<'_, '_> {
 
     /// Not 0 if one of these tasks may have something to do.
     fn is_busy(&mut self, tasks: &[Task]) -> Value {
-        let mut last_active_task = self.expr.number(0);
+        let mut last_active_task = self.expr.iconst(0);
         for task in tasks {
             let reader = match *task {
                 Task::Evaluate(stream) => Reader::Stream(stream),
@@ -291,7 +291,7 @@ impl StepEmitter<'_, '_> {
         let is_due =
             self.expr.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
         let saved = self.expr.save_state();
-        let nobody = self.expr.number(0);
+        let nobody = self.expr.iconst(0);
         self.expr.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
         self.expr.switch_to_successor(look);
         let number = self.expr.load(I32, front.due, offset_of!(Deadline, slot));
@@ -317,7 +317,7 @@ impl StepEmitter<'_, '_> {
     fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
         let region = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
-        let at = self.expr.later(next, self.plan.instance_timers[instance_timer].period);
+        let at = self.expr.add_saturating(next, self.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
         let due = self.due(front.places, front.last, end);
         self.expr.store(at, due, offset_of!(Deadline, at));

@@ -76,7 +76,7 @@ impl StepEmitter<'_, '_> {
         let saved = self.expr.save_state();
         self.expr.builder.ins().brif(are_few, few, &[], many, &[]);
         self.expr.switch_to_saved(few, &saved);
-        let zero = self.expr.number(0);
+        let zero = self.expr.iconst(0);
         self.expr.store(zero, marks.from, marks.dirty);
         let near = (marks.dirty + offset_of!(DirtySet, inline)) as i64;
         let near = self.expr.builder.ins().iadd_imm(marks.from, near);
@@ -246,7 +246,7 @@ impl StepEmitter<'_, '_> {
         self.expr.store(slot, place, dirty + offset_of!(DirtySet, inline));
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(other, &saved);
-        let number = self.expr.number(number as u64);
+        let number = self.expr.iconst(number as u64);
         self.expr.call_with(push, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);

@@ -97,7 +97,7 @@ impl<'p> ExprEmitter<'p, '_> {
                     None
                 }
                 Storage::IntegerSum { is_signed } => {
-                    let zero = self.number(0);
+                    let zero = self.iconst(0);
                     let [low, high] = self.add(group, cell, zero, old, is_signed);
                     matches!(aggregate, Aggregate::Sum(_)).then(|| self.builder.ins().bor(low, high))
                 }
@@ -131,7 +131,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let saved = self.save_state();
         self.find_group(group_update.grouped, &key, found, missing);
         self.switch_to_saved(missing, &saved);
-        let which = self.number(which);
+        let which = self.iconst(which);
         self.call_with(runtime_calls::find_group as *const u8, &[which, instance.slot]);
         self.invalidate(Invalidation::Addresses);
         let words = self.load(I64, self.context, offset_of!(VmContext, group));
@@ -143,7 +143,7 @@ impl<'p> ExprEmitter<'p, '_> {
     /// A bit for each measure that may be another one, and the words of the group.
     fn call_count(&mut self, which: u64, instance: SlotRef, change: Change) -> (Value, Value) {
         let Change { had, old, new } = change;
-        let which = self.number(which);
+        let which = self.iconst(which);
         let bits =
             self.call_with(runtime_calls::update_group as *const u8, &[which, instance.slot, had, old, new]);
         self.invalidate(Invalidation::Addresses);
@@ -307,7 +307,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let at = self.builder.ins().iadd(recent, at);
         let group = self.load(I32, at, 0);
         let group = self.builder.ins().uextend(I64, group);
-        let at = self.times(group, 8 * self.grouped[number].stride());
+        let at = self.scale(group, 8 * self.grouped[number].stride());
         let words = self.builder.ins().iadd(first, at);
         let mut is_it = self.load(I64, words, 8 * USED);
         for (place, word) in key.iter().enumerate() {
@@ -324,7 +324,7 @@ impl<'p> ExprEmitter<'p, '_> {
     /// Where among recent numbers that of a key is: see [`LookupCache`](crate::compiled::store::lookup_cache::LookupCache).
     pub(super) fn recent(&mut self, key: &[Value]) -> Value {
         let mut words = key.iter().copied();
-        let mut sum = words.next().unwrap_or_else(|| self.number(0));
+        let mut sum = words.next().unwrap_or_else(|| self.iconst(0));
         for word in words {
             let sum_of_others = self.builder.ins().imul_imm(sum, FACTOR.cast_signed());
             sum = self.builder.ins().iadd(sum_of_others, word);
@@ -341,7 +341,7 @@ impl<'p> ExprEmitter<'p, '_> {
         change: Change,
     ) -> Vec<Changed> {
         let is_new = self.builder.ins().icmp_imm(IntCC::Equal, change.had, 0);
-        let zero = self.number(0);
+        let zero = self.iconst(0);
         let old = self.builder.ins().select(is_new, zero, change.old);
         let is_other = self.builder.ins().icmp(IntCC::NotEqual, old, change.new);
         let members = self.load(I64, group, 8 * MEMBERS);
@@ -398,7 +398,8 @@ impl<'p> ExprEmitter<'p, '_> {
     pub(super) fn say(&mut self, [number, index]: [usize; 2], key: FrameSlot, [done, otherwise]: [Block; 2]) {
         let (plan, grouped) = (&self.plan.grouped[number], &self.grouped[number]);
         let aggregate = plan.aggregates[index];
-        let key: Vec<Value> = (0..plan.key_words.len()).map(|at| self.word(key + at as FrameSlot)).collect();
+        let key: Vec<Value> =
+            (0..plan.key_words.len()).map(|at| self.load_slot(key + at as FrameSlot)).collect();
         let found = self.builder.create_block();
         let group = self.builder.append_block_param(found, I64);
         self.find_group(number, &key, found, otherwise);
@@ -406,10 +407,10 @@ impl<'p> ExprEmitter<'p, '_> {
         let members = self.load(I64, group, 8 * MEMBERS);
         let cell = 8 * grouped.cell(index);
         let (flag, word) = match aggregate {
-            Aggregate::Count => (self.number(1), members),
+            Aggregate::Count => (self.iconst(1), members),
             Aggregate::Min(_) | Aggregate::Max(_) => {
                 let word = self.load(I64, group, cell);
-                let nothing = self.number(0);
+                let nothing = self.iconst(0);
                 let word = self.builder.ins().select(members, word, nothing);
                 let has_members = self.builder.ins().icmp_imm(IntCC::NotEqual, members, 0);
                 (self.builder.ins().uextend(I64, has_members), word)
@@ -422,7 +423,7 @@ impl<'p> ExprEmitter<'p, '_> {
                 let rest = self.builder.ins().bor(high, sign);
                 self.builder.ins().brif(rest, otherwise, &[], fits, &[]);
                 self.switch_to_successor(fits);
-                (self.number(1), low)
+                (self.iconst(1), low)
             }
         };
         self.builder.ins().jump(done, &[flag.into(), word.into()]);

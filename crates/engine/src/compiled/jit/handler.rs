@@ -172,10 +172,10 @@ fn emit_function(
     for store in std::mem::take(&mut expr.dead_stores).into_dead() {
         expr.builder.func.layout.remove_inst(store);
     }
-    let zero = expr.number(0);
+    let zero = expr.iconst(0);
     expr.builder.ins().return_(&[zero]);
     expr.builder.switch_to_block(failed);
-    let one = expr.number(1);
+    let one = expr.iconst(1);
     expr.builder.ins().return_(&[one]);
     expr.builder.seal_all_blocks();
     expr.builder.finalize();

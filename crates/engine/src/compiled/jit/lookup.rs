@@ -55,7 +55,7 @@ impl ExprEmitter<'_, '_> {
             }
             Route::Lookup => plan.param_width,
         };
-        let key: Vec<Value> = (key..).take(width).map(|at| self.word(at)).collect();
+        let key: Vec<Value> = (key..).take(width).map(|at| self.load_slot(at)).collect();
         self.find_by(family, route, &key, to);
     }
 
@@ -73,7 +73,7 @@ impl ExprEmitter<'_, '_> {
         let slot = self.builder.append_block_param(one, I64);
         let mut all: Vec<Value> = (0..=words).map(|_| self.builder.append_block_param(done, I64)).collect();
         let parameters: Vec<Value> =
-            (key..).take(self.plan.families[family].param_width).map(|at| self.word(at)).collect();
+            (key..).take(self.plan.families[family].param_width).map(|at| self.load_slot(at)).collect();
         let saved = self.save_state();
         self.find(family, Route::Lookup, key, Outcome { one, none, several: none });
         self.switch_to_saved(one, &saved);
@@ -83,7 +83,7 @@ impl ExprEmitter<'_, '_> {
         let found: Vec<BlockArg> = found.map(BlockArg::from).collect();
         self.builder.ins().jump(done, &found);
         self.switch_to_saved(none, &saved);
-        let nobody = self.number(0);
+        let nobody = self.iconst(0);
         let others = std::iter::once(nobody).chain(otherwise(self));
         let others: Vec<BlockArg> = others.map(BlockArg::from).collect();
         self.builder.ins().jump(done, &others);
@@ -267,7 +267,7 @@ impl ExprEmitter<'_, '_> {
 
         self.switch_with_empty_cache(done);
         let at = entry_at(self, free);
-        let zero = self.number(0);
+        let zero = self.iconst(0);
         self.store(zero, at, 0);
         self.builder.ins().jump(end, &[]);
         self.switch_to_saved(end, &saved);
@@ -284,39 +284,39 @@ impl ExprEmitter<'_, '_> {
                 Some(others) => self.builder.ins().band(others, is_same),
             });
         }
-        is_it.unwrap_or_else(|| self.byte(1))
+        is_it.unwrap_or_else(|| self.iconst8(1))
     }
 
     /// See [`HashTag::of`](crate::compiled::store::hash_index::HashTag::of).
     fn hash_tag(&mut self, key: &[(usize, Value)]) -> Value {
-        let mut hash = self.number(SEED);
+        let mut hash = self.iconst(SEED);
         for (_, word) in key {
             let turned = self.builder.ins().rotl_imm(*word, 32);
-            let factor = self.number(FACTOR);
+            let factor = self.iconst(FACTOR);
             let one = self.builder.ins().bxor(hash, *word);
             let other = self.builder.ins().bxor(factor, turned);
             let low = self.builder.ins().imul(one, other);
             let high = self.builder.ins().umulhi(one, other);
             let both = self.builder.ins().bxor(low, high);
-            let seed = self.number(SEED);
+            let seed = self.iconst(SEED);
             hash = self.builder.ins().bxor(both, seed);
         }
         self.builder.ins().ushr_imm(hash, 32)
     }
 
     /// A time so much later, or never.
-    pub(super) fn later(&mut self, time: Value, period: u64) -> Value {
-        let period = self.number(period);
+    pub(super) fn add_saturating(&mut self, time: Value, period: u64) -> Value {
+        let period = self.iconst(period);
         let at = self.builder.ins().iadd(time, period);
         let fits = self.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, time);
-        let never = self.number(u64::MAX);
+        let never = self.iconst(u64::MAX);
         self.builder.ins().select(fits, at, never)
     }
 
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> SlotRef {
         let first = self.context_word(self.offsets.slab(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();
-        let at = self.times(slot, 8 * stride);
+        let at = self.scale(slot, 8 * stride);
         let words = self.builder.ins().iadd(first, at);
         SlotRef { slot, words }
     }

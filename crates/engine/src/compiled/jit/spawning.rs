@@ -30,9 +30,9 @@ impl StepEmitter<'_, '_> {
             Some(program) => {
                 let stream = self.plan.first_member(family);
                 let run = Run { stream, program, instance: None };
-                let at_yield = self.expr.program(run, look, ends);
+                let at_yield = self.expr.emit_program(run, look, ends);
                 self.expr.switch_to_saved(ends, &saved);
-                let nobody = BlockArg::from(self.expr.number(0));
+                let nobody = BlockArg::from(self.expr.iconst(0));
                 self.expr.builder.ins().jump(done, &[nobody]);
                 self.expr.switch_to_saved(look, &at_yield);
             }
@@ -41,7 +41,7 @@ impl StepEmitter<'_, '_> {
                 self.expr.switch_to_successor(look);
             }
         }
-        let key = (0..plan.param_width).map(|at| self.expr.word(spawn.key + at as FrameSlot));
+        let key = (0..plan.param_width).map(|at| self.expr.load_slot(spawn.key + at as FrameSlot));
         let key: Vec<Value> = key.collect();
         let with_key = self.expr.save_state();
         let recent = self.plan.is_revisited(family).then(|| {
@@ -182,7 +182,7 @@ impl StepEmitter<'_, '_> {
         let saved = self.expr.save_state();
         self.leave_here(family, instance, [done, call]);
         self.expr.switch_to_saved(call, &saved);
-        let number = self.expr.number(family as u64);
+        let number = self.expr.iconst(family as u64);
         self.expr.call_with(runtime_calls::free_slot as *const u8, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
@@ -214,7 +214,7 @@ impl StepEmitter<'_, '_> {
         let key: Vec<(usize, Value)> = key.collect();
         let table = self.expr.table(family) + number;
         self.expr.remove(table, &key, instance.slot);
-        let zero = self.expr.number(0);
+        let zero = self.expr.iconst(0);
         for at in 0..plan.slot_words() {
             self.expr.store(zero, instance.words, 8 * at);
         }

@@ -9,7 +9,7 @@ use cranelift_frontend::Variable;
 
 use super::closing::Closing;
 use super::dirty::{dirty, of};
-use super::expr::{ExprEmitter, NARROW, Run};
+use super::expr::{ExprEmitter, MAX_INLINE_WORDS, Run};
 use super::lookup::Outcome;
 use super::runtime_calls;
 use super::value_cache::Invalidation;
@@ -68,7 +68,7 @@ impl<'e> StepEmitter<'e, '_> {
             let Step::Evaluate(stream, Target::Dirty) = step else { continue };
             if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
                 let variable = self.expr.builder.declare_var(I64);
-                let nobody = self.expr.number(0);
+                let nobody = self.expr.iconst(0);
                 self.expr.builder.def_var(variable, nobody);
                 self.pending[*stream] = Some(variable);
             }
@@ -79,22 +79,22 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn accept_inputs(&mut self, present: u128) {
         let plan = self.plan;
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
-            if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
+            if cell.depth > 1 || cell.width > MAX_INLINE_WORDS || !plan.input_windows[input].is_empty() {
                 let failed = self.expr.call(runtime_calls::accept_input as *const u8, &[input as u64]);
                 self.expr.invalidate(Invalidation::AllWords);
-                self.expr.check(failed);
+                self.expr.return_if_failed(failed);
                 continue;
             }
             let first = self.expr.context_word(self.expr.offsets.input(input));
             let row = self.expr.context_word(offset_of!(VmContext, row));
-            let at = self.expr.times(row, 8 * cell.width);
+            let at = self.expr.scale(row, 8 * cell.width);
             let words = self.expr.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
             if !plan.input_dependents[input].is_empty() {
-                let had = self.expr.word(cell.present);
+                let had = self.expr.load_slot(cell.present);
                 let mut is_same = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
                 for (place, new) in (cell.value..).zip(&new) {
-                    let old = self.expr.word(place);
+                    let old = self.expr.load_slot(place);
                     let same = self.expr.builder.ins().icmp(IntCC::Equal, old, *new);
                     is_same = self.expr.builder.ins().band(is_same, same);
                 }
@@ -103,26 +103,26 @@ impl<'e> StepEmitter<'e, '_> {
                     expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
-            let one = self.expr.number(1);
-            self.expr.put(cell.present, one);
+            let one = self.expr.iconst(1);
+            self.expr.store_slot(cell.present, one);
             self.mark_fresh(cell.fresh);
-            (cell.value..).zip(new).for_each(|(place, word)| self.expr.put(place, word));
+            (cell.value..).zip(new).for_each(|(place, word)| self.expr.store_slot(place, word));
         }
     }
 
     /// Something is of this instant, if anybody asks.
     pub(super) fn mark_fresh(&mut self, fresh: FrameSlot) {
         if self.plan.asked_fresh.contains(&fresh) {
-            let one = self.expr.number(1);
-            self.expr.put(fresh, one);
+            let one = self.expr.iconst(1);
+            self.expr.store_slot(fresh, one);
             self.fresh.push(fresh);
         }
     }
 
     /// What is of this instant is not of the next.
     pub(super) fn clear_fresh(&mut self) {
-        let zero = self.expr.number(0);
-        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.put(slot, zero));
+        let zero = self.expr.iconst(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.store_slot(slot, zero));
     }
 
     pub(super) fn step(&mut self, step: &Step) {
@@ -175,7 +175,7 @@ impl<'e> StepEmitter<'e, '_> {
     fn call_same(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
         self.expr.invalidate(Invalidation::Addresses);
-        self.expr.check(failed);
+        self.expr.return_if_failed(failed);
     }
 
     /// A stream without instances, if something has changed that it reads.
@@ -183,7 +183,7 @@ impl<'e> StepEmitter<'e, '_> {
         let at = dirty(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
         let region = self.expr.begin_if(is_due);
-        let no = self.expr.byte(0);
+        let no = self.expr.iconst8(0);
         self.expr.store(no, self.expr.streams, at);
         self.evaluate(stream, rule, None);
         self.expr.end_if(region);
@@ -300,7 +300,7 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
         let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let at = self.expr.builder.append_block_param(look, I64);
-        let zero = self.expr.number(0);
+        let zero = self.expr.iconst(0);
         let saved = self.expr.save_state();
         self.expr.builder.ins().jump(look, &[zero.into()]);
         self.expr.switch_with_empty_cache(look);
@@ -322,7 +322,7 @@ impl<'e> StepEmitter<'e, '_> {
         if let Some(program) = path.program {
             let next = self.expr.builder.create_block();
             let saved = self.expr.save_state();
-            self.expr.program(Run { stream, program, instance: None }, next, next);
+            self.expr.emit_program(Run { stream, program, instance: None }, next, next);
             self.expr.switch_to_saved(next, &saved);
         }
         let [several, one, done] = [(); 3].map(|()| self.expr.builder.create_block());

@@ -32,14 +32,14 @@ impl StepEmitter<'_, '_> {
         if instance_timers.is_empty() {
             return;
         }
-        let now = self.expr.of_state(offset_of!(Store, now));
+        let now = self.expr.load_from_store(offset_of!(Store, now));
         let timer = |instance_timer: &usize| {
-            let due = self.expr.later(now, plan.instance_timers[*instance_timer].period);
+            let due = self.expr.add_saturating(now, plan.instance_timers[*instance_timer].period);
             Timer { clock: self.expr.offsets.queue(*instance_timer), due, time: due }
         };
         let timers: Vec<Timer> = instance_timers.iter().map(timer).collect();
         self.start(&timers, [slot, generation], |emitter| {
-            let which = emitter.expr.number(family as u64);
+            let which = emitter.expr.iconst(family as u64);
             emitter.expr.call_with(runtime_calls::arm_timers as *const u8, &[which, slot, generation]);
         });
     }
@@ -53,8 +53,10 @@ impl StepEmitter<'_, '_> {
             .filter_map(|member| Some((*member, plan.streams[*member].eval.counter?)))
             .collect();
         let call = |emitter: &mut Self| {
-            let which = emitter.expr.number(family as u64);
-            emitter.expr.call_quietly(runtime_calls::start_members as *const u8, &[which, instance.slot]);
+            let which = emitter.expr.iconst(family as u64);
+            emitter
+                .expr
+                .call_keeping_idle(runtime_calls::start_members as *const u8, &[which, instance.slot]);
         };
         if self.starts_by_call(family, &counters) {
             call(self);
@@ -66,7 +68,7 @@ impl StepEmitter<'_, '_> {
             self.expr.store(ticks, instance.words, 8 * plan.streams[stream].member.value());
             for (number, after) in plan.streams[stream].eval.thresholds.iter().enumerate() {
                 let due = self.expr.builder.ins().iadd_imm(ticks, after.cast_signed());
-                let period = self.expr.number(counter.period);
+                let period = self.expr.iconst(counter.period);
                 let time = self.expr.builder.ins().imul(due, period);
                 timers.push(Timer {
                     clock: self.expr.offsets.threshold_queue(plan, stream, number),
@@ -91,7 +93,7 @@ impl StepEmitter<'_, '_> {
             [places, last, header, self.expr.load(I64, header, offset_of!(QueueHeader, count))]
         };
         let layouts: Vec<[Value; 4]> = timers.iter().map(layout).collect();
-        let mut has_room = self.expr.byte(1);
+        let mut has_room = self.expr.iconst8(1);
         for [_, last, _, count] in &layouts {
             // Without any place, the last is -1.
             let is_full = self.expr.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
@@ -154,7 +156,7 @@ impl StepEmitter<'_, '_> {
         let saved = self.expr.save_state();
         self.expr.builder.ins().brif(are_many, many, &[], few, &[]);
         self.expr.switch_to_saved(many, &saved);
-        let number = self.expr.number(family as u64);
+        let number = self.expr.iconst(family as u64);
         self.expr.call_with(runtime_calls::retire_deadlines as *const u8, &[number, ended]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(few, &saved);

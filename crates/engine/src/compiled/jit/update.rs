@@ -28,7 +28,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let [yields, ends, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let saved = self.expr.save_state();
-        let at_yield = self.expr.program(Run { stream, program: rule.program, instance }, yields, ends);
+        let at_yield = self.expr.emit_program(Run { stream, program: rule.program, instance }, yields, ends);
         match (rule.location, instance) {
             (ValueLocation::Cell { present, fresh, value }, _) => {
                 self.expr.switch_to_saved(yields, &at_yield);
@@ -58,10 +58,10 @@ impl<'e> StepEmitter<'e, '_> {
     /// A stream without instances has a value.
     fn push_cell(&mut self, stream: usize, rule: &'e UpdateRule, [present, fresh, value]: [FrameSlot; 3]) {
         let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        let new = self.expr.word(rule.result);
-        let (had, old) = (self.expr.word(present), self.expr.word(value));
+        let new = self.expr.load_slot(rule.result);
+        let (had, old) = (self.expr.load_slot(present), self.expr.load_slot(value));
         self.holds(stream, rule, true);
-        let one = self.expr.number(1);
+        let one = self.expr.iconst(1);
         if !rule.incremental {
             self.mark_fresh(fresh);
         }
@@ -71,9 +71,9 @@ impl<'e> StepEmitter<'e, '_> {
         let saved = self.expr.save_state();
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.expr.switch_to_successor(changed);
-        self.expr.put(present, one);
+        self.expr.store_slot(present, one);
         self.mark_fresh(fresh);
-        self.expr.put(value, new);
+        self.expr.store_slot(value, new);
         rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
         self.again(stream, rule, None, [true, true]);
         self.expr.builder.ins().jump(done, &[]);
@@ -92,7 +92,7 @@ impl<'e> StepEmitter<'e, '_> {
         [state, value]: [usize; 2],
     ) {
         let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        let new = self.expr.word(rule.result);
+        let new = self.expr.load_slot(rule.result);
         let flags = self.expr.load(I64, instance.words, 8 * state);
         let old = self.expr.load(I64, instance.words, 8 * value);
         let now = self.expr.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
@@ -118,14 +118,14 @@ impl<'e> StepEmitter<'e, '_> {
         self.again(stream, rule, Some(instance), [true, false]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
-        rule.windows.iter().for_each(|window| self.expr.enter_window(window, instance, new));
+        rule.windows.iter().for_each(|window| self.expr.accept_window(window, instance, new));
     }
 
     /// Notes whether a stream without instances holds a value.
     fn holds(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
         let at = of(stream) + offset_of!(StreamState, holds);
         let held = self.expr.load(I8, self.expr.streams, at);
-        let now = self.expr.byte(yields.into());
+        let now = self.expr.iconst8(yields.into());
         self.expr.store(now, self.expr.streams, at);
         if rule.emits_held {
             let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
@@ -146,7 +146,7 @@ impl<'e> StepEmitter<'e, '_> {
     fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<SlotRef>, yields: bool) {
         let region = self.expr.begin_if(is_other);
         let arguments =
-            [self.expr.number(stream as u64), self.slot(instance), self.expr.number(yields.into())];
+            [self.expr.iconst(stream as u64), self.slot(instance), self.expr.iconst(yields.into())];
         self.expr.call_with(runtime_calls::set_holder as *const u8, &arguments);
         self.expr.end_if(region);
     }
@@ -168,7 +168,7 @@ impl<'e> StepEmitter<'e, '_> {
                 _ => self.mark(stream, &ResolvedDependent::All(stream), None),
             }
         } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
-            let holds = self.expr.word(guard);
+            let holds = self.expr.load_slot(guard);
             let region = self.expr.begin_if(holds);
             self.mark_slot(Reader::Stream(stream), instance);
             self.expr.end_if(region);
@@ -177,7 +177,7 @@ impl<'e> StepEmitter<'e, '_> {
             guard.into_iter().for_each(|guard| self.expr.flush_for_runtime(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
                 | if changed { runtime_calls::CHANGED } else { 0 };
-            let arguments = [self.expr.number(stream as u64), self.slot(instance), self.expr.number(outcome)];
+            let arguments = [self.expr.iconst(stream as u64), self.slot(instance), self.expr.iconst(outcome)];
             self.expr.call_with(runtime_calls::reschedule_self as *const u8, &arguments);
         }
     }
@@ -185,7 +185,7 @@ impl<'e> StepEmitter<'e, '_> {
     fn slot(&mut self, instance: Option<SlotRef>) -> Value {
         match instance {
             Some(instance) => instance.slot,
-            None => self.expr.number(0),
+            None => self.expr.iconst(0),
         }
     }
 
@@ -193,7 +193,7 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<SlotRef>) {
         match (dependent, instance) {
             (ResolvedDependent::All(reader), _) => {
-                let yes = self.expr.byte(1);
+                let yes = self.expr.iconst8(1);
                 self.expr.store(yes, self.expr.streams, dirty(*reader) + offset_of!(DirtySet, all));
                 self.invalidate_idle(Reader::Stream(*reader));
             }
@@ -210,8 +210,8 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     fn mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
-        let dependent = self.expr.number(&raw const *dependent as u64);
-        let arguments = [dependent, self.expr.number(stream as u64), slot];
+        let dependent = self.expr.iconst(&raw const *dependent as u64);
+        let arguments = [dependent, self.expr.iconst(stream as u64), slot];
         self.expr.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
     }
 
@@ -331,8 +331,8 @@ impl<'e> StepEmitter<'e, '_> {
                     self.mark_reader(grouped, group, dependent, is_nothing)
                 }
                 dependent => {
-                    let dependent = self.expr.number(&raw const *dependent as u64);
-                    let arguments = [dependent, self.expr.number(grouped as u64), group];
+                    let dependent = self.expr.iconst(&raw const *dependent as u64);
+                    let arguments = [dependent, self.expr.iconst(grouped as u64), group];
                     self.expr.call_with(runtime_calls::mark_group_dependent as *const u8, &arguments);
                 }
             }
@@ -372,7 +372,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
         self.expr.switch_to_saved(look, &saved);
         let [dependent, grouped] =
-            [&raw const *dependent as u64, grouped as u64].map(|it| self.expr.number(it));
+            [&raw const *dependent as u64, grouped as u64].map(|it| self.expr.iconst(it));
         let slot = self.expr.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
         self.expr.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.expr.switch_to_saved(known, &saved);

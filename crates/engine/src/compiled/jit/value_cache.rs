@@ -118,12 +118,12 @@ impl ExprEmitter<'_, '_> {
         (first..).take(count).for_each(|slot| self.invalidate(Invalidation::Word(slot)));
     }
 
-    pub(super) fn word(&mut self, slot: FrameSlot) -> Value {
+    pub(super) fn load_slot(&mut self, slot: FrameSlot) -> Value {
         if let Some(word) = self.cache.words.get(&slot) {
             return *word;
         }
         if self.plan.constants.contains(&slot) {
-            return self.number(self.plan.frame[slot as usize]);
+            return self.iconst(self.plan.frame[slot as usize]);
         }
         let word = match self.cache.floats.get(&slot) {
             Some(float) => self.builder.ins().bitcast(I64, MemFlags::new(), *float),
@@ -157,7 +157,7 @@ impl ExprEmitter<'_, '_> {
         for slot in (first..).take(count) {
             self.dead_stores.note_read(slot);
             if self.cache.parameters.contains_key(&slot) {
-                let word = self.word(slot);
+                let word = self.load_slot(slot);
                 self.store(word, self.frame, 8 * slot as usize);
             }
         }
@@ -171,7 +171,7 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    pub(super) fn float_at(&mut self, slot: FrameSlot) -> Value {
+    pub(super) fn load_float(&mut self, slot: FrameSlot) -> Value {
         if let Some(float) = self.cache.floats.get(&slot) {
             return *float;
         }
@@ -186,7 +186,7 @@ impl ExprEmitter<'_, '_> {
         float
     }
 
-    pub(super) fn put(&mut self, slot: FrameSlot, value: Value) {
+    pub(super) fn store_slot(&mut self, slot: FrameSlot, value: Value) {
         let store = self.store(value, self.frame, 8 * slot as usize);
         self.dead_stores.note_store(slot, store);
         self.invalidate(Invalidation::Word(slot));
