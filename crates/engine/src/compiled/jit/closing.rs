@@ -35,15 +35,15 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
         let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
         let [some, done] = [(); 2].map(|()| self.expr.builder.create_block());
-        let marked = self.marked(Reader::Family(family));
+        let dirty_word = self.dirty_word(Reader::Family(family));
         let saved = self.expr.save_state();
-        self.expr.builder.ins().brif(marked, some, &[], done, &[]);
+        self.expr.builder.ins().brif(dirty_word, some, &[], done, &[]);
         self.expr.switch_to_successor(some);
-        let [list, length, room] = self.list(Reader::Family(family), marked);
+        let [list, length, room] = self.list_dirty(Reader::Family(family), dirty_word);
         if let Some(ending) = &ending {
             self.expr.builder.def_var(ending.slots, room);
         }
-        self.each_marked(Reader::Family(family), [list, length], |emitter, instance| {
+        self.for_each_dirty(Reader::Family(family), [list, length], |emitter, instance| {
             let condition = (emitter.plan.first_member(family), close.program);
             emitter.look(condition, instance, |emitter| match &ending {
                 Some(ending) => emitter.add(ending, instance.slot),
@@ -64,7 +64,7 @@ impl<'e> StepEmitter<'e, '_> {
     pub(super) fn end_closing(&mut self) {
         for Closing { family, slots, count } in std::mem::take(&mut self.closing).into_iter().rev() {
             let [slots, count] = [slots, count].map(|variable| self.expr.builder.use_var(variable));
-            self.each(slots, count, |emitter, slot| {
+            self.for_each_slot(slots, count, |emitter, slot| {
                 let instance = emitter.expr.instance(family, slot);
                 for member in &emitter.plan.families[family].members {
                     if let Some(rule) = &emitter.plan.rules[*member] {

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
-use super::dirty::of;
+use super::dirty::stream_offset;
 use super::runtime_calls;
 use super::steps::StepEmitter;
 use super::vm_context::{LAST_POSITION, QUEUE_HEADER, RING, VmContext};
@@ -204,25 +204,26 @@ impl StepEmitter<'_, '_> {
 
     /// Not 0 if one of these tasks may have something to do.
     fn is_busy(&mut self, tasks: &[Task]) -> Value {
-        let mut last_active_task = self.expr.iconst(0);
+        let mut activity = self.expr.iconst(0);
         for task in tasks {
             let reader = match *task {
                 Task::Evaluate(stream) => Reader::Stream(stream),
                 Task::Close(family) | Task::Spawn(family) => Reader::Family(family),
             };
-            let marked = self.marked(reader);
-            last_active_task = self.expr.builder.ins().bor(last_active_task, marked);
+            let dirty_word = self.dirty_word(reader);
+            activity = self.expr.builder.ins().bor(activity, dirty_word);
             // Whoever holds a value is told of, if anybody is.
             if let Task::Evaluate(stream) = *task
                 && self.plan.rules[stream].as_ref().is_none_or(|rule| rule.emits_held)
             {
-                let current_holders =
-                    of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
+                let current_holders = stream_offset(stream)
+                    + offset_of!(StreamState, current_holders)
+                    + offset_of!(HolderSet, count);
                 let current_holders = self.expr.load(I64, self.expr.streams, current_holders);
-                last_active_task = self.expr.builder.ins().bor(last_active_task, current_holders);
+                activity = self.expr.builder.ins().bor(activity, current_holders);
             }
         }
-        last_active_task
+        activity
     }
 
     fn start_instant(&mut self, now: Value) {

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::closing::Closing;
-use super::dirty::{dirty, of};
+use super::dirty::{dirty_set_offset, stream_offset};
 use super::expr::{ExprEmitter, MAX_INLINE_WORDS, Run};
 use super::lookup::Outcome;
 use super::runtime_calls;
@@ -180,7 +180,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// A stream without instances, if something has changed that it reads.
     fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
-        let at = dirty(stream) + offset_of!(DirtySet, all);
+        let at = dirty_set_offset(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
         let region = self.expr.begin_if(is_due);
         let no = self.expr.iconst8(0);
@@ -197,9 +197,9 @@ impl<'e> StepEmitter<'e, '_> {
         let [none, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(several);
         let number = self.expr.builder.use_var(variable);
-        let marked = self.marked(Reader::Stream(stream));
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
         let saved = self.expr.save_state();
-        self.expr.builder.ins().brif(marked, several, &[], none, &[]);
+        self.expr.builder.ins().brif(dirty_word, several, &[], none, &[]);
         self.expr.switch_to_successor(none);
         self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
         self.expr.switch_to_successor(evaluate);
@@ -217,10 +217,10 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(end, &saved);
     }
 
-    /// Marks who is pending, if there is somebody.
+    /// DirtyLocation who is pending, if there is somebody.
     fn mark_pending(&mut self, stream: usize, number: Value) {
         let region = self.expr.begin_if(number);
-        self.mark_number(Reader::Stream(stream), number);
+        self.mark_slot_plus_one(Reader::Stream(stream), number);
         self.expr.end_if(region);
     }
 
@@ -233,10 +233,10 @@ impl<'e> StepEmitter<'e, '_> {
         if rule.marks_others_of(stream) || (marks_itself && closes) {
             return self.call_step(step);
         }
-        let marked = self.marked(Reader::Stream(stream));
-        let region = self.expr.begin_if(marked);
-        let [list, length, _] = self.list(Reader::Stream(stream), marked);
-        self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
+        let region = self.expr.begin_if(dirty_word);
+        let [list, length, _] = self.list_dirty(Reader::Stream(stream), dirty_word);
+        self.for_each_dirty(Reader::Stream(stream), [list, length], |emitter, instance| {
             emitter.evaluate(stream, rule, Some(instance));
         });
         self.expr.end_if(region);
@@ -251,11 +251,11 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The instances that are marked, one after another: they may mark themselves for the next time.
     fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
-        let marked = self.marked(Reader::Stream(stream));
-        let region = self.expr.begin_if(marked);
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
+        let region = self.expr.begin_if(dirty_word);
         let count = self.expr.call(runtime_calls::take_dirty as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
@@ -268,7 +268,7 @@ impl<'e> StepEmitter<'e, '_> {
         let family = self.plan.streams[stream].family;
         let count = self.expr.call(runtime_calls::list_crossed as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(family, slot);
             emitter.mark_instance_dependents(stream, &counting.dependents, instance);
         });
@@ -279,7 +279,8 @@ impl<'e> StepEmitter<'e, '_> {
         if !rule.emits_held {
             return;
         }
-        let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
+        let at =
+            stream_offset(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
         let current_holders = self.expr.load(I64, self.expr.streams, at);
         self.expr.emit_if(current_holders, |expr| {
             expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
@@ -290,14 +291,19 @@ impl<'e> StepEmitter<'e, '_> {
     fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
         let lists = self.expr.offsets.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
     }
 
     /// Does something for each of so many numbers in memory.
-    pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
+    pub(super) fn for_each_slot(
+        &mut self,
+        first: Value,
+        count: Value,
+        mut body: impl FnMut(&mut Self, Value),
+    ) {
         let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let at = self.expr.builder.append_block_param(look, I64);
         let zero = self.expr.iconst(0);

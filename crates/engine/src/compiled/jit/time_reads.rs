@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::dirty::of;
+use super::dirty::stream_offset;
 use super::expr::{ExprEmitter, Run, SlotRef};
 use super::vm_context::VmContext;
 use crate::compiled::ir::counter::TickCounter;
@@ -22,7 +22,7 @@ struct MagicDivisor {
 }
 
 impl MagicDivisor {
-    fn of(divisor: u64) -> MagicDivisor {
+    fn new(divisor: u64) -> MagicDivisor {
         // Between 2^(bits - 1) and 2^bits lies the divisor. 2^(63 + bits) / divisor, rounded up, is off by less than one,
         // and its product with a number below 2⁶³ by less than 2⁶³: too little to come to another quotient.
         let bits = u64::BITS - divisor.leading_zeros();
@@ -65,7 +65,7 @@ impl ExprEmitter<'_, '_> {
         let by_division = self.builder.ins().udiv(time, divisor);
         self.builder.ins().jump(done, &[by_division.into()]);
         self.switch_to_saved(near, &saved);
-        let MagicDivisor { factor, shift } = MagicDivisor::of(by);
+        let MagicDivisor { factor, shift } = MagicDivisor::new(by);
         let factor = self.iconst(factor);
         let high = self.builder.ins().umulhi(time, factor);
         let by_product = self.builder.ins().ushr_imm(high, i64::from(shift));
@@ -167,7 +167,7 @@ impl ExprEmitter<'_, '_> {
         let now = self.load_from_store(offset_of!(Store, now));
         let instant = self.load_from_store(offset_of!(Store, instant));
         let last_tick_instant =
-            self.load(I64, self.streams, of(stream) + offset_of!(StreamState, last_tick_instant));
+            self.load(I64, self.streams, stream_offset(stream) + offset_of!(StreamState, last_tick_instant));
         // The tick of this instant counts once its turn has come.
         let is_later = self.builder.ins().icmp(IntCC::NotEqual, last_tick_instant, instant);
         let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn quotient(number: u64, divisor: u64) -> u64 {
-        let MagicDivisor { factor, shift } = MagicDivisor::of(divisor);
+        let MagicDivisor { factor, shift } = MagicDivisor::new(divisor);
         ((u128::from(number) * u128::from(factor)) >> 64) as u64 >> shift
     }
 

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::dirty::{dirty, of};
+use super::dirty::{dirty_set_offset, stream_offset};
 use super::expr::{Run, SlotRef};
 use super::grouping::{Change, Changed};
 use super::lookup::Outcome;
@@ -123,7 +123,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Notes whether a stream without instances holds a value.
     fn holds(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
-        let at = of(stream) + offset_of!(StreamState, holds);
+        let at = stream_offset(stream) + offset_of!(StreamState, holds);
         let held = self.expr.load(I8, self.expr.streams, at);
         let now = self.expr.iconst8(yields.into());
         self.expr.store(now, self.expr.streams, at);
@@ -194,8 +194,12 @@ impl<'e> StepEmitter<'e, '_> {
         match (dependent, instance) {
             (ResolvedDependent::All(reader), _) => {
                 let yes = self.expr.iconst8(1);
-                self.expr.store(yes, self.expr.streams, dirty(*reader) + offset_of!(DirtySet, all));
-                self.invalidate_idle(Reader::Stream(*reader));
+                self.expr.store(
+                    yes,
+                    self.expr.streams,
+                    dirty_set_offset(*reader) + offset_of!(DirtySet, all),
+                );
+                self.lower_idle_until(Reader::Stream(*reader));
             }
             (ResolvedDependent::Slot { stream: reader, .. }, Some(instance)) => {
                 self.mark_slot(Reader::Stream(*reader), instance);
@@ -343,11 +347,11 @@ impl<'e> StepEmitter<'e, '_> {
 
     fn mark_all_if(&mut self, is_other: Value, dependent: &ResolvedDependent) {
         let ResolvedDependent::All(reader) = dependent else { return };
-        let at = dirty(*reader) + offset_of!(DirtySet, all);
+        let at = dirty_set_offset(*reader) + offset_of!(DirtySet, all);
         let before = self.expr.load(I8, self.expr.streams, at);
         let now = self.expr.builder.ins().bor(before, is_other);
         self.expr.store(now, self.expr.streams, at);
-        self.invalidate_idle(Reader::Stream(*reader));
+        self.lower_idle_until(Reader::Stream(*reader));
     }
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
@@ -383,11 +387,11 @@ impl<'e> StepEmitter<'e, '_> {
             self.expr.switch_to_saved(can_skip_tick, &saved);
             let slot = self.expr.builder.ins().iadd_imm(next, -1);
             let instance = self.expr.instance(*family, slot);
-            self.unmark(*stream, instance);
+            self.unmark_if_last(*stream, instance);
             self.expr.builder.ins().jump(done, &[]);
             self.expr.switch_to_saved(marks, &saved);
         }
-        self.mark_number(Reader::Stream(*stream), next);
+        self.mark_slot_plus_one(Reader::Stream(*stream), next);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
     }
