@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::expr::{Run, SlotRef};
-use super::grouping::is_flat;
+use super::grouping::is_additive;
 use super::runtime_calls;
 use super::steps::StepEmitter;
 use crate::compiled::ir::plan::{ClosePlan, Reader};
@@ -86,7 +86,7 @@ impl<'e> StepEmitter<'e, '_> {
         let is_simple = |member: &usize| {
             let aggregates = |grouped: usize| plan.grouped[grouped].aggregates.iter();
             let is_word = |rule: &UpdateRule| {
-                rule.groups.iter().all(|group_update| aggregates(group_update.grouped).all(is_flat))
+                rule.groups.iter().all(|group_update| aggregates(group_update.grouped).all(is_additive))
             };
             let counts = self.counter_dependents(*member).is_some();
             !plan.emission[*member].values && (counts || plan.rules[*member].as_ref().is_some_and(is_word))
@@ -127,8 +127,8 @@ impl<'e> StepEmitter<'e, '_> {
         let region = self.expr.begin_if(values);
         let old = self.expr.load(I64, instance.words, 8 * value);
         for (number, group_update) in rule.groups.iter().enumerate() {
-            let which = runtime_calls::pack(stream, number);
-            let (changed, members) = self.expr.leave(group_update, which, instance, old);
+            let update = runtime_calls::pack(stream, number);
+            let (changed, members) = self.expr.remove_value(group_update, update, instance, old);
             let group = changed.first().map(|changed| changed.group);
             self.mark_all_readers(group_update, changed);
             if let Some(group) = group {

@@ -11,7 +11,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
 use super::float_range::FloatRange;
-use super::grouping::is_at_hand;
+use super::grouping::is_read_inline;
 use super::lookup::Spawned;
 use super::runtime_calls;
 use super::value_cache::{CacheState, DeadStores, Invalidation, ValueCache};
@@ -387,9 +387,9 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 let [flag, word] = [(); 2].map(|()| self.builder.append_block_param(done, I64));
                 let saved = self.save_state();
                 let position = [grouped as usize, aggregate as usize];
-                let is_word = is_at_hand(self.plan.grouped[position[0]].aggregates[position[1]]);
+                let is_word = is_read_inline(self.plan.grouped[position[0]].aggregates[position[1]]);
                 if is_word {
-                    self.say(position, key, [done, otherwise]);
+                    self.read_word(position, key, [done, otherwise]);
                 } else {
                     self.builder.ins().jump(otherwise, &[]);
                 }

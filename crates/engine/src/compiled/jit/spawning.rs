@@ -241,7 +241,7 @@ impl StepEmitter<'_, '_> {
     fn find_recent(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let look = self.expr.builder.create_block();
         let recent = self.expr.context_word(self.expr.offsets.slab(family) + SLOT_CACHE);
-        let at = self.expr.recent(key);
+        let at = self.expr.cache_entry(key);
         let at = self.expr.builder.ins().iadd(recent, at);
         let number = self.expr.load(I32, at, 0);
         self.expr.builder.ins().brif(number, look, &[], missing, &[]);

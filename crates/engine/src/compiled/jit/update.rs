@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::dirty::{dirty_set_offset, stream_offset};
 use super::expr::{Run, SlotRef};
-use super::grouping::{Change, Changed};
+use super::grouping::{AggregateChange, ValueChange};
 use super::lookup::Outcome;
 use super::runtime_calls;
 use super::steps::StepEmitter;
@@ -107,8 +107,9 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.builder.ins().brif(is_same, same, &[], changed, &[]);
         self.expr.switch_to_successor(changed);
         for (number, group_update) in rule.groups.iter().enumerate() {
-            let which = runtime_calls::pack(stream, number);
-            let changed = self.expr.count(group_update, which, instance, Change { had, old, new });
+            let update = runtime_calls::pack(stream, number);
+            let changed =
+                self.expr.replace_value(group_update, update, instance, ValueChange { had, old, new });
             self.mark_all_readers(group_update, changed);
         }
         self.mark_instance_dependents(stream, &rule.dependents, instance);
@@ -294,37 +295,42 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
     /// question: whether one of them has changed is anybody's guess, but not whether any has.
-    pub(super) fn mark_all_readers(&mut self, group_update: &'e GroupUpdate, changed: Vec<Changed>) {
-        let mut questions: Vec<(Changed, &'e [ResolvedDependent])> = Vec::new();
+    pub(super) fn mark_all_readers(&mut self, group_update: &'e GroupUpdate, changed: Vec<AggregateChange>) {
+        let mut merged: Vec<(AggregateChange, &'e [ResolvedDependent])> = Vec::new();
         for (changed, dependents) in changed.into_iter().zip(&group_update.dependents) {
-            match questions.iter_mut().find(|(_, asked)| *asked == dependents.as_slice()) {
-                Some((question, _)) => {
-                    let both = question.is_other.zip(changed.is_other);
-                    question.is_other = both.map(|(one, other)| self.expr.either(one, other));
+            match merged.iter_mut().find(|(_, others)| *others == dependents.as_slice()) {
+                Some((other, _)) => {
+                    let both = other.may_differ.zip(changed.may_differ);
+                    other.may_differ = both.map(|(a, b)| self.expr.or_words(a, b));
                 }
-                None => questions.push((changed, dependents)),
+                None => merged.push((changed, dependents)),
             }
         }
-        for (changed, dependents) in questions.into_iter().filter(|(_, dependents)| !dependents.is_empty()) {
+        for (changed, dependents) in merged.into_iter().filter(|(_, dependents)| !dependents.is_empty()) {
             self.mark_readers(group_update.grouped, changed, dependents);
         }
     }
 
     /// Selector reads a measure of a group must look again, if it has changed.
-    fn mark_readers(&mut self, grouped: usize, changed: Changed, dependents: &'e [ResolvedDependent]) {
-        let Changed { is_other, is_nothing, group } = changed;
-        if let Some(is_other) = is_other
+    fn mark_readers(
+        &mut self,
+        grouped: usize,
+        changed: AggregateChange,
+        dependents: &'e [ResolvedDependent],
+    ) {
+        let AggregateChange { may_differ, is_zero, group } = changed;
+        if let Some(may_differ) = may_differ
             && dependents.iter().all(|dependent| matches!(dependent, ResolvedDependent::All(_)))
         {
             // Whether an extreme has changed is anybody's guess: better no branch.
-            let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, is_other, 0);
-            dependents.iter().for_each(|dependent| self.mark_all_if(is_other, dependent));
+            let may_differ = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, may_differ, 0);
+            dependents.iter().for_each(|dependent| self.mark_all_if(may_differ, dependent));
             return;
         }
         let [mark, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let saved = self.expr.save_state();
-        match is_other {
-            Some(is_other) => self.expr.builder.ins().brif(is_other, mark, &[], done, &[]),
+        match may_differ {
+            Some(may_differ) => self.expr.builder.ins().brif(may_differ, mark, &[], done, &[]),
             None => self.expr.builder.ins().jump(mark, &[]),
         };
         self.expr.switch_to_successor(mark);
@@ -332,7 +338,7 @@ impl<'e> StepEmitter<'e, '_> {
             match dependent {
                 ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
                 ResolvedDependent::Instance { cached: Some(_), .. } => {
-                    self.mark_reader(grouped, group, dependent, is_nothing)
+                    self.mark_reader(grouped, group, dependent, is_zero)
                 }
                 dependent => {
                     let dependent = self.expr.iconst(&raw const *dependent as u64);
@@ -345,11 +351,11 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    fn mark_all_if(&mut self, is_other: Value, dependent: &ResolvedDependent) {
+    fn mark_all_if(&mut self, may_differ: Value, dependent: &ResolvedDependent) {
         let ResolvedDependent::All(reader) = dependent else { return };
         let at = dirty_set_offset(*reader) + offset_of!(DirtySet, all);
         let before = self.expr.load(I8, self.expr.streams, at);
-        let now = self.expr.builder.ins().bor(before, is_other);
+        let now = self.expr.builder.ins().bor(before, may_differ);
         self.expr.store(now, self.expr.streams, at);
         self.lower_idle_until(Reader::Stream(*reader));
     }
@@ -361,7 +367,7 @@ impl<'e> StepEmitter<'e, '_> {
         grouped: usize,
         group: Value,
         dependent: &ResolvedDependent,
-        is_nothing: Option<Value>,
+        is_zero: Option<Value>,
     ) {
         let ResolvedDependent::Instance { stream, family, cached: Some(cached), .. } = dependent else {
             return;
@@ -380,10 +386,10 @@ impl<'e> StepEmitter<'e, '_> {
         let slot = self.expr.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
         self.expr.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
         self.expr.switch_to_saved(known, &saved);
-        if let Some(is_nothing) = is_nothing.filter(|_| self.only_grows_by(*stream, tally_number)) {
+        if let Some(is_zero) = is_zero.filter(|_| self.only_grows_by(*stream, tally_number)) {
             let [can_skip_tick, marks] = [(); 2].map(|()| self.expr.builder.create_block());
             let saved = self.expr.save_state();
-            self.expr.builder.ins().brif(is_nothing, can_skip_tick, &[], marks, &[]);
+            self.expr.builder.ins().brif(is_zero, can_skip_tick, &[], marks, &[]);
             self.expr.switch_to_saved(can_skip_tick, &saved);
             let slot = self.expr.builder.ins().iadd_imm(next, -1);
             let instance = self.expr.instance(*family, slot);
