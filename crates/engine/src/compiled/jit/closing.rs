@@ -73,7 +73,7 @@ impl<'e> StepEmitter<'e, '_> {
                         emitter.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
                     }
                 }
-                emitter.leave(family, instance);
+                emitter.free_slot(family, instance);
             });
             self.stop_clocks(family, count);
         }

@@ -261,9 +261,9 @@ impl StepEmitter<'_, '_> {
     }
 
     fn front(&mut self, instance_timer: usize) -> Front {
-        let map = self.expr.offsets;
+        let offsets = self.expr.offsets;
         let [places, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
-            .map(|at| self.expr.context_word(map.queue(instance_timer) + at));
+            .map(|at| self.expr.context_word(offsets.queue(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));
         let due = self.due(places, last, first);

@@ -453,7 +453,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
             found
         };
         let words = self
-            .read_found(plan.family, key, 1 + plan.width, read, |expr| vec![expr.iconst(0); 1 + plan.width]);
+            .read_by_key(plan.family, key, 1 + plan.width, read, |expr| vec![expr.iconst(0); 1 + plan.width]);
         // What is not there is not read: words that are in its place do no harm.
         (to..).zip(words).for_each(|(to, word)| self.store_slot(to, word));
     }

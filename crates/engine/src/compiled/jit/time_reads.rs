@@ -113,7 +113,7 @@ impl ExprEmitter<'_, '_> {
         };
         // It may have ended.
         let width = self.plan.streams[target].param_width;
-        let value = self.read_found(family, key, 1, read, |expr| {
+        let value = self.read_by_key(family, key, 1, read, |expr| {
             expr.flush_for_runtime(key, width);
             let failed = expr.call_run_op(run, at);
             expr.invalidate_words(to, 2);
@@ -151,7 +151,7 @@ impl ExprEmitter<'_, '_> {
         if !self.plan.families[plan.family].indexes.is_empty() {
             return false;
         }
-        let words = self.read_found(
+        let words = self.read_by_key(
             plan.family,
             key,
             2,

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::dirty::{dirty_set_offset, stream_offset};
 use super::expr::{Run, SlotRef};
 use super::grouping::{AggregateChange, ValueChange};
-use super::lookup::Outcome;
+use super::lookup::LookupBlocks;
 use super::runtime_calls;
 use super::steps::StepEmitter;
 use crate::compiled::ir::layout::PARAMS;
@@ -278,22 +278,22 @@ impl<'e> StepEmitter<'e, '_> {
         };
         let word = |place: &usize| self.expr.load(I64, instance.words, 8 * (PARAMS + place));
         let key: Vec<Value> = places.iter().map(word).collect();
-        let [one, several, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        self.expr.builder.set_cold_block(several);
-        let slot = self.expr.builder.append_block_param(one, I64);
+        let [found, ambiguous, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(ambiguous);
+        let slot = self.expr.builder.append_block_param(found, I64);
         let saved = self.expr.save_state();
-        self.expr.find_by(family, route, &key, Outcome { one, none: done, several });
-        self.expr.switch_to_saved(several, &saved);
+        self.expr.find_by_words(family, route, &key, LookupBlocks { found, missing: done, ambiguous });
+        self.expr.switch_to_saved(ambiguous, &saved);
         tell_all(self);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.switch_to_saved(one, &saved);
-        let found = self.expr.instance(family, slot);
-        mark_resolved(self, found);
+        self.expr.switch_to_saved(found, &saved);
+        let instance = self.expr.instance(family, slot);
+        mark_resolved(self, instance);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// Selector reads measures of a group must look again, if they have changed. Where the same read several, that is one
+    /// Selector reads measures of a group must look again, if they have changed. Where the same read ambiguous, that is one
     /// question: whether one of them has changed is anybody's guess, but not whether any has.
     pub(super) fn mark_all_readers(&mut self, group_update: &'e GroupUpdate, changed: Vec<AggregateChange>) {
         let mut merged: Vec<(AggregateChange, &'e [ResolvedDependent])> = Vec::new();
