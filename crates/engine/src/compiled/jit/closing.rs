@@ -25,7 +25,7 @@ pub(super) struct Closing {
 
 impl<'e> StepEmitter<'e, '_> {
     /// How a family closes, if that can be written.
-    pub(super) fn closes_simply(&self, family: usize) -> Option<&'e ClosePlan> {
+    pub(super) fn compilable_close(&self, family: usize) -> Option<&'e ClosePlan> {
         let plan = &self.plan.families[family];
         let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
         plan.close.as_ref().filter(|close| is_simple && close.incremental)
@@ -33,20 +33,20 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The instances of a family whose close condition must be looked at.
     pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
-        let ending = self.ends_simply(family).then(|| self.nobody_ends(family));
-        let [some, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        let closing = self.ends_inline(family).then(|| self.declare_closing(family));
+        let [check, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let dirty_word = self.dirty_word(Reader::Family(family));
         let saved = self.expr.save_state();
-        self.expr.builder.ins().brif(dirty_word, some, &[], done, &[]);
-        self.expr.switch_to_successor(some);
+        self.expr.builder.ins().brif(dirty_word, check, &[], done, &[]);
+        self.expr.switch_to_successor(check);
         let [list, length, room] = self.list_dirty(Reader::Family(family), dirty_word);
-        if let Some(ending) = &ending {
-            self.expr.builder.def_var(ending.slots, room);
+        if let Some(closing) = &closing {
+            self.expr.builder.def_var(closing.slots, room);
         }
         self.for_each_dirty(Reader::Family(family), [list, length], |emitter, instance| {
             let condition = (emitter.plan.first_member(family), close.program);
-            emitter.look(condition, instance, |emitter| match &ending {
-                Some(ending) => emitter.add(ending, instance.slot),
+            emitter.emit_if_yields(condition, instance, |emitter| match &closing {
+                Some(closing) => emitter.push_closing(closing, instance.slot),
                 None => {
                     let number = emitter.expr.iconst(family as u64);
                     emitter
@@ -57,7 +57,7 @@ impl<'e> StepEmitter<'e, '_> {
         });
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
-        self.closing.extend(ending);
+        self.closing.extend(closing);
     }
 
     /// Ends the instances that close. Selector reads others is gone before they are, most often, and need not look again.
@@ -68,34 +68,35 @@ impl<'e> StepEmitter<'e, '_> {
                 let instance = emitter.expr.instance(family, slot);
                 for member in &emitter.plan.families[family].members {
                     if let Some(rule) = &emitter.plan.rules[*member] {
-                        emitter.end(*member, rule, instance);
-                    } else if let Some(counting) = emitter.counter_dependents(*member) {
-                        emitter.mark_instance_dependents(*member, &counting.dependents_on_close, instance);
+                        emitter.end_member(*member, rule, instance);
+                    } else if let Some(counter) = emitter.counter_dependents(*member) {
+                        emitter.mark_instance_dependents(*member, &counter.dependents_on_close, instance);
                     }
                 }
                 emitter.free_slot(family, instance);
             });
-            self.stop_clocks(family, count);
+            self.retire_deadlines(family, count);
         }
     }
 
     /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
     /// words.
-    fn ends_simply(&self, family: usize) -> bool {
+    fn ends_inline(&self, family: usize) -> bool {
         let plan = self.plan;
         let is_simple = |member: &usize| {
             let aggregates = |grouped: usize| plan.grouped[grouped].aggregates.iter();
-            let is_word = |rule: &UpdateRule| {
+            let is_additive_rule = |rule: &UpdateRule| {
                 rule.groups.iter().all(|group_update| aggregates(group_update.grouped).all(is_additive))
             };
-            let counts = self.counter_dependents(*member).is_some();
-            !plan.emission[*member].values && (counts || plan.rules[*member].as_ref().is_some_and(is_word))
+            let is_counter = self.counter_dependents(*member).is_some();
+            !plan.emission[*member].values
+                && (is_counter || plan.rules[*member].as_ref().is_some_and(is_additive_rule))
         };
         // Closes that have clocks of their own come after this, and may read who ends.
         plan.local_closes.is_empty() && plan.families[family].members.iter().all(is_simple)
     }
 
-    fn nobody_ends(&mut self, family: usize) -> Closing {
+    fn declare_closing(&mut self, family: usize) -> Closing {
         let builder = &mut self.expr.builder;
         let [slots, count] = [(); 2].map(|()| builder.declare_var(I64));
         let none = builder.ins().iconst(I64, 0);
@@ -105,20 +106,21 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Lists a slot among those that end.
-    fn add(&mut self, ending: &Closing, slot: Value) {
-        let [slots, count] = [ending.slots, ending.count].map(|variable| self.expr.builder.use_var(variable));
+    fn push_closing(&mut self, closing: &Closing, slot: Value) {
+        let [slots, count] =
+            [closing.slots, closing.count].map(|variable| self.expr.builder.use_var(variable));
         let at = self.expr.builder.ins().ishl_imm(count, 2);
         let at = self.expr.builder.ins().iadd(slots, at);
         let slot = self.expr.builder.ins().ireduce(I32, slot);
         self.expr.store(slot, at, 0);
         let more = self.expr.builder.ins().iadd_imm(count, 1);
-        self.expr.builder.def_var(ending.count, more);
+        self.expr.builder.def_var(closing.count, more);
     }
 
     /// What [`UpdateRule::end`] does.
-    fn end(&mut self, stream: usize, rule: &'e UpdateRule, instance: SlotRef) {
+    fn end_member(&mut self, stream: usize, rule: &'e UpdateRule, instance: SlotRef) {
         let ValueLocation::Slot { state, value } = rule.location else { return };
-        self.end_windows(stream, instance);
+        self.close_windows(stream, instance);
         if rule.groups.is_empty() && rule.dependents_on_close.is_empty() {
             return;
         }
@@ -130,9 +132,9 @@ impl<'e> StepEmitter<'e, '_> {
             let update = runtime_calls::pack(stream, number);
             let (changed, members) = self.expr.remove_value(group_update, update, instance, old);
             let group = changed.first().map(|changed| changed.group);
-            self.mark_all_readers(group_update, changed);
+            self.mark_group_readers(group_update, changed);
             if let Some(group) = group {
-                self.tidy(group_update.grouped, group, members);
+                self.retire_if_empty(group_update.grouped, group, members);
             }
         }
         self.mark_instance_dependents(stream, &rule.dependents_on_close, instance);
@@ -140,7 +142,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Windows over an instance can be read for a time, if there is something in them.
-    fn end_windows(&mut self, stream: usize, instance: SlotRef) {
+    fn close_windows(&mut self, stream: usize, instance: SlotRef) {
         let plan = &self.plan;
         let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
         let outlasting = windows.filter(|window| window.outlasts);
@@ -159,20 +161,20 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// A group may have no members left.
-    fn tidy(&mut self, grouped: usize, group: Value, members: Value) {
+    fn retire_if_empty(&mut self, grouped: usize, group: Value, members: Value) {
         let is_empty = self.expr.builder.ins().icmp_imm(IntCC::Equal, members, 0);
         let used = self.expr.load(I64, group, 8 * USED);
-        let listed = self.expr.builder.ins().band_imm(used, RETIRED.cast_signed());
-        let is_new = self.expr.builder.ins().icmp_imm(IntCC::Equal, listed, 0);
-        let is_empty = self.expr.builder.ins().band(is_empty, is_new);
-        self.expr.emit_if(is_empty, |expr| {
+        let retired = self.expr.builder.ins().band_imm(used, RETIRED.cast_signed());
+        let is_unlisted = self.expr.builder.ins().icmp_imm(IntCC::Equal, retired, 0);
+        let retires = self.expr.builder.ins().band(is_empty, is_unlisted);
+        self.expr.emit_if(retires, |expr| {
             let number = expr.iconst(grouped as u64);
             expr.call_with(runtime_calls::retire_group as *const u8, &[number, group]);
         });
     }
 
     /// Does something if a condition holds of an instance: the stream whose condition it is, and the program.
-    pub(super) fn look(
+    pub(super) fn emit_if_yields(
         &mut self,
         (stream, program): (usize, usize),
         instance: SlotRef,

@@ -20,8 +20,8 @@ use crate::compiled::store::holder_set::HolderSet;
 use crate::compiled::store::state::{Store, StreamState};
 
 /// What is read of a chime's clock.
-struct Front {
-    places: Value,
+struct QueueFront {
+    ring: Value,
     last: Value,
     header: Value,
     first: Value,
@@ -31,10 +31,10 @@ struct Front {
 }
 
 /// What comes next: when the first instance of each chime is due, and when each clock ticks.
-struct Next {
+struct NextDue {
     at: Value,
-    instance_timer: Value,
-    instance_timers: Vec<Value>,
+    first_deadline: Value,
+    deadlines: Vec<Value>,
     ticks: Vec<Value>,
     until: Value,
 }
@@ -57,128 +57,128 @@ impl StepEmitter<'_, '_> {
     /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
     /// is for Rust to do.
     pub(super) fn deadline_loop(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
-        let [look, rest, due, expire, leave] = [(); 5].map(|()| self.expr.builder.create_block());
-        self.expr.builder.ins().jump(look, &[]);
-        self.expr.switch_with_empty_cache(look);
-        let next = self.next();
+        let [head, idle, due, run, leave] = [(); 5].map(|()| self.expr.builder.create_block());
+        self.expr.builder.ins().jump(head, &[]);
+        self.expr.switch_with_empty_cache(head);
+        let next = self.load_next_due();
         let saved = self.expr.save_state();
         let is_due = self.expr.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
-        self.expr.builder.ins().brif(is_due, due, &[], rest, &[]);
+        self.expr.builder.ins().brif(is_due, due, &[], idle, &[]);
 
-        self.expr.switch_to_saved(rest, &saved);
-        self.rest(next.at, leave);
+        self.expr.switch_to_saved(idle, &saved);
+        self.set_idle_and_leave(next.at, leave);
 
         self.expr.switch_to_saved(due, &saved);
         let context = self.expr.context;
         let budget = self.expr.load(I64, context, offset_of!(VmContext, budget));
-        self.expr.builder.ins().brif(budget, expire, &[], leave, &[]);
-        self.expr.switch_to_successor(expire);
+        self.expr.builder.ins().brif(budget, run, &[], leave, &[]);
+        self.expr.switch_to_successor(run);
         let less = self.expr.builder.ins().iadd_imm(budget, -1);
         self.expr.store(less, context, offset_of!(VmContext, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
             let tick = self.expr.builder.create_block();
             let other = self.expr.builder.create_block();
             let saved = self.expr.save_state();
-            let is_it = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
-            self.expr.builder.ins().brif(is_it, tick, &[], other, &[]);
+            let is_first = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
+            self.expr.builder.ins().brif(is_first, tick, &[], other, &[]);
             self.expr.switch_to_successor(tick);
             if self.plan.is_skippable(clock) {
                 self.leave_unless_alone(clock, &next, leave);
-                self.tick(clock, &next, steps, [look, leave]);
+                self.run_tick(clock, &next, steps, [head, leave]);
             } else {
                 self.expr.builder.ins().jump(leave, &[]);
             }
             self.expr.switch_to_saved(other, &saved);
         }
-        self.instance_timers(&next, at_deadlines, [look, leave]);
+        self.run_deadlines(&next, at_deadlines, [head, leave]);
         self.expr.switch_with_empty_cache(leave);
     }
 
     /// Nothing is due before a time.
-    fn rest(&mut self, until: Value, leave: Block) {
+    fn set_idle_and_leave(&mut self, until: Value, leave: Block) {
         let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
         self.expr.store(until, idle_until, 0);
         self.expr.builder.ins().jump(leave, &[]);
     }
 
-    fn next(&mut self) -> Next {
+    fn load_next_due(&mut self) -> NextDue {
         let context = self.expr.context;
-        let mut instance_timer = self.expr.iconst(u64::MAX);
-        let mut instance_timers = Vec::new();
+        let mut first_deadline = self.expr.iconst(u64::MAX);
+        let mut deadlines = Vec::new();
         for number in 0..self.plan.instance_timers.len() {
             let header = self.expr.context_word(self.expr.offsets.queue(number) + QUEUE_HEADER);
             let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
-            instance_timer = self.expr.builder.ins().umin(instance_timer, at);
-            instance_timers.push(at);
+            first_deadline = self.expr.builder.ins().umin(first_deadline, at);
+            deadlines.push(at);
         }
         let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
         let clocks = 0..self.plan.clocks.len();
         let ticks: Vec<Value> = clocks.map(|clock| self.expr.load(I64, ticks, 8 * clock)).collect();
-        let mut at = instance_timer;
+        let mut at = first_deadline;
         for tick in &ticks {
             at = self.expr.builder.ins().umin(at, *tick);
         }
-        Next {
+        NextDue {
             at,
-            instance_timer,
-            instance_timers,
+            first_deadline,
+            deadlines,
             ticks,
             until: self.expr.load(I64, context, offset_of!(VmContext, until)),
         }
     }
 
     /// What strikes together with a clock may have to be done in between.
-    fn leave_unless_alone(&mut self, clock: usize, next: &Next, leave: Block) {
+    fn leave_unless_alone(&mut self, clock: usize, next: &NextDue, leave: Block) {
         let mut others: Vec<Value> = next.ticks.clone();
-        others[clock] = next.instance_timer;
+        others[clock] = next.first_deadline;
         for other in others {
             let alone = self.expr.builder.create_block();
-            let is_too = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
-            self.expr.builder.ins().brif(is_too, leave, &[], alone, &[]);
+            let is_same_time = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
+            self.expr.builder.ins().brif(is_same_time, leave, &[], alone, &[]);
             self.expr.switch_to_successor(alone);
         }
     }
 
     /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
     /// [says so](Self::wake): then it is past that.
-    fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+    fn run_tick(&mut self, clock: usize, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
         let (period, tasks) = &self.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
-        let is_busy = self.is_busy(tasks);
+        let is_active = self.is_active(tasks);
         let saved = self.expr.save_state();
-        self.expr.builder.ins().brif(is_busy, work, &[], skip, &[]);
+        self.expr.builder.ins().brif(is_active, work, &[], skip, &[]);
 
         self.expr.switch_to_successor(skip);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
-        let mut other = next.instance_timer;
+        let mut other = next.first_deadline;
         for (_, tick) in others {
             other = self.expr.builder.ins().umin(other, *tick);
         }
         let end = self.expr.builder.ins().iadd_imm(next.until, 1);
         let then = self.expr.builder.ins().umin(other, end);
-        let after = self.tick_from(then, next.at, *period);
-        self.put_tick(clock, after);
-        let rest = self.expr.builder.create_block();
+        let after = self.first_tick_from(then, next.at, *period);
+        self.store_tick(clock, after);
+        let idle = self.expr.builder.create_block();
         let is_over = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
-        self.expr.builder.ins().brif(is_over, rest, &[], look, &[]);
-        self.expr.switch_to_successor(rest);
-        self.rest(other, leave);
+        self.expr.builder.ins().brif(is_over, idle, &[], head, &[]);
+        self.expr.switch_to_successor(idle);
+        self.set_idle_and_leave(other, leave);
 
         self.expr.switch_to_saved(work, &saved);
         let after = self.expr.add_saturating(next.at, *period);
-        self.put_tick(clock, after);
+        self.store_tick(clock, after);
         self.start_instant(next.at);
-        steps.iter().for_each(|step| self.step(step));
+        steps.iter().for_each(|step| self.emit_step(step));
         self.end_closing();
         self.clear_fresh();
         // Nobody else knows whom it has spawned.
         self.expr.spawned.fill(None);
         let is_quiet = self.expr.call(runtime_calls::is_quiet as *const u8, &[]);
-        self.expr.builder.ins().brif(is_quiet, look, &[], leave, &[]);
+        self.expr.builder.ins().brif(is_quiet, head, &[], leave, &[]);
     }
 
     /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
-    fn tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
+    fn first_tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
         let [far, done] = [(); 2].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(far);
         let from = self.expr.builder.append_block_param(done, I64);
@@ -197,13 +197,13 @@ impl StepEmitter<'_, '_> {
         from
     }
 
-    fn put_tick(&mut self, clock: usize, tick: Value) {
+    fn store_tick(&mut self, clock: usize, tick: Value) {
         let ticks = self.expr.load(I64, self.expr.context, offset_of!(VmContext, ticks));
         self.expr.store(tick, ticks, 8 * clock);
     }
 
     /// Not 0 if one of these tasks may have something to do.
-    fn is_busy(&mut self, tasks: &[Task]) -> Value {
+    fn is_active(&mut self, tasks: &[Task]) -> Value {
         let mut activity = self.expr.iconst(0);
         for task in tasks {
             let reader = match *task {
@@ -235,17 +235,17 @@ impl StepEmitter<'_, '_> {
     }
 
     /// InstanceSlab are due, one of a chime.
-    fn instance_timers(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+    fn run_deadlines(&mut self, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
         // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
-        let fronts: Vec<Front> =
-            (0..next.instance_timers.len()).map(|instance_timer| self.front(instance_timer)).collect();
+        let fronts: Vec<QueueFront> =
+            (0..next.deadlines.len()).map(|instance_timer| self.load_front(instance_timer)).collect();
         let due: Vec<(Value, Value)> = fronts
             .iter()
             .enumerate()
-            .map(|(instance_timer, front)| self.only_one(instance_timer, front, next, leave))
+            .map(|(instance_timer, front)| self.single_due_slot(instance_timer, front, next, leave))
             .collect();
         for (instance_timer, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
-            self.start_again(instance_timer, front, next.at, [*is_due, *slot]);
+            self.requeue(instance_timer, front, next.at, [*is_due, *slot]);
         }
         self.start_instant(next.at);
         for step in steps {
@@ -257,70 +257,75 @@ impl StepEmitter<'_, '_> {
             self.evaluate(*stream, rule, Some(instance));
             self.expr.end_if(region);
         }
-        self.expr.builder.ins().jump(look, &[]);
+        self.expr.builder.ins().jump(head, &[]);
     }
 
-    fn front(&mut self, instance_timer: usize) -> Front {
+    fn load_front(&mut self, instance_timer: usize) -> QueueFront {
         let offsets = self.expr.offsets;
-        let [places, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
+        let [ring, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
             .map(|at| self.expr.context_word(offsets.queue(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));
-        let due = self.due(places, last, first);
-        Front { places, last, header, first, count, due }
+        let due = self.deadline_address(ring, last, first);
+        QueueFront { ring, last, header, first, count, due }
     }
 
     /// Where in memory a place of a clock is, counted around.
-    fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
+    fn deadline_address(&mut self, ring: Value, last: Value, place: Value) -> Value {
         let place = self.expr.builder.ins().band(place, last);
         let at = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
-        self.expr.builder.ins().iadd(places, at)
+        self.expr.builder.ins().iadd(ring, at)
     }
 
     /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
     /// or if it has ended.
-    fn only_one(
+    fn single_due_slot(
         &mut self,
         instance_timer: usize,
-        front: &Front,
-        next: &Next,
+        front: &QueueFront,
+        next: &NextDue,
         otherwise: Block,
     ) -> (Value, Value) {
         let family = self.plan.instance_timers[instance_timer].family;
-        let [look, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        let [examine, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let slot = self.expr.builder.append_block_param(done, I64);
-        let is_due =
-            self.expr.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
+        let is_due = self.expr.builder.ins().icmp(IntCC::Equal, next.deadlines[instance_timer], next.at);
         let saved = self.expr.save_state();
-        let nobody = self.expr.iconst(0);
-        self.expr.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
-        self.expr.switch_to_successor(look);
+        let no_slot = self.expr.iconst(0);
+        self.expr.builder.ins().brif(is_due, examine, &[], done, &[no_slot.into()]);
+        self.expr.switch_to_successor(examine);
         let number = self.expr.load(I32, front.due, offset_of!(Deadline, slot));
         let number = self.expr.builder.ins().uextend(I64, number);
         let instance = self.expr.instance(family, number);
         let generation = self.expr.load(I64, instance.words, 8 * GENERATION);
         let expected = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
-        let is_there = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
+        let is_live = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
         // Where there is no second, its place has some other time, or that of the first.
         let second = self.expr.builder.ins().iadd_imm(front.first, 1);
-        let second = self.due(front.places, front.last, second);
+        let second = self.deadline_address(front.ring, front.last, second);
         let at = self.expr.load(I64, second, offset_of!(Deadline, at));
         let is_later = self.expr.builder.ins().icmp(IntCC::NotEqual, at, next.at);
         let is_only = self.expr.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
         let is_only = self.expr.builder.ins().bor(is_only, is_later);
-        let can = self.expr.builder.ins().band(is_there, is_only);
-        self.expr.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
+        let is_supported = self.expr.builder.ins().band(is_live, is_only);
+        self.expr.builder.ins().brif(is_supported, done, &[number.into()], otherwise, &[]);
         self.expr.switch_to_saved(done, &saved);
         (is_due, slot)
     }
 
     /// An instance that is due is due again a period later.
-    fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
+    fn requeue(
+        &mut self,
+        instance_timer: usize,
+        front: &QueueFront,
+        next: Value,
+        [is_due, slot]: [Value; 2],
+    ) {
         let region = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
         let at = self.expr.add_saturating(next, self.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
-        let due = self.due(front.places, front.last, end);
+        let due = self.deadline_address(front.ring, front.last, end);
         self.expr.store(at, due, offset_of!(Deadline, at));
         self.expr.store(generation, due, offset_of!(Deadline, generation));
         let slot = self.expr.builder.ins().ireduce(I32, slot);
@@ -328,7 +333,7 @@ impl StepEmitter<'_, '_> {
         let first = self.expr.builder.ins().iadd_imm(front.first, 1);
         let first = self.expr.builder.ins().band(first, front.last);
         self.expr.store(first, front.header, offset_of!(QueueHeader, first));
-        let due = self.due(front.places, front.last, first);
+        let due = self.deadline_address(front.ring, front.last, first);
         let at = self.expr.load(I64, due, offset_of!(Deadline, at));
         self.expr.store(at, front.header, offset_of!(QueueHeader, next));
         self.expr.end_if(region);

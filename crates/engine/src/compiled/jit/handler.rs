@@ -48,7 +48,7 @@ impl Codegen for Jit {
         compile(executor, inputs, vec![steps.to_vec()], |emitter, steps| {
             emitter.declare_pending(&steps[0]);
             emitter.accept_inputs(inputs);
-            steps[0].iter().for_each(|step| emitter.step(step));
+            steps[0].iter().for_each(|step| emitter.emit_step(step));
             emitter.end_closing();
             emitter.clear_fresh();
         })

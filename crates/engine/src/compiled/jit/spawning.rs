@@ -152,14 +152,16 @@ impl StepEmitter<'_, '_> {
         for (at, word) in key.iter().enumerate() {
             self.expr.store(*word, instance.words, 8 * (PARAMS + at));
         }
-        self.begin(family, instance, generation);
+        self.start_members(family, instance, generation);
         for member in &plan.members {
             let stream = &self.plan.streams[*member];
             let reader = Reader::Stream(*member);
             if self.counter_dependents(*member).is_some() {
                 continue;
             } else if let Some(program) = stream.eval.spawn_guard {
-                self.look((*member, program), instance, |emitter| emitter.mark_slot(reader, instance));
+                self.emit_if_yields((*member, program), instance, |emitter| {
+                    emitter.mark_slot(reader, instance)
+                });
             } else if stream.eval.incremental || stream.eval.guard.is_some() {
                 // What is rare is not worth a register.
                 if cache_entry.is_some() {
@@ -173,7 +175,7 @@ impl StepEmitter<'_, '_> {
             let reader = Reader::Family(family);
             if close.is_checked_at_spawn {
                 let condition = (self.plan.first_member(family), close.program);
-                self.look(condition, instance, |emitter| emitter.mark_slot(reader, instance));
+                self.emit_if_yields(condition, instance, |emitter| emitter.mark_slot(reader, instance));
             } else {
                 self.mark_slot(reader, instance);
             }

@@ -66,10 +66,13 @@ impl<'e> StepEmitter<'e, '_> {
         }
         for step in steps {
             let Step::Evaluate(stream, Target::Dirty) = step else { continue };
-            if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
+            if self
+                .compilable_rule(*stream)
+                .is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. }))
+            {
                 let variable = self.expr.builder.declare_var(I64);
-                let nobody = self.expr.iconst(0);
-                self.expr.builder.def_var(variable, nobody);
+                let no_slot = self.expr.iconst(0);
+                self.expr.builder.def_var(variable, no_slot);
                 self.pending[*stream] = Some(variable);
             }
         }
@@ -93,20 +96,20 @@ impl<'e> StepEmitter<'e, '_> {
             if !plan.input_dependents[input].is_empty() {
                 let had = self.expr.load_slot(cell.present);
                 let mut is_same = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
-                for (place, new) in (cell.value..).zip(&new) {
-                    let old = self.expr.load_slot(place);
+                for (slot, new) in (cell.value..).zip(&new) {
+                    let old = self.expr.load_slot(slot);
                     let same = self.expr.builder.ins().icmp(IntCC::Equal, old, *new);
                     is_same = self.expr.builder.ins().band(is_same, same);
                 }
-                let is_other = self.expr.builder.ins().bxor_imm(is_same, 1);
-                self.expr.emit_if(is_other, |expr| {
+                let differs = self.expr.builder.ins().bxor_imm(is_same, 1);
+                self.expr.emit_if(differs, |expr| {
                     expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
             let one = self.expr.iconst(1);
             self.expr.store_slot(cell.present, one);
             self.mark_fresh(cell.fresh);
-            (cell.value..).zip(new).for_each(|(place, word)| self.expr.store_slot(place, word));
+            (cell.value..).zip(new).for_each(|(slot, word)| self.expr.store_slot(slot, word));
         }
     }
 
@@ -125,26 +128,30 @@ impl<'e> StepEmitter<'e, '_> {
         std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.store_slot(slot, zero));
     }
 
-    pub(super) fn step(&mut self, step: &Step) {
+    pub(super) fn emit_step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, target) => match (self.rule(*stream), target) {
+            Step::Evaluate(stream, target) => match (self.compilable_rule(*stream), target) {
                 (Some(rule), Target::Dirty) if matches!(rule.location, ValueLocation::Cell { .. }) => {
-                    self.changed_cell(*stream, rule);
+                    self.evaluate_dirty_cell(*stream, rule);
                 }
-                (Some(rule), Target::Dirty) => self.changed_instances(*stream, rule, step),
-                (Some(rule), Target::Lookup(clauses)) => match self.path(*stream, clauses) {
-                    Some(path) => self.candidate(*stream, rule, path, step),
+                (Some(rule), Target::Dirty) => self.evaluate_dirty(*stream, rule, step),
+                (Some(rule), Target::Lookup(clauses)) => match self.single_path(*stream, clauses) {
+                    Some(path) => self.evaluate_found(*stream, rule, path, step),
                     None => self.call_step(step),
                 },
-                (Some(rule), Target::Expired(instance_timer)) => self.expired(*stream, rule, *instance_timer),
-                (Some(rule), Target::All) if self.reschedules_while(*stream, rule) => {
-                    self.all_taken(*stream, rule)
+                (Some(rule), Target::Expired(instance_timer)) => {
+                    self.evaluate_expired(*stream, rule, *instance_timer)
                 }
-                (None, Target::All) if self.counter_dependents(*stream).is_some() => self.tick_count(*stream),
+                (Some(rule), Target::All) if self.is_guarded_at_ticks(*stream, rule) => {
+                    self.evaluate_taken(*stream, rule)
+                }
+                (None, Target::All) if self.counter_dependents(*stream).is_some() => {
+                    self.tick_counter(*stream)
+                }
                 _ => self.call_step(step),
             },
-            Step::Close(family, target) => match (self.closes_simply(*family), target) {
+            Step::Close(family, target) => match (self.compilable_close(*family), target) {
                 (Some(close), Target::All) => self.close(*family, close),
                 _ => self.call_step(step),
             },
@@ -152,7 +159,7 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// How a stream is evaluated, if that can be written.
-    fn rule(&self, stream: usize) -> Option<&'e UpdateRule> {
+    fn compilable_rule(&self, stream: usize) -> Option<&'e UpdateRule> {
         let rule = self.plan.rules[stream].as_ref()?;
         let is_spawned = self.plan.families[rule.family].spawn.is_some();
         // A stream without instances that comes and goes is rare.
@@ -160,31 +167,31 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// The path of the only clause.
-    fn path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
+    fn single_path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
         let plan = &self.plan;
         let [clause] = clauses else { return None };
         plan.streams[stream].eval.clauses[*clause].path.as_ref()
     }
 
     fn call_step(&mut self, step: &Step) {
-        self.call_same(step);
+        self.call_step_keeping_words(step);
         self.expr.invalidate(Invalidation::AllWords);
     }
 
     /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
-    fn call_same(&mut self, step: &Step) {
+    fn call_step_keeping_words(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
         self.expr.invalidate(Invalidation::Addresses);
         self.expr.return_if_failed(failed);
     }
 
     /// A stream without instances, if something has changed that it reads.
-    fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
+    fn evaluate_dirty_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty_set_offset(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
         let region = self.expr.begin_if(is_due);
-        let no = self.expr.iconst8(0);
-        self.expr.store(no, self.expr.streams, at);
+        let clean = self.expr.iconst8(0);
+        self.expr.store(clean, self.expr.streams, at);
         self.evaluate(stream, rule, None);
         self.expr.end_if(region);
         self.emit_held_values(stream, rule);
@@ -192,18 +199,20 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
     /// marked in memory are left to Rust.
-    fn changed_instances(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
-        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, rule, step) };
-        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
+    fn evaluate_dirty(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        let Some(variable) = self.pending[stream].take() else {
+            return self.evaluate_listed(stream, rule, step);
+        };
+        let [at_most_one, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(several);
-        let number = self.expr.builder.use_var(variable);
+        let slot_plus_one = self.expr.builder.use_var(variable);
         let dirty_word = self.dirty_word(Reader::Stream(stream));
         let saved = self.expr.save_state();
-        self.expr.builder.ins().brif(dirty_word, several, &[], none, &[]);
-        self.expr.switch_to_successor(none);
-        self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
+        self.expr.builder.ins().brif(dirty_word, several, &[], at_most_one, &[]);
+        self.expr.switch_to_successor(at_most_one);
+        self.expr.builder.ins().brif(slot_plus_one, evaluate, &[], done, &[]);
         self.expr.switch_to_successor(evaluate);
-        let slot = self.expr.builder.ins().iadd_imm(number, -1);
+        let slot = self.expr.builder.ins().iadd_imm(slot_plus_one, -1);
         let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
@@ -211,21 +220,21 @@ impl<'e> StepEmitter<'e, '_> {
         self.emit_held_values(stream, rule);
         self.expr.builder.ins().jump(end, &[]);
         self.expr.switch_to_saved(several, &saved);
-        self.mark_pending(stream, number);
-        self.call_same(step);
+        self.mark_pending(stream, slot_plus_one);
+        self.call_step_keeping_words(step);
         self.expr.builder.ins().jump(end, &[]);
         self.expr.switch_to_saved(end, &saved);
     }
 
     /// DirtyLocation who is pending, if there is somebody.
-    fn mark_pending(&mut self, stream: usize, number: Value) {
-        let region = self.expr.begin_if(number);
-        self.mark_slot_plus_one(Reader::Stream(stream), number);
+    fn mark_pending(&mut self, stream: usize, slot_plus_one: Value) {
+        let region = self.expr.begin_if(slot_plus_one);
+        self.mark_slot_plus_one(Reader::Stream(stream), slot_plus_one);
         self.expr.end_if(region);
     }
 
     /// The instances that are marked in memory, one after another.
-    fn all_marked(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+    fn evaluate_listed(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
         // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
         // itself where slots are used again, and may be listed twice.
         let marks_itself = rule.reschedules_on_change || rule.has_follow_up;
@@ -244,13 +253,13 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
-    fn reschedules_while(&self, stream: usize, rule: &UpdateRule) -> bool {
+    fn is_guarded_at_ticks(&self, stream: usize, rule: &UpdateRule) -> bool {
         let has_guard = self.plan.streams[stream].eval.guard.is_some();
         has_guard && self.expr.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
     }
 
     /// The instances that are marked, one after another: they may mark themselves for the next time.
-    fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
+    fn evaluate_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let dirty_word = self.dirty_word(Reader::Stream(stream));
         let region = self.expr.begin_if(dirty_word);
         let count = self.expr.call(runtime_calls::take_dirty as *const u8, &[stream as u64]);
@@ -263,14 +272,14 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// A tick of a counter: who reads it looks again if the tick matters.
-    fn tick_count(&mut self, stream: usize) {
-        let Some(counting) = self.counter_dependents(stream) else { return };
+    fn tick_counter(&mut self, stream: usize) {
+        let Some(counter) = self.counter_dependents(stream) else { return };
         let family = self.plan.streams[stream].family;
         let count = self.expr.call(runtime_calls::list_crossed as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
         self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(family, slot);
-            emitter.mark_instance_dependents(stream, &counting.dependents, instance);
+            emitter.mark_instance_dependents(stream, &counter.dependents, instance);
         });
     }
 
@@ -281,14 +290,14 @@ impl<'e> StepEmitter<'e, '_> {
         }
         let at =
             stream_offset(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
-        let current_holders = self.expr.load(I64, self.expr.streams, at);
-        self.expr.emit_if(current_holders, |expr| {
+        let holders = self.expr.load(I64, self.expr.streams, at);
+        self.expr.emit_if(holders, |expr| {
             expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
         });
     }
 
     /// The instances whose clock says so, one after another.
-    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
+    fn evaluate_expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
         let lists = self.expr.offsets.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
         self.for_each_slot(slots, count, |emitter, slot| {
@@ -304,27 +313,27 @@ impl<'e> StepEmitter<'e, '_> {
         count: Value,
         mut body: impl FnMut(&mut Self, Value),
     ) {
-        let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        let at = self.expr.builder.append_block_param(look, I64);
+        let [head, each, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let at = self.expr.builder.append_block_param(head, I64);
         let zero = self.expr.iconst(0);
         let saved = self.expr.save_state();
-        self.expr.builder.ins().jump(look, &[zero.into()]);
-        self.expr.switch_with_empty_cache(look);
+        self.expr.builder.ins().jump(head, &[zero.into()]);
+        self.expr.switch_with_empty_cache(head);
         let is_left = self.expr.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
-        self.expr.builder.ins().brif(is_left, again, &[], done, &[]);
-        self.expr.switch_to_successor(again);
-        let place = self.expr.builder.ins().ishl_imm(at, 2);
-        let place = self.expr.builder.ins().iadd(first, place);
-        let number = self.expr.load(I32, place, 0);
-        let number = self.expr.builder.ins().uextend(I64, number);
-        body(self, number);
+        self.expr.builder.ins().brif(is_left, each, &[], done, &[]);
+        self.expr.switch_to_successor(each);
+        let address = self.expr.builder.ins().ishl_imm(at, 2);
+        let address = self.expr.builder.ins().iadd(first, address);
+        let slot = self.expr.load(I32, address, 0);
+        let slot = self.expr.builder.ins().uextend(I64, slot);
+        body(self, slot);
         let next = self.expr.builder.ins().iadd_imm(at, 1);
-        self.expr.builder.ins().jump(look, &[next.into()]);
+        self.expr.builder.ins().jump(head, &[next.into()]);
         self.expr.switch_to_saved(done, &saved);
     }
 
     /// The instance that a path leads to, if there is one. Several are left to Rust.
-    fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
+    fn evaluate_found(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.expr.builder.create_block();
             let saved = self.expr.save_state();
@@ -341,7 +350,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(ambiguous, &saved);
-        self.call_same(step);
+        self.call_step_keeping_words(step);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
     }

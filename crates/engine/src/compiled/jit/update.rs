@@ -35,8 +35,8 @@ impl<'e> StepEmitter<'e, '_> {
                 self.push_cell(stream, rule, [present, fresh, value]);
                 self.expr.builder.ins().jump(done, &[]);
                 self.expr.switch_to_saved(ends, &saved);
-                self.holds(stream, rule, false);
-                self.again(stream, rule, None, [false, false]);
+                self.update_cell_holder(stream, rule, false);
+                self.emit_follow_up(stream, rule, None, [false, false]);
             }
             (ValueLocation::Slot { state, value }, Some(instance)) => {
                 self.expr.switch_to_saved(yields, &at_yield);
@@ -46,8 +46,8 @@ impl<'e> StepEmitter<'e, '_> {
                 let flags = self.expr.load(I64, instance.words, 8 * state);
                 let others = self.expr.builder.ins().band_imm(flags, !flag::HOLDS.cast_signed());
                 self.expr.store(others, instance.words, 8 * state);
-                self.held(stream, rule, instance, flags, false);
-                self.again(stream, rule, Some(instance), [false, false]);
+                self.update_instance_holder(stream, rule, instance, flags, false);
+                self.emit_follow_up(stream, rule, Some(instance), [false, false]);
             }
             (ValueLocation::Slot { .. }, None) => {}
         }
@@ -60,7 +60,7 @@ impl<'e> StepEmitter<'e, '_> {
         let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let new = self.expr.load_slot(rule.result);
         let (had, old) = (self.expr.load_slot(present), self.expr.load_slot(value));
-        self.holds(stream, rule, true);
+        self.update_cell_holder(stream, rule, true);
         let one = self.expr.iconst(1);
         if !rule.incremental {
             self.mark_fresh(fresh);
@@ -74,11 +74,11 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.store_slot(present, one);
         self.mark_fresh(fresh);
         self.expr.store_slot(value, new);
-        rule.dependents.iter().for_each(|dependent| self.mark(stream, dependent, None));
-        self.again(stream, rule, None, [true, true]);
+        rule.dependents.iter().for_each(|dependent| self.mark_dependent(stream, dependent, None));
+        self.emit_follow_up(stream, rule, None, [true, true]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(same, &saved);
-        self.again(stream, rule, None, [true, false]);
+        self.emit_follow_up(stream, rule, None, [true, false]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
     }
@@ -98,7 +98,7 @@ impl<'e> StepEmitter<'e, '_> {
         let now = self.expr.builder.ins().bor_imm(flags, (flag::HOLDS | 1 << 32).cast_signed());
         self.expr.store(now, instance.words, 8 * state);
         self.expr.store(new, instance.words, 8 * value);
-        self.held(stream, rule, instance, flags, true);
+        self.update_instance_holder(stream, rule, instance, flags, true);
         let had = self.expr.builder.ins().ushr_imm(flags, 32);
         let has_old = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
         let is_old = self.expr.builder.ins().icmp(IntCC::Equal, old, new);
@@ -110,50 +110,57 @@ impl<'e> StepEmitter<'e, '_> {
             let update = runtime_calls::pack(stream, number);
             let changed =
                 self.expr.replace_value(group_update, update, instance, ValueChange { had, old, new });
-            self.mark_all_readers(group_update, changed);
+            self.mark_group_readers(group_update, changed);
         }
         self.mark_instance_dependents(stream, &rule.dependents, instance);
-        self.again(stream, rule, Some(instance), [true, true]);
+        self.emit_follow_up(stream, rule, Some(instance), [true, true]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(same, &saved);
-        self.again(stream, rule, Some(instance), [true, false]);
+        self.emit_follow_up(stream, rule, Some(instance), [true, false]);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
         rule.windows.iter().for_each(|window| self.expr.accept_window(window, instance, new));
     }
 
     /// Notes whether a stream without instances holds a value.
-    fn holds(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
+    fn update_cell_holder(&mut self, stream: usize, rule: &UpdateRule, yields: bool) {
         let at = stream_offset(stream) + offset_of!(StreamState, holds);
         let held = self.expr.load(I8, self.expr.streams, at);
         let now = self.expr.iconst8(yields.into());
         self.expr.store(now, self.expr.streams, at);
         if rule.emits_held {
-            let is_other = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
-            self.hold_if(stream, is_other, None, yields);
+            let differs = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, held, i64::from(yields));
+            self.set_holder_if(stream, differs, None, yields);
         }
     }
 
     /// The same for an instance, whose flags were these.
-    fn held(&mut self, stream: usize, rule: &UpdateRule, instance: SlotRef, flags: Value, yields: bool) {
+    fn update_instance_holder(
+        &mut self,
+        stream: usize,
+        rule: &UpdateRule,
+        instance: SlotRef,
+        flags: Value,
+        yields: bool,
+    ) {
         if rule.emits_held {
             let held = self.expr.builder.ins().band_imm(flags, flag::HOLDS.cast_signed());
             let condition = if yields { IntCC::Equal } else { IntCC::NotEqual };
-            let is_other = self.expr.builder.ins().icmp_imm(condition, held, 0);
-            self.hold_if(stream, is_other, Some(instance), yields);
+            let differs = self.expr.builder.ins().icmp_imm(condition, held, 0);
+            self.set_holder_if(stream, differs, Some(instance), yields);
         }
     }
 
-    fn hold_if(&mut self, stream: usize, is_other: Value, instance: Option<SlotRef>, yields: bool) {
-        let region = self.expr.begin_if(is_other);
+    fn set_holder_if(&mut self, stream: usize, differs: Value, instance: Option<SlotRef>, yields: bool) {
+        let region = self.expr.begin_if(differs);
         let arguments =
-            [self.expr.iconst(stream as u64), self.slot(instance), self.expr.iconst(yields.into())];
+            [self.expr.iconst(stream as u64), self.slot_or_zero(instance), self.expr.iconst(yields.into())];
         self.expr.call_with(runtime_calls::set_holder as *const u8, &arguments);
         self.expr.end_if(region);
     }
 
     /// What an evaluation means for the next: whether it gave a value, and whether another one.
-    fn again(
+    fn emit_follow_up(
         &mut self,
         stream: usize,
         rule: &UpdateRule,
@@ -166,7 +173,7 @@ impl<'e> StepEmitter<'e, '_> {
                 (ValueLocation::Slot { .. }, Some(instance)) => {
                     self.mark_slot(Reader::Stream(stream), instance)
                 }
-                _ => self.mark(stream, &ResolvedDependent::All(stream), None),
+                _ => self.mark_dependent(stream, &ResolvedDependent::All(stream), None),
             }
         } else if let (Some(guard), Some(instance)) = (rule.reschedules_while, instance) {
             let holds = self.expr.load_slot(guard);
@@ -178,12 +185,13 @@ impl<'e> StepEmitter<'e, '_> {
             guard.into_iter().for_each(|guard| self.expr.flush_for_runtime(guard, 1));
             let outcome = if yields { runtime_calls::YIELDS } else { 0 }
                 | if changed { runtime_calls::CHANGED } else { 0 };
-            let arguments = [self.expr.iconst(stream as u64), self.slot(instance), self.expr.iconst(outcome)];
+            let arguments =
+                [self.expr.iconst(stream as u64), self.slot_or_zero(instance), self.expr.iconst(outcome)];
             self.expr.call_with(runtime_calls::reschedule_self as *const u8, &arguments);
         }
     }
 
-    fn slot(&mut self, instance: Option<SlotRef>) -> Value {
+    fn slot_or_zero(&mut self, instance: Option<SlotRef>) -> Value {
         match instance {
             Some(instance) => instance.slot,
             None => self.expr.iconst(0),
@@ -191,12 +199,17 @@ impl<'e> StepEmitter<'e, '_> {
     }
 
     /// Selector reads a stream must look again.
-    pub(super) fn mark(&mut self, stream: usize, dependent: &ResolvedDependent, instance: Option<SlotRef>) {
+    pub(super) fn mark_dependent(
+        &mut self,
+        stream: usize,
+        dependent: &ResolvedDependent,
+        instance: Option<SlotRef>,
+    ) {
         match (dependent, instance) {
             (ResolvedDependent::All(reader), _) => {
-                let yes = self.expr.iconst8(1);
+                let all = self.expr.iconst8(1);
                 self.expr.store(
-                    yes,
+                    all,
                     self.expr.streams,
                     dirty_set_offset(*reader) + offset_of!(DirtySet, all),
                 );
@@ -206,15 +219,17 @@ impl<'e> StepEmitter<'e, '_> {
                 self.mark_slot(Reader::Stream(*reader), instance);
             }
             (ResolvedDependent::Slot { .. }, None) => {}
-            (ResolvedDependent::Other(_), Some(instance)) => self.mark_others(stream, &[dependent], instance),
+            (ResolvedDependent::Other(_), Some(instance)) => {
+                self.mark_selected(stream, &[dependent], instance)
+            }
             (ResolvedDependent::Instance { .. } | ResolvedDependent::Other(_), instance) => {
-                let slot = self.slot(instance);
-                self.mark_dependent(stream, dependent, slot);
+                let slot = self.slot_or_zero(instance);
+                self.call_mark_dependent(stream, dependent, slot);
             }
         }
     }
 
-    fn mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
+    fn call_mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
         let dependent = self.expr.iconst(&raw const *dependent as u64);
         let arguments = [dependent, self.expr.iconst(stream as u64), slot];
         self.expr.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
@@ -227,7 +242,7 @@ impl<'e> StepEmitter<'e, '_> {
         dependents: &[ResolvedDependent],
         instance: SlotRef,
     ) {
-        let way = |dependent: &ResolvedDependent| match dependent {
+        let lookup_of = |dependent: &ResolvedDependent| match dependent {
             ResolvedDependent::Other(Dependent { reader, selector }) => {
                 Some((self.plan.family_of(*reader), selector.clone()))
             }
@@ -235,56 +250,58 @@ impl<'e> StepEmitter<'e, '_> {
         };
         let mut groups: Vec<Vec<&ResolvedDependent>> = Vec::new();
         for dependent in dependents {
-            let is_like = |group: &&mut Vec<&ResolvedDependent>| {
-                way(dependent).is_some() && way(group[0]) == way(dependent)
+            let has_same_lookup = |group: &&mut Vec<&ResolvedDependent>| {
+                lookup_of(dependent).is_some() && lookup_of(group[0]) == lookup_of(dependent)
             };
-            match groups.iter_mut().find(is_like) {
+            match groups.iter_mut().find(has_same_lookup) {
                 Some(group) => group.push(dependent),
                 None => groups.push(vec![dependent]),
             }
         }
         for group in groups {
             match group[0] {
-                ResolvedDependent::Other(_) => self.mark_others(stream, &group, instance),
-                dependent => self.mark(stream, dependent, Some(instance)),
+                ResolvedDependent::Other(_) => self.mark_selected(stream, &group, instance),
+                dependent => self.mark_dependent(stream, dependent, Some(instance)),
             }
         }
     }
 
     /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
     /// family, and found in the same way.
-    fn mark_others(&mut self, stream: usize, resolve_dependents: &[&ResolvedDependent], instance: SlotRef) {
+    fn mark_selected(&mut self, stream: usize, dependents: &[&ResolvedDependent], instance: SlotRef) {
         let plan = &self.plan;
-        let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = resolve_dependents else {
+        let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = dependents else {
             return;
         };
         let family = plan.family_of(*reader);
         let mark_resolved = |emitter: &mut Self, instance: SlotRef| {
-            for dependent in resolve_dependents {
+            for dependent in dependents {
                 let ResolvedDependent::Other(Dependent { reader, .. }) = dependent else { continue };
                 emitter.mark_slot(*reader, instance);
             }
         };
-        let tell_all = |emitter: &mut Self| {
-            resolve_dependents
+        let call_for_each = |emitter: &mut Self| {
+            dependents
                 .iter()
-                .for_each(|dependent| emitter.mark_dependent(stream, dependent, instance.slot));
+                .for_each(|dependent| emitter.call_mark_dependent(stream, dependent, instance.slot));
         };
-        let (route, places) = match selector {
+        let (route, positions) = match selector {
             Selector::Slot => return mark_resolved(self, instance),
-            Selector::Index(index, places) => (Route::Index(*index), places),
-            Selector::Instance(places) if plan.families[family].indexes.is_empty() => (Route::Lookup, places),
-            Selector::All | Selector::Instance(_) => return tell_all(self),
+            Selector::Index(index, positions) => (Route::Index(*index), positions),
+            Selector::Instance(positions) if plan.families[family].indexes.is_empty() => {
+                (Route::Lookup, positions)
+            }
+            Selector::All | Selector::Instance(_) => return call_for_each(self),
         };
-        let word = |place: &usize| self.expr.load(I64, instance.words, 8 * (PARAMS + place));
-        let key: Vec<Value> = places.iter().map(word).collect();
+        let word = |at: &usize| self.expr.load(I64, instance.words, 8 * (PARAMS + at));
+        let key: Vec<Value> = positions.iter().map(word).collect();
         let [found, ambiguous, done] = [(); 3].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(ambiguous);
         let slot = self.expr.builder.append_block_param(found, I64);
         let saved = self.expr.save_state();
         self.expr.find_by_words(family, route, &key, LookupBlocks { found, missing: done, ambiguous });
         self.expr.switch_to_saved(ambiguous, &saved);
-        tell_all(self);
+        call_for_each(self);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(found, &saved);
         let instance = self.expr.instance(family, slot);
@@ -295,7 +312,11 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// Selector reads measures of a group must look again, if they have changed. Where the same read ambiguous, that is one
     /// question: whether one of them has changed is anybody's guess, but not whether any has.
-    pub(super) fn mark_all_readers(&mut self, group_update: &'e GroupUpdate, changed: Vec<AggregateChange>) {
+    pub(super) fn mark_group_readers(
+        &mut self,
+        group_update: &'e GroupUpdate,
+        changed: Vec<AggregateChange>,
+    ) {
         let mut merged: Vec<(AggregateChange, &'e [ResolvedDependent])> = Vec::new();
         for (changed, dependents) in changed.into_iter().zip(&group_update.dependents) {
             match merged.iter_mut().find(|(_, others)| *others == dependents.as_slice()) {
@@ -307,12 +328,12 @@ impl<'e> StepEmitter<'e, '_> {
             }
         }
         for (changed, dependents) in merged.into_iter().filter(|(_, dependents)| !dependents.is_empty()) {
-            self.mark_readers(group_update.grouped, changed, dependents);
+            self.mark_aggregate_readers(group_update.grouped, changed, dependents);
         }
     }
 
     /// Selector reads a measure of a group must look again, if it has changed.
-    fn mark_readers(
+    fn mark_aggregate_readers(
         &mut self,
         grouped: usize,
         changed: AggregateChange,
@@ -336,9 +357,9 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_successor(mark);
         for dependent in dependents {
             match dependent {
-                ResolvedDependent::All(_) => self.mark(grouped, dependent, None),
+                ResolvedDependent::All(_) => self.mark_dependent(grouped, dependent, None),
                 ResolvedDependent::Instance { cached: Some(_), .. } => {
-                    self.mark_reader(grouped, group, dependent, is_zero)
+                    self.mark_cached_reader(grouped, group, dependent, is_zero)
                 }
                 dependent => {
                     let dependent = self.expr.iconst(&raw const *dependent as u64);
@@ -362,7 +383,7 @@ impl<'e> StepEmitter<'e, '_> {
 
     /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
     /// [adds](crate::compiled::ir::op::Program::grows_by) what the group says, and that is nothing, it need not.
-    fn mark_reader(
+    fn mark_cached_reader(
         &mut self,
         grouped: usize,
         group: Value,
@@ -372,41 +393,40 @@ impl<'e> StepEmitter<'e, '_> {
         let ResolvedDependent::Instance { stream, family, cached: Some(cached), .. } = dependent else {
             return;
         };
-        let tally_number = grouped;
-        let [look, known, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        self.expr.builder.set_cold_block(look);
-        let next = self.expr.builder.append_block_param(known, I64);
+        let [find, known, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(find);
+        let reader = self.expr.builder.append_block_param(known, I64);
         let saved = self.expr.save_state();
-        let place = self.store.grouped[grouped].stride() - cached;
-        let slot = self.expr.load(I64, group, 8 * place);
-        self.expr.builder.ins().brif(slot, known, &[slot.into()], look, &[]);
-        self.expr.switch_to_saved(look, &saved);
-        let [dependent, grouped] =
-            [&raw const *dependent as u64, grouped as u64].map(|it| self.expr.iconst(it));
-        let slot = self.expr.call_with(runtime_calls::find_reader as *const u8, &[dependent, grouped, group]);
-        self.expr.builder.ins().brif(slot, known, &[slot.into()], done, &[]);
+        let at = self.store.grouped[grouped].stride() - cached;
+        let slot_plus_one = self.expr.load(I64, group, 8 * at);
+        self.expr.builder.ins().brif(slot_plus_one, known, &[slot_plus_one.into()], find, &[]);
+        self.expr.switch_to_saved(find, &saved);
+        let arguments = [&raw const *dependent as u64, grouped as u64].map(|word| self.expr.iconst(word));
+        let arguments = [arguments[0], arguments[1], group];
+        let slot_plus_one = self.expr.call_with(runtime_calls::find_reader as *const u8, &arguments);
+        self.expr.builder.ins().brif(slot_plus_one, known, &[slot_plus_one.into()], done, &[]);
         self.expr.switch_to_saved(known, &saved);
-        if let Some(is_zero) = is_zero.filter(|_| self.only_grows_by(*stream, tally_number)) {
-            let [can_skip_tick, marks] = [(); 2].map(|()| self.expr.builder.create_block());
+        if let Some(is_zero) = is_zero.filter(|_| self.only_grows_by(*stream, grouped)) {
+            let [unmark, mark] = [(); 2].map(|()| self.expr.builder.create_block());
             let saved = self.expr.save_state();
-            self.expr.builder.ins().brif(is_zero, can_skip_tick, &[], marks, &[]);
-            self.expr.switch_to_saved(can_skip_tick, &saved);
-            let slot = self.expr.builder.ins().iadd_imm(next, -1);
+            self.expr.builder.ins().brif(is_zero, unmark, &[], mark, &[]);
+            self.expr.switch_to_saved(unmark, &saved);
+            let slot = self.expr.builder.ins().iadd_imm(reader, -1);
             let instance = self.expr.instance(*family, slot);
             self.unmark_if_last(*stream, instance);
             self.expr.builder.ins().jump(done, &[]);
-            self.expr.switch_to_saved(marks, &saved);
+            self.expr.switch_to_saved(mark, &saved);
         }
-        self.mark_slot_plus_one(Reader::Stream(*stream), next);
+        self.mark_slot_plus_one(Reader::Stream(*stream), reader);
         self.expr.builder.ins().jump(done, &[]);
         self.expr.switch_to_saved(done, &saved);
     }
 
     /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
     fn only_grows_by(&self, stream: usize, grouped: usize) -> bool {
-        let is_told = self.plan.rules[stream].as_ref().is_none_or(|rule| !rule.reschedules_on_change);
+        let reschedules = self.plan.rules[stream].as_ref().is_some_and(|rule| rule.reschedules_on_change);
         let plan = &self.plan;
         let program = &plan.programs[plan.streams[stream].eval.program];
-        !is_told && program.grows_by(stream) == Some(grouped as u32)
+        reschedules && program.grows_by(stream) == Some(grouped as u32)
     }
 }
