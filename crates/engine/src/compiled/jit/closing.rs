@@ -1,7 +1,7 @@
-//! How instances close, and what follows when they end.
+//! Close conditions, and the end of instances.
 //!
-//! An instance that closes is there until the end of its instant, as others may read it. Where nobody is told of it, the
-//! reaction that lets it close ends it as well, as its last steps.
+//! An instance that closes stays readable until the end of its instant. Where its close is not emitted, the handler
+//! that finds its close condition true also ends it, as its last steps.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -16,22 +16,24 @@ use crate::compiled::ir::plan::{ClosePlan, Reader};
 use crate::compiled::ir::update_rule::{UpdateRule, ValueLocation};
 use crate::compiled::store::aggregate::group::{RETIRED, USED};
 
-/// The instances of a family that end with this instant: their slots, and how many there are.
+/// The instances of a family that end with this instant.
 pub(super) struct Closing {
     family: usize,
+    /// The address of the list of their slots.
     slots: Variable,
+    /// How many there are.
     count: Variable,
 }
 
 impl<'e> StepEmitter<'e, '_> {
-    /// How a family closes, if that can be written.
+    /// The close condition of a family, if it can be emitted inline.
     pub(super) fn compilable_close(&self, family: usize) -> Option<&'e ClosePlan> {
         let plan = &self.plan.families[family];
         let is_simple = plan.is_parameterised && !plan.knows_its_spawn;
         plan.close.as_ref().filter(|close| is_simple && close.incremental)
     }
 
-    /// The instances of a family whose close condition must be looked at.
+    /// Checks the close condition of the dirty instances of a family.
     pub(super) fn close(&mut self, family: usize, close: &ClosePlan) {
         let closing = self.ends_inline(family).then(|| self.declare_closing(family));
         let [check, done] = [(); 2].map(|()| self.expr.builder.create_block());
@@ -60,7 +62,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.closing.extend(closing);
     }
 
-    /// Ends the instances that close. Selector reads others is gone before they are, most often, and need not look again.
+    /// Ends the instances that close. Families end in reverse order of their closes: a reader has usually ended before
+    /// the instances that it reads, and need not be marked.
     pub(super) fn end_closing(&mut self) {
         for Closing { family, slots, count } in std::mem::take(&mut self.closing).into_iter().rev() {
             let [slots, count] = [slots, count].map(|variable| self.expr.builder.use_var(variable));
@@ -79,8 +82,8 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// Whether instances of a family can end without a call: nobody is told of it, and all that counts their values is
-    /// words.
+    /// Whether instances of a family can end without interpreting that: their verdicts are not emitted, and the groups
+    /// of their values are [words to add to](is_additive).
     fn ends_inline(&self, family: usize) -> bool {
         let plan = self.plan;
         let is_simple = |member: &usize| {
@@ -92,10 +95,11 @@ impl<'e> StepEmitter<'e, '_> {
             !plan.emission[*member].values
                 && (is_counter || plan.rules[*member].as_ref().is_some_and(is_additive_rule))
         };
-        // Closes that have clocks of their own come after this, and may read who ends.
+        // Closes with deadlines of their own come later in the instant, and may read the instances that end.
         plan.local_closes.is_empty() && plan.families[family].members.iter().all(is_simple)
     }
 
+    /// Declares an empty list of closing instances.
     fn declare_closing(&mut self, family: usize) -> Closing {
         let builder = &mut self.expr.builder;
         let [slots, count] = [(); 2].map(|()| builder.declare_var(I64));
@@ -105,7 +109,7 @@ impl<'e> StepEmitter<'e, '_> {
         Closing { family, slots, count }
     }
 
-    /// Lists a slot among those that end.
+    /// Appends a slot to the list of closing instances.
     fn push_closing(&mut self, closing: &Closing, slot: Value) {
         let [slots, count] =
             [closing.slots, closing.count].map(|variable| self.expr.builder.use_var(variable));
@@ -117,7 +121,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.builder.def_var(closing.count, more);
     }
 
-    /// What [`UpdateRule::end`] does.
+    /// Removes the value of an instance from its groups and marks its dependents. The same as `UpdateRule::end`.
     fn end_member(&mut self, stream: usize, rule: &'e UpdateRule, instance: SlotRef) {
         let ValueLocation::Slot { state, value } = rule.location else { return };
         self.close_windows(stream, instance);
@@ -141,7 +145,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.end_if(region);
     }
 
-    /// Windows over an instance can be read for a time, if there is something in them.
+    /// Keeps the windows over an instance that can be read after its end, unless they are empty.
     fn close_windows(&mut self, stream: usize, instance: SlotRef) {
         let plan = &self.plan;
         let windows = plan.streams[stream].windows.iter().map(|window| &plan.windows[*window]);
@@ -160,7 +164,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.end_if(region);
     }
 
-    /// A group may have no members left.
+    /// Retires a group that has no members left, unless it is listed as retired already.
     fn retire_if_empty(&mut self, grouped: usize, group: Value, members: Value) {
         let is_empty = self.expr.builder.ins().icmp_imm(IntCC::Equal, members, 0);
         let used = self.expr.load(I64, group, 8 * USED);
@@ -173,7 +177,7 @@ impl<'e> StepEmitter<'e, '_> {
         });
     }
 
-    /// Does something if a condition holds of an instance: the stream whose condition it is, and the program.
+    /// Emits code that runs if a program yields for an instance: the stream of the program, and the program.
     pub(super) fn emit_if_yields(
         &mut self,
         (stream, program): (usize, usize),

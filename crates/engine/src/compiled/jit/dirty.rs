@@ -1,4 +1,4 @@
-//! Selector must look again: how instances are marked, and how those that are marked are listed.
+//! Dirty sets: marks instances dirty, and iterates those that are.
 
 use std::mem::offset_of;
 
@@ -17,15 +17,17 @@ use crate::compiled::store::dirty_set::{DirtySet, INLINE_SLOTS};
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{FamilyState, StreamState};
 
-/// Where it is noted which instances of a stream or family are marked, and how.
+/// Where the dirty set of a stream, or of the close condition of a family, is.
 struct DirtyLocation {
-    /// What lies in memory so far from the next.
+    /// The address of the states of all streams or families.
     base: Value,
+    /// The offset of the dirty set from there, in bytes.
     set: usize,
+    /// The family of the instances.
     family: usize,
-    /// Where in a slot the mark is, ...
+    /// The word of a slot that has the dirty flag.
     state_word: usize,
-    /// ... and which bit.
+    /// The dirty flag in it.
     flag: u64,
 }
 
@@ -50,15 +52,17 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// Not 0 if somebody is marked: then [how many](DirtySet), unless all are.
+    /// The first word of a [dirty set](DirtySet): 0 if it is empty, the number of listed slots unless all are dirty.
     pub(super) fn dirty_word(&mut self, reader: Reader) -> Value {
         let DirtyLocation { base, set, .. } = self.dirty_location(reader);
         self.expr.load(I64, base, set)
     }
 
-    /// Selector is [marked](Self::marked) is listed no more: where the list is, how long, and where there is room for as many.
-    /// It is where they were listed, if they are few; whoever has had its turn may be listed again meanwhile, but nobody
-    /// else.
+    /// Takes all slots out of a dirty set whose [first word](Self::dirty_word) is known: the address of the list, its
+    /// length, and an address with room for as many slots.
+    ///
+    /// Up to [`INLINE_SLOTS`] slots stay where they are, in the set itself. That is sound because the loop over them
+    /// pushes only slots that it has visited already, to positions that it has read.
     pub(super) fn list_dirty(&mut self, reader: Reader, dirty_word: Value) -> [Value; 3] {
         let location = self.dirty_location(reader);
         let (room, list, number) = match reader {
@@ -93,7 +97,7 @@ impl StepEmitter<'_, '_> {
         listed
     }
 
-    /// Does something for each instance in a list that is marked, and is there; marks it no more.
+    /// A loop over those slots of a list that are live and dirty. It clears their flags.
     pub(super) fn for_each_dirty(
         &mut self,
         reader: Reader,
@@ -116,7 +120,8 @@ impl StepEmitter<'_, '_> {
         });
     }
 
-    /// The instance of a stream or family in a slot must look again.
+    /// Marks the instance of a stream or family in a slot: in the register for the pending instance if the stream has
+    /// one, otherwise in memory.
     pub(super) fn mark_slot(&mut self, reader: Reader, instance: SlotRef) {
         match self.pending_variable(reader) {
             None => self.mark_in_memory(reader, instance),
@@ -127,7 +132,7 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// The same, with the number of its slot, plus one.
+    /// The same, for the number of a slot plus one.
     pub(super) fn mark_slot_plus_one(&mut self, reader: Reader, slot_plus_one: Value) {
         let family = self.plan.family_of(reader);
         let mark = |emitter: &mut Self| {
@@ -141,6 +146,7 @@ impl StepEmitter<'_, '_> {
         }
     }
 
+    /// The register for the pending instance of a stream.
     fn pending_variable(&self, reader: Reader) -> Option<Variable> {
         match reader {
             Reader::Stream(stream) => self.pending[stream],
@@ -148,7 +154,7 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// Notes who is pending; if somebody else is already, it is marked otherwise.
+    /// Makes an instance the pending one. If another one is pending already, emits `mark` in a cold block.
     fn set_pending(&mut self, pending: Variable, slot_plus_one: Value, mark: impl FnOnce(&mut Self)) {
         let [first, occupied, another, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(another);
@@ -167,8 +173,9 @@ impl StepEmitter<'_, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// An instance of a stream need not look again if it has a value. If it is the last that is listed, it is no longer:
-    /// others may look in vain, so that whoever is not marked is not listed.
+    /// Unmarks an instance of a stream that has a value, if it is the last in the list. A slot without its flag must
+    /// not stay listed, and removing another than the last is not worth it: evaluating an instance in vain does no
+    /// harm.
     pub(super) fn unmark_if_last(&mut self, stream: usize, instance: SlotRef) {
         let location = self.dirty_location(Reader::Stream(stream));
         let flags = self.expr.load(I64, instance.words, 8 * location.state_word);
@@ -193,8 +200,8 @@ impl StepEmitter<'_, '_> {
         self.expr.end_if(region);
     }
 
-    /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
-    /// asked again, at its next tick or before.
+    /// An event has marked something dirty. If clocks evaluate it, `idle_until` is lowered to their next ticks, as the
+    /// [deadline loop](Self::deadline_loop) may have skipped them.
     pub(super) fn lower_idle_until(&mut self, reader: Reader) {
         let task = match reader {
             Reader::Stream(stream) => Task::Evaluate(stream),
@@ -217,6 +224,8 @@ impl StepEmitter<'_, '_> {
         self.expr.store(soonest, idle_until, 0);
     }
 
+    /// Sets the dirty flag of an instance, and pushes its slot to the dirty set unless the flag was set. A runtime call
+    /// pushes where the inline list is full or all are dirty.
     pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: SlotRef) {
         let [mark, push, call, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(call);
@@ -234,7 +243,7 @@ impl StepEmitter<'_, '_> {
         self.expr.store(flags, instance.words, 8 * location.state_word);
         self.lower_idle_until(reader);
         let DirtyLocation { base, set, .. } = location;
-        // The word is written as a whole, as it will be read.
+        // The word is stored as a whole because it is loaded as a whole: a narrower store would stall the forwarding.
         let count = self.expr.load(I64, base, set);
         let has_room = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
         self.expr.builder.ins().brif(has_room, push, &[], call, &[]);
@@ -254,17 +263,17 @@ impl StepEmitter<'_, '_> {
     }
 }
 
-/// Where the state of a stream is.
+/// The offset of the state of a stream from that of the first, in bytes.
 pub(super) fn stream_offset(stream: usize) -> usize {
     stream * size_of::<StreamState>()
 }
 
-/// Where it says which instances must be evaluated again.
+/// The offset of the dirty set of a stream.
 pub(super) fn dirty_set_offset(stream: usize) -> usize {
     stream_offset(stream) + offset_of!(StreamState, dirty)
 }
 
-/// Where it says which instances of a family may have to close.
+/// The offset of the dirty set for the close condition of a family, from the state of the first family.
 pub(super) fn close_dirty_offset(family: usize) -> usize {
     family * size_of::<FamilyState>() + offset_of!(FamilyState, close_dirty)
 }

@@ -1,4 +1,4 @@
-//! Programs → machine code.
+//! Emits the bytecode of expressions, and the basic instructions that all emitters use.
 
 use std::mem::offset_of;
 
@@ -24,41 +24,46 @@ use crate::compiled::ir::plan::Plan;
 use crate::compiled::store::aggregate::group::GroupedAggregate;
 use crate::compiled::store::state::{FamilyState, Store, WHOLE};
 
-/// So many words a value of a measure has at most.
+/// The most words that the value of an aggregate has.
 const MAX_AGGREGATE_WORDS: usize = 2;
 
-/// Where a value of so many words is copied word by word.
+/// Values of up to this many words are copied word by word, wider ones by a runtime call.
 pub(super) const MAX_INLINE_WORDS: usize = 8;
 
-/// Writes instructions.
+/// Emits instructions of one function, and caches the values of words.
 pub(super) struct ExprEmitter<'p, 'f> {
     pub(super) builder: FunctionBuilder<'f>,
     pub(super) plan: &'p Plan,
-    /// Tallies, as far as they say where things are.
+    /// The grouped aggregates, for the layout of their groups.
     pub(super) grouped: &'p [GroupedAggregate],
-    /// Families, likewise.
+    /// The families, for the layout of their slots.
     pub(super) families: &'p [FamilyState],
-    /// For each stream whether its values are told from the clock.
+    /// For each stream, whether it is a tick counter that is computed on read.
     pub(super) computed_on_read: Vec<bool>,
-    /// For each family whom the event has spawned, or found to be there.
+    /// For each family, the instance that its spawn step has spawned or found.
     pub(super) spawned: Vec<Option<Spawned>>,
-    /// The inputs of the event.
+    /// The inputs of the event; 0 at ticks and deadlines.
     pub(super) present: u128,
+    /// The argument of the function: the address of the context.
     pub(super) context: Value,
+    /// Where the context has the addresses of data structures.
     pub(super) offsets: VmOffsets,
+    /// The address of the frame.
     pub(super) frame: Value,
+    /// The address of the states of streams.
     pub(super) streams: Value,
-    /// What is known at this point, ...
+    /// What is cached at the current point.
     pub(super) cache: ValueCache,
-    /// ... and what no longer was, at some point before.
+    /// Every invalidation so far, in the order of emission.
     pub(super) invalidations: Vec<Invalidation>,
     pub(super) dead_stores: DeadStores,
-    /// Where it goes after a failure.
+    /// Returns from the function with an error.
     pub(super) failed: Block,
+    /// Signatures of runtime calls, by their number of arguments.
     signatures: [Option<SigRef>; 7],
 }
 
-/// What `if … then … else …` becomes where there is nothing to compute.
+/// A conditional expression whose branches only copy a word. It becomes a branchless select.
 struct Select {
     flag: FrameSlot,
     a: FrameSlot,
@@ -69,7 +74,7 @@ struct Select {
 impl Select {
     const OPS: usize = 4;
 
-    /// If that is what a program does from a place on, and nobody jumps into it.
+    /// Matches the four operations of such an expression, unless something else jumps into them.
     fn at(ops: &[Op], at: usize) -> Option<Select> {
         let [
             Op::JumpUnless { flag, to: otherwise },
@@ -87,14 +92,16 @@ impl Select {
     }
 }
 
-/// Where a program may jump to, which is always ahead, with what is known on each way there.
+/// The jump targets of a program. Jumps only go forward.
 struct Labels {
+    /// The cache at the start of the program, which holds at every label.
     entry: CacheState,
+    /// For each operation that is a target, its block, and the cache at each jump to it.
     blocks: Vec<Option<(Block, Vec<CacheState>)>>,
 }
 
 impl Labels {
-    /// The block of a label, to which there is one more way.
+    /// The block of a label, which gets one more predecessor.
     fn add_predecessor(&mut self, to: u32, state: CacheState) -> Option<Block> {
         let (block, predecessors) = self.blocks[to as usize].as_mut()?;
         predecessors.push(state);
@@ -102,16 +109,16 @@ impl Labels {
     }
 }
 
-/// The instance that is being evaluated.
+/// The slot of an instance.
 #[derive(Clone, Copy)]
 pub(super) struct SlotRef {
-    /// The number of its slot.
+    /// Its number.
     pub(super) slot: Value,
-    /// Where the words of its slot are.
+    /// The address of its words.
     pub(super) words: Value,
 }
 
-/// What a program is run for.
+/// A run of a program, for a stream and possibly an instance of it.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub(super) stream: usize,
@@ -147,7 +154,8 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         }
     }
 
-    /// Writes a program, which goes on at `yields` or at `ends`. What is known where it yields.
+    /// Emits a program, which continues at `yields` or at `ends`. The state of the cache where it yields, or at its
+    /// start if it yields in several places.
     pub(super) fn emit_program(&mut self, run: Run, yields: Block, ends: Block) -> CacheState {
         let mut at_yield = Vec::new();
         let plan = self.plan;
@@ -219,14 +227,15 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         if at_yield.len() == 1 { at_yield.remove(0) } else { labels.entry }
     }
 
-    /// One word or another: which of them is anybody's guess, so better no branch.
+    /// The condition is unpredictable, so the word is selected without branching.
     fn emit_select(&mut self, select: &Select) {
         let [flag, a, b] = [select.flag, select.a, select.b].map(|slot| self.load_slot(slot));
         let word = self.builder.ins().select(flag, a, b);
         self.store_slot(select.to, word);
     }
 
-    /// Whether there is a label at a place of a program, where it goes on then.
+    /// Continues at the label of an operation; whether it has one. The label keeps the cache of its only predecessor,
+    /// or that of the start of the program.
     fn bind_label(&mut self, labels: &mut Labels, at: usize, is_reachable: bool) -> bool {
         let Some((block, mut predecessors)) = labels.blocks[at].take() else { return false };
         if is_reachable {
@@ -238,7 +247,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         true
     }
 
-    /// A word so many times.
+    /// A word times a constant, by a shift if that is a power of two.
     pub(super) fn scale(&mut self, word: Value, factor: usize) -> Value {
         match factor.is_power_of_two() {
             true => self.builder.ins().ishl_imm(word, i64::from(factor.trailing_zeros())),
@@ -246,7 +255,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         }
     }
 
-    /// Goes to a block if a condition is as given, and on otherwise.
+    /// Branches to a block if a condition is `when`, and continues otherwise.
     fn branch(&mut self, when: bool, condition: Value, to: Option<Block>) {
         let Some(to) = to else { return };
         let next = self.builder.create_block();
@@ -255,6 +264,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.switch_to_successor(next);
     }
 
+    /// Emits an operation that is no jump.
     fn emit_op(&mut self, run: Run, at: usize, op: &Op) {
         let fail = |fault| (run, at, fault);
         match *op {
@@ -263,7 +273,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
                 self.store_slot(to, word);
             }
             Op::CopyMany { from, to, count } => {
-                // The places may overlap.
+                // Source and destination may overlap, so all words are loaded before the first is stored.
                 let words: Vec<Value> = (0..count as FrameSlot).map(|at| self.load_slot(from + at)).collect();
                 (to..).zip(words).for_each(|(to, word)| self.store_slot(to, word));
             }
@@ -426,7 +436,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         }
     }
 
-    /// Has an operation done in Rust. Not 0 if it failed.
+    /// Runs an operation by a runtime call; not 0 if it failed.
     pub(super) fn call_run_op(&mut self, run: Run, at: usize) -> Value {
         let slot = match run.instance {
             Some(instance) => instance.slot,
@@ -436,7 +446,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.call_with(runtime_calls::run_op as *const u8, &arguments)
     }
 
-    /// A flag, and the value of the instance with a key if there is one.
+    /// Stores a flag, and the value of the instance with a key if it exists and has one.
     fn read_hold(&mut self, stream: u32, key: FrameSlot, to: FrameSlot) {
         let plan = &self.plan.streams[stream as usize];
         if !self.plan.families[plan.family].indexes.is_empty() || plan.width > MAX_INLINE_WORDS {
@@ -454,20 +464,20 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         };
         let words = self
             .read_by_key(plan.family, key, 1 + plan.width, read, |expr| vec![expr.iconst(0); 1 + plan.width]);
-        // What is not there is not read: words that are in its place do no harm.
+        // Without a value the flag is 0, and nothing reads the words behind it.
         (to..).zip(words).for_each(|(to, word)| self.store_slot(to, word));
     }
 
-    /// A flag, and an earlier value of the instance at hand if there is one.
+    /// Stores a flag, and an earlier value of the current instance if there is one.
     fn read_own(&mut self, run: Run, stream: u32, back: usize, to: FrameSlot) {
         let member = self.plan.streams[stream as usize].member;
         let has = self.has_value(run, member, back);
         self.store_slot(to, has);
-        // What is not there is not read: words that are in its place do no harm.
+        // Without a value the flag is 0, and nothing reads the words behind it.
         self.copy_value(run, stream, back, to + 1);
     }
 
-    /// Whether the instance at hand has more than so many values.
+    /// Whether the instance of a run has more than `back` values, as a word.
     fn has_value(&mut self, run: Run, member: Member, back: usize) -> Value {
         let state = self.slot_word(run, member.state());
         let count = self.builder.ins().ushr_imm(state, 32);
@@ -475,6 +485,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.builder.ins().uextend(I64, has)
     }
 
+    /// Copies an earlier value of the instance of a run into the frame.
     fn copy_value(&mut self, run: Run, stream: u32, back: usize, to: FrameSlot) {
         let stream = &self.plan.streams[stream as usize];
         let from = stream.member.value() + back * stream.width;
@@ -484,14 +495,16 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         }
     }
 
+    /// A word of the slot of the instance.
     fn slot_word(&mut self, run: Run, at: usize) -> Value {
         match run.instance {
             Some(instance) => self.load(I64, instance.words, 8 * at),
-            // Nobody else reads a slot.
+            // Only programs of instances have operations that read slots.
             None => self.builder.ins().iconst(I64, 0),
         }
     }
 
+    /// Stores the result of integer arithmetic. `compute` gives the result, and whether it is in range.
     fn checked_integer(
         &mut self,
         a: FrameSlot,
@@ -506,6 +519,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.store_slot(to, word);
     }
 
+    /// Stores the result of float arithmetic, with a check for NaN unless its range is known.
     fn checked_float(
         &mut self,
         a: FrameSlot,
@@ -550,24 +564,26 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.builder.ins().store(MemFlags::trusted(), value, to, at as i32)
     }
 
+    /// A constant word.
     pub(super) fn iconst(&mut self, number: u64) -> Value {
         self.builder.ins().iconst(I64, number.cast_signed())
     }
 
+    /// A constant byte.
     pub(super) fn iconst8(&mut self, number: i64) -> Value {
         self.builder.ins().iconst(I8, number)
     }
 
-    /// Calls a function with the context and numbers.
+    /// Makes a runtime call with constants.
     pub(super) fn call(&mut self, function: *const u8, numbers: &[u64]) -> Value {
         let values: Vec<Value> = numbers.iter().map(|number| self.iconst(*number)).collect();
         self.call_with(function, &values)
     }
 
-    /// Calls a function with the context and values.
+    /// Makes a runtime call with values. At events it may have marked something dirty that is evaluated at ticks, so
+    /// `idle_until` is set to 0 afterwards.
     pub(super) fn call_with(&mut self, function: *const u8, values: &[Value]) -> Value {
         let result = self.call_keeping_idle(function, values);
-        // Whom it has marked is not known here.
         if self.present != 0 && !self.plan.clocks.is_empty() {
             let idle_until = self.load(I64, self.context, offset_of!(VmContext, idle_until));
             let always = self.iconst(0);
@@ -576,7 +592,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         result
     }
 
-    /// The same for a function that marks nobody, or wakes the clocks itself.
+    /// Makes a runtime call that marks nothing dirty, or lowers `idle_until` itself.
     pub(super) fn call_keeping_idle(&mut self, function: *const u8, values: &[Value]) -> Value {
         let count = values.len() + 1;
         let signature = match self.signatures[count] {
@@ -599,13 +615,14 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         result
     }
 
-    /// Ends the reaction if a call failed.
+    /// Returns from the handler with an error if a word is not 0.
     pub(super) fn return_if_failed(&mut self, failed: Value) {
         let next = self.builder.create_block();
         self.builder.ins().brif(failed, self.failed, &[], next, &[]);
         self.switch_to_successor(next);
     }
 
+    /// Fails with a fault unless a condition holds.
     fn fail_unless(&mut self, holds: Value, (run, at, fault): (Run, usize, Fault)) {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
@@ -617,7 +634,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.switch_to_saved(next, &saved);
     }
 
-    /// Fails if the number of a fault is not 0.
+    /// Fails if the code of a fault is not 0.
     fn fail_if_fault(&mut self, run: Run, at: usize, fault: Value) {
         let (next, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(otherwise);
@@ -628,11 +645,12 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
         self.switch_to_saved(next, &saved);
     }
 
-    /// The program, and the place in it.
+    /// The program and the position of an operation in it, in one word.
     fn location(&mut self, run: Run, at: usize) -> Value {
         self.iconst(runtime_calls::pack(run.program, at))
     }
 
+    /// Reports a fault, and returns from the handler.
     fn fail(&mut self, run: Run, at: usize, fault: Value) {
         let stream = self.iconst(run.stream as u64);
         let at = self.location(run, at);
@@ -641,7 +659,7 @@ impl<'p, 'f> ExprEmitter<'p, 'f> {
     }
 }
 
-/// Where an operation may go on instead of the next.
+/// The operation that a jump leads to.
 fn target(op: &Op) -> Option<usize> {
     match op {
         Op::Jump { to }

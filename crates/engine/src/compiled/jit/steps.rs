@@ -26,7 +26,7 @@ use crate::compiled::store::state::{Store, StreamState};
 /// Emits steps. What it emits does exactly what interpreting the steps does.
 pub(super) struct StepEmitter<'e, 'f> {
     pub(super) plan: &'e ExecutionPlan,
-    /// As far as it says where things are, and which counters are computed on read.
+    /// The store, for layouts and for which counters are computed on read. No contents are read at compile time.
     pub(super) store: &'e Store,
     pub(super) expr: ExprEmitter<'e, 'f>,
     /// Freshness flags of the frame that were set.
@@ -59,7 +59,8 @@ impl<'e, 'f> StepEmitter<'e, 'f> {
 }
 
 impl<'e> StepEmitter<'e, '_> {
-    /// At an event one instance of a stream is marked, most often: it is remembered here.
+    /// Declares the registers of [`pending`](Self::pending). At an event, most streams have one dirty instance at most:
+    /// kept in a register, it costs no dirty set.
     pub(super) fn declare_pending(&mut self, steps: &[Step]) {
         if self.expr.present == 0 {
             return;
@@ -78,7 +79,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// Inputs have values.
+    /// Stores the inputs of the event in their cells, and marks the dependents of those that differ.
     pub(super) fn accept_inputs(&mut self, present: u128) {
         let plan = self.plan;
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
@@ -113,7 +114,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// Something is of this instant, if anybody asks.
+    /// Sets a freshness flag, if any program reads it.
     pub(super) fn mark_fresh(&mut self, fresh: FrameSlot) {
         if self.plan.asked_fresh.contains(&fresh) {
             let one = self.expr.iconst(1);
@@ -122,12 +123,13 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// What is of this instant is not of the next.
+    /// Clears the freshness flags at the end of the instant.
     pub(super) fn clear_fresh(&mut self) {
         let zero = self.expr.iconst(0);
         std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.store_slot(slot, zero));
     }
 
+    /// Emits one step: inline where it is simple, as a runtime call otherwise.
     pub(super) fn emit_step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
@@ -158,34 +160,35 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// How a stream is evaluated, if that can be written.
+    /// The update rule of a stream, if it can be emitted inline.
     fn compilable_rule(&self, stream: usize) -> Option<&'e UpdateRule> {
         let rule = self.plan.rules[stream].as_ref()?;
         let is_spawned = self.plan.families[rule.family].spawn.is_some();
-        // A stream without instances that comes and goes is rare.
+        // Streams without instances that are spawned and closed are rare.
         (matches!(rule.location, ValueLocation::Slot { .. }) || !is_spawned).then_some(rule)
     }
 
-    /// The path of the only clause.
+    /// The access path of the only clause.
     fn single_path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
         let plan = &self.plan;
         let [clause] = clauses else { return None };
         plan.streams[stream].eval.clauses[*clause].path.as_ref()
     }
 
+    /// Interprets a step by a runtime call.
     fn call_step(&mut self, step: &Step) {
         self.call_step_keeping_words(step);
         self.expr.invalidate(Invalidation::AllWords);
     }
 
-    /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
+    /// The same in a cold block beside the emitted step, which writes the same words of the frame.
     fn call_step_keeping_words(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
         self.expr.invalidate(Invalidation::Addresses);
         self.expr.return_if_failed(failed);
     }
 
-    /// A stream without instances, if something has changed that it reads.
+    /// Evaluates a stream without instances, if it is dirty.
     fn evaluate_dirty_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
         let at = dirty_set_offset(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
@@ -197,8 +200,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.emit_held_values(stream, rule);
     }
 
-    /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
-    /// marked in memory are left to Rust.
+    /// Evaluates the dirty instances of a stream. At an event that is the pending one at most; if any are marked in
+    /// memory too, the step is interpreted.
     fn evaluate_dirty(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
         let Some(variable) = self.pending[stream].take() else {
             return self.evaluate_listed(stream, rule, step);
@@ -226,17 +229,18 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(end, &saved);
     }
 
-    /// DirtyLocation who is pending, if there is somebody.
+    /// Marks the pending instance in memory, if there is one.
     fn mark_pending(&mut self, stream: usize, slot_plus_one: Value) {
         let region = self.expr.begin_if(slot_plus_one);
         self.mark_slot_plus_one(Reader::Stream(stream), slot_plus_one);
         self.expr.end_if(region);
     }
 
-    /// The instances that are marked in memory, one after another.
+    /// Evaluates the instances that are marked in memory, in a loop over the list in place.
     fn evaluate_listed(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
-        // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
-        // itself where slots are used again, and may be listed twice.
+        // A rule that marks other instances of the same stream would push slots while the list is read in place. So
+        // would one that marks itself where slots are reused, because a reused slot may be listed twice. Both are
+        // interpreted.
         let marks_itself = rule.reschedules_on_change || rule.has_follow_up;
         let closes = self.plan.families[rule.family].close.is_some();
         if rule.marks_others_of(stream) || (marks_itself && closes) {
@@ -252,13 +256,13 @@ impl<'e> StepEmitter<'e, '_> {
         self.emit_held_values(stream, rule);
     }
 
-    /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
+    /// Whether instances of a stream are evaluated at ticks while their guard holds.
     fn is_guarded_at_ticks(&self, stream: usize, rule: &UpdateRule) -> bool {
         let has_guard = self.plan.streams[stream].eval.guard.is_some();
         has_guard && self.expr.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
     }
 
-    /// The instances that are marked, one after another: they may mark themselves for the next time.
+    /// Evaluates the dirty instances in a loop over a copy of the list: they may mark themselves for the next time.
     fn evaluate_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
         let dirty_word = self.dirty_word(Reader::Stream(stream));
         let region = self.expr.begin_if(dirty_word);
@@ -271,7 +275,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.end_if(region);
     }
 
-    /// A tick of a counter: who reads it looks again if the tick matters.
+    /// A tick of a counter that is computed on read: marks the dependents of the instances for which it crosses a
+    /// threshold.
     fn tick_counter(&mut self, stream: usize) {
         let Some(counter) = self.counter_dependents(stream) else { return };
         let family = self.plan.streams[stream].family;
@@ -283,7 +288,7 @@ impl<'e> StepEmitter<'e, '_> {
         });
     }
 
-    /// Whoever holds a value is told of each time.
+    /// Emits the values that instances hold, if the stream emits them at every evaluation and there are any.
     fn emit_held_values(&mut self, stream: usize, rule: &UpdateRule) {
         if !rule.emits_held {
             return;
@@ -296,7 +301,7 @@ impl<'e> StepEmitter<'e, '_> {
         });
     }
 
-    /// The instances whose clock says so, one after another.
+    /// Evaluates the instances whose deadline has expired.
     fn evaluate_expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
         let lists = self.expr.offsets.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
@@ -306,7 +311,7 @@ impl<'e> StepEmitter<'e, '_> {
         });
     }
 
-    /// Does something for each of so many numbers in memory.
+    /// A loop over `count` slots in memory, from the address `first` on.
     pub(super) fn for_each_slot(
         &mut self,
         first: Value,
@@ -332,7 +337,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// The instance that a path leads to, if there is one. Several are left to Rust.
+    /// Evaluates the instance that an access path finds, if there is one. If there are several, the step is
+    /// interpreted.
     fn evaluate_found(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.expr.builder.create_block();

@@ -1,4 +1,4 @@
-//! What is told from the clock: how often it has ticked, and what is in a window of which one word is enough.
+//! Reads of the clock: tick counters, and windows that are stored as [one word](LastDecisive).
 
 use std::mem::offset_of;
 
@@ -14,8 +14,8 @@ use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::window::LastDecisive;
 use crate::compiled::store::state::{Store, StreamState};
 
-/// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
-/// by a number that is no power of two.
+/// Magic-number division: the quotient of a number below 2⁶³ is the upper half of its product with `factor`, shifted
+/// right by `shift`. The divisor must not be a power of two.
 struct MagicDivisor {
     factor: u64,
     shift: u32,
@@ -23,8 +23,8 @@ struct MagicDivisor {
 
 impl MagicDivisor {
     fn new(divisor: u64) -> MagicDivisor {
-        // Between 2^(bits - 1) and 2^bits lies the divisor. 2^(63 + bits) / divisor, rounded up, is off by less than one,
-        // and its product with a number below 2⁶³ by less than 2⁶³: too little to come to another quotient.
+        // The divisor lies between 2^(bits - 1) and 2^bits. Rounding 2^(63 + bits) / divisor up adds less than 1, so the
+        // product with a number below 2⁶³ grows by less than 2⁶³: too little to reach the next quotient.
         let bits = u64::BITS - divisor.leading_zeros();
         let factor = (1_u128 << (63 + bits)) / u128::from(divisor) + 1;
         MagicDivisor { factor: factor as u64, shift: bits - 1 }
@@ -32,13 +32,14 @@ impl MagicDivisor {
 }
 
 impl ExprEmitter<'_, '_> {
-    /// The time of this instant, or another word of the state.
+    /// Loads a word of the store, such as the time of this instant.
     pub(super) fn load_from_store(&mut self, at: usize) -> Value {
         let store = self.load(I64, self.context, offset_of!(VmContext, store));
         self.load(I64, store, at)
     }
 
-    /// The bucket of a window that now belongs to: see [`bucket`](crate::compiled::store::window::bucketed::bucket).
+    /// The bucket of a window that the current time belongs to, as in
+    /// [`bucket`](crate::compiled::store::window::bucketed::bucket).
     fn current_bucket(&mut self, size: u64) -> Value {
         let now = self.load_from_store(offset_of!(Store, now));
         let has_begun = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
@@ -48,8 +49,8 @@ impl ExprEmitter<'_, '_> {
         self.builder.ins().iadd(full, has_begun)
     }
 
-    /// A time divided by a number that is not 0. No such time is so far away that its first bit is set, or else it takes
-    /// longer.
+    /// Divides a time by a constant other than 0: by a shift, or by magic-number division. Times of 2⁶³ and more take a
+    /// cold block with a division instruction.
     pub(super) fn divide(&mut self, time: Value, by: u64) -> Value {
         if by.is_power_of_two() {
             return self.builder.ins().ushr_imm(time, i64::from(by.trailing_zeros()));
@@ -74,7 +75,7 @@ impl ExprEmitter<'_, '_> {
         quotient
     }
 
-    /// An instance has a value that a window over it may have to know of.
+    /// Enters a new value of an instance into a window: a decisive one replaces the stored bucket.
     pub(super) fn accept_window(&mut self, window: &LastDecisive, instance: SlotRef, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
@@ -85,7 +86,8 @@ impl ExprEmitter<'_, '_> {
         });
     }
 
-    /// A flag, and what a window says of the instance with a key: `false` if that must be looked for elsewhere.
+    /// Stores a flag, and the value of a window over the instance with a key. `false`, without emitting anything, if
+    /// the window or the family is not simple enough.
     pub(super) fn read_window(
         &mut self,
         (run, at): (Run, usize),
@@ -111,7 +113,7 @@ impl ExprEmitter<'_, '_> {
             let value = expr.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
             vec![expr.builder.ins().uextend(I64, value)]
         };
-        // It may have ended.
+        // The instance may have closed: a runtime call reads the windows that outlast it.
         let width = self.plan.streams[target].param_width;
         let value = self.read_by_key(family, key, 1, read, |expr| {
             expr.flush_for_runtime(key, width);
@@ -126,8 +128,8 @@ impl ExprEmitter<'_, '_> {
         true
     }
 
-    /// A flag, and the value of a counter: of the instance with a key, or of the one at hand. `false` if that must be
-    /// computed elsewhere.
+    /// Stores a flag, and the value of a counter: of the instance with a key, or of the current one. `false`, without
+    /// emitting anything, if a runtime call must read it.
     pub(super) fn read_counter(
         &mut self,
         run: Run,
@@ -162,13 +164,13 @@ impl ExprEmitter<'_, '_> {
         true
     }
 
-    /// How many ticks of its clock a counter has seen, as [`State::ticks`] has it.
+    /// How many ticks of its clock a counter has seen, as in [`StreamState::ticks`].
     pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
         let now = self.load_from_store(offset_of!(Store, now));
         let instant = self.load_from_store(offset_of!(Store, instant));
         let last_tick_instant =
             self.load(I64, self.streams, stream_offset(stream) + offset_of!(StreamState, last_tick_instant));
-        // The tick of this instant counts once its turn has come.
+        // A tick at this very instant counts once the step of the counter has run.
         let is_later = self.builder.ins().icmp(IntCC::NotEqual, last_tick_instant, instant);
         let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
         let less = self.builder.ins().band(is_later, is_past);
@@ -177,7 +179,7 @@ impl ExprEmitter<'_, '_> {
         self.divide(until, period)
     }
 
-    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
+    /// Whether an instance of a counter has a value, and the value, as in [`Store::count`].
     fn counter_value(&mut self, stream: usize, counter: &TickCounter, instance: SlotRef) -> [Value; 2] {
         let ticks = self.ticks(stream, counter.period);
         let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());

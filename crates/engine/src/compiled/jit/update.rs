@@ -1,4 +1,4 @@
-//! New values, and what follows from them.
+//! New values: stores them, updates groups and windows, and marks dependents.
 
 use std::mem::offset_of;
 
@@ -21,7 +21,8 @@ use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::StreamState;
 
 impl<'e> StepEmitter<'e, '_> {
-    /// What [`Evaluator::evaluate_one`] does.
+    /// Evaluates a stream without instances, or one of its instances, by its update rule. The same as
+    /// `Cx::evaluate_one`.
     pub(super) fn evaluate(&mut self, stream: usize, rule: &'e UpdateRule, instance: Option<SlotRef>) {
         if let Some(instance) = instance {
             self.expr.cache_parameters(rule.own, rule.params, instance.words);
@@ -55,7 +56,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// A stream without instances has a value.
+    /// A stream without instances has yielded a value.
     fn push_cell(&mut self, stream: usize, rule: &'e UpdateRule, [present, fresh, value]: [FrameSlot; 3]) {
         let [changed, same, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let new = self.expr.load_slot(rule.result);
@@ -83,7 +84,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// An instance has a value.
+    /// An instance has yielded a value.
     fn push_instance(
         &mut self,
         stream: usize,
@@ -134,7 +135,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// The same for an instance, whose flags were these.
+    /// The same for an instance. `flags` is its state word before; the caller has stored the new one.
     fn update_instance_holder(
         &mut self,
         stream: usize,
@@ -151,6 +152,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
+    /// Adds an instance to the current holders or removes it, if that differs from before.
     fn set_holder_if(&mut self, stream: usize, differs: Value, instance: Option<SlotRef>, yields: bool) {
         let region = self.expr.begin_if(differs);
         let arguments =
@@ -159,7 +161,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.end_if(region);
     }
 
-    /// What an evaluation means for the next: whether it gave a value, and whether another one.
+    /// Emits the consequences of an evaluation other than those of a new value: whether it yielded one, and whether
+    /// that differs from the one before.
     fn emit_follow_up(
         &mut self,
         stream: usize,
@@ -191,6 +194,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
+    /// The slot of an instance; 0 for a stream without instances.
     fn slot_or_zero(&mut self, instance: Option<SlotRef>) -> Value {
         match instance {
             Some(instance) => instance.slot,
@@ -198,7 +202,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// Selector reads a stream must look again.
+    /// Marks a dependent of a stream, or of an instance of it.
     pub(super) fn mark_dependent(
         &mut self,
         stream: usize,
@@ -229,13 +233,14 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
+    /// The same by a runtime call.
     fn call_mark_dependent(&mut self, stream: usize, dependent: &ResolvedDependent, slot: Value) {
         let dependent = self.expr.iconst(&raw const *dependent as u64);
         let arguments = [dependent, self.expr.iconst(stream as u64), slot];
         self.expr.call_with(runtime_calls::mark_dependent as *const u8, &arguments);
     }
 
-    /// Selector reads an instance of a stream must look again. Those who are found in the same way are found once.
+    /// Marks the dependents of an instance. Those in the same family with the same selector share one lookup.
     pub(super) fn mark_instance_dependents(
         &mut self,
         stream: usize,
@@ -266,8 +271,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// InstanceSlab of streams or families must look again, because an instance of another has changed: they are of one
-    /// family, and found in the same way.
+    /// Marks dependents of an instance that are in one family and share a selector.
     fn mark_selected(&mut self, stream: usize, dependents: &[&ResolvedDependent], instance: SlotRef) {
         let plan = &self.plan;
         let [ResolvedDependent::Other(Dependent { reader, selector }), ..] = dependents else {
@@ -310,8 +314,8 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// Selector reads measures of a group must look again, if they have changed. Where the same read ambiguous, that is one
-    /// question: whether one of them has changed is anybody's guess, but not whether any has.
+    /// Marks the dependents of the aggregates of a group that may have changed. Aggregates with the same dependents
+    /// share one branch: which of them has changed is unpredictable, whether any has is not.
     pub(super) fn mark_group_readers(
         &mut self,
         group_update: &'e GroupUpdate,
@@ -332,7 +336,7 @@ impl<'e> StepEmitter<'e, '_> {
         }
     }
 
-    /// Selector reads a measure of a group must look again, if it has changed.
+    /// Marks the dependents of an aggregate of a group, if it may have changed.
     fn mark_aggregate_readers(
         &mut self,
         grouped: usize,
@@ -343,7 +347,7 @@ impl<'e> StepEmitter<'e, '_> {
         if let Some(may_differ) = may_differ
             && dependents.iter().all(|dependent| matches!(dependent, ResolvedDependent::All(_)))
         {
-            // Whether an extreme has changed is anybody's guess: better no branch.
+            // Whether an extremum has changed is unpredictable, so the flag is combined without branching.
             let may_differ = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, may_differ, 0);
             dependents.iter().for_each(|dependent| self.mark_all_if(may_differ, dependent));
             return;
@@ -372,6 +376,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
+    /// Marks a stream without instances, or all instances, without branching.
     fn mark_all_if(&mut self, may_differ: Value, dependent: &ResolvedDependent) {
         let ResolvedDependent::All(reader) = dependent else { return };
         let at = dirty_set_offset(*reader) + offset_of!(DirtySet, all);
@@ -381,8 +386,9 @@ impl<'e> StepEmitter<'e, '_> {
         self.lower_idle_until(Reader::Stream(*reader));
     }
 
-    /// The instance that reads a group must look again. Its slot is kept with the group, or else found. If it only
-    /// [adds](crate::compiled::ir::op::Program::grows_by) what the group says, and that is nothing, it need not.
+    /// Marks the instance that reads a group. The group caches its slot; a runtime call finds it the first time. An
+    /// instance that only [adds](crate::compiled::ir::op::Program::grows_by) an aggregate to its value is unmarked
+    /// instead where the aggregate is 0.
     fn mark_cached_reader(
         &mut self,
         grouped: usize,
@@ -422,7 +428,7 @@ impl<'e> StepEmitter<'e, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// Whether a stream adds what a tally says to its value, and nobody is told when it is computed.
+    /// Whether a stream only adds an aggregate of `grouped` to its value, and emits nothing when it is evaluated.
     fn only_grows_by(&self, stream: usize, grouped: usize) -> bool {
         let reschedules = self.plan.rules[stream].as_ref().is_some_and(|rule| rule.reschedules_on_change);
         let plan = &self.plan;

@@ -1,11 +1,12 @@
-//! What is in registers: words of the frame, and addresses that the context says.
+//! Load forwarding and dead-store elimination for words of the frame, and caching of words of the context.
 //!
-//! Whatever is written to the frame is in memory, where Rust finds it; machine code that reads it again need not look
-//! there as long as nobody else can have written it. Parameters of the instance at hand are in its slot: they are
-//! read when they are asked for, and written to the frame only if Rust may want to know. What a program puts aside for
-//! itself is not written at all if nobody turns out to read it. What is known holds on the way from one instruction to the next.
-//! Where ways part and come together again, what was known before they parted holds after it, except for what was
-//! written on one of them.
+//! Every store to the frame goes to memory, where runtime calls find it. A later load in machine code is forwarded the
+//! stored value, as long as nothing else can have written the slot in between. Parameters of the current instance are
+//! in its slot: they are loaded from there when they are read, and written to the frame only if a runtime call may read
+//! them. A store to a temporary of a program is removed in the end if nothing reads it.
+//!
+//! The cache describes one point of the function. At a merge of control flow, what was cached at the branch still
+//! holds, except for what was invalidated on any path since.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,61 +19,71 @@ use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
 
+/// SSA values that are known to equal words in memory.
 #[derive(Clone, Default)]
 pub(super) struct ValueCache {
+    /// Words of the frame, as integers.
     words: HashMap<FrameSlot, Value>,
+    /// Words of the frame, as floats.
     floats: HashMap<FrameSlot, Value>,
-    /// Between which numbers floats are.
+    /// Bounds of floats in the frame.
     ranges: HashMap<FrameSlot, FloatRange>,
-    /// Words that are not in the frame: the words of a slot, and which of them it is.
+    /// Frame slots whose word is not in the frame but in the slot of an instance: the address of its words, and the
+    /// position among them.
     parameters: BTreeMap<FrameSlot, (Value, usize)>,
-    /// By their distance from the context.
+    /// Words of the context, by their offset in bytes.
     context_words: HashMap<usize, Value>,
-    /// InstanceSlab that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
+    /// Results of lookups, by family and parameters: the slot plus one, or 0 if no instance was found.
     pub(super) found_slots: HashMap<(usize, Vec<Value>), Value>,
 }
 
-/// Something that is no longer as it was.
+/// Cached values that no longer hold.
 pub(super) enum Invalidation {
+    /// One word of the frame.
     Word(FrameSlot),
+    /// All words of the frame.
     AllWords,
+    /// Words of the context: a data structure may have moved in memory.
     Addresses,
-    /// An instance has left its slot.
+    /// Results of lookups: an instance has left its slot.
     FoundSlots,
 }
 
-/// A point that ways part at.
+/// The cache at a branch, for the blocks that it dominates.
 #[derive(Clone)]
 pub(super) struct CacheState {
     cache: ValueCache,
-    /// How much had been lost before.
+    /// How many entries [`ExprEmitter::invalidations`] had at that point.
     invalidations: usize,
 }
 
-/// A way that is gone if a condition holds.
+/// Code that runs only if a condition holds, between [`begin_if`](ExprEmitter::begin_if) and
+/// [`end_if`](ExprEmitter::end_if).
 pub(super) struct IfRegion {
     saved: CacheState,
     done: Block,
 }
 
 impl ExprEmitter<'_, '_> {
-    /// Goes on in a block that can be reached from anywhere.
+    /// Continues in a block with arbitrary predecessors, such as the head of a loop: nothing is cached.
     pub(super) fn switch_with_empty_cache(&mut self, block: Block) {
         self.builder.switch_to_block(block);
         self.cache = ValueCache::default();
     }
 
-    /// Goes on in a block that can be reached from here only.
+    /// Continues in a block whose only predecessor is the current one: everything cached still holds.
     pub(super) fn switch_to_successor(&mut self, block: Block) {
         self.builder.switch_to_block(block);
     }
 
+    /// The state of the cache at this point.
     pub(super) fn save_state(&self) -> CacheState {
         CacheState { cache: self.cache.clone(), invalidations: self.invalidations.len() }
     }
 
-    /// Goes on in a block that can be reached only by way of a fork. All that lies between the two has been written, so
-    /// that nothing is the head of a loop.
+    /// Continues in a block that the point of `saved` dominates. What was cached there holds, except for what was
+    /// invalidated since. All code on paths between the two must have been emitted already, so the block cannot be the
+    /// head of a loop.
     pub(super) fn switch_to_saved(&mut self, block: Block, saved: &CacheState) {
         self.builder.switch_to_block(block);
         self.cache = saved.cache.clone();
@@ -81,19 +92,19 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// Whether a value is that of a word, and can be used here.
+    /// Whether a value is that of a cached word, so that it is defined on every path to this point.
     pub(super) fn is_cached(&self, value: Value) -> bool {
         self.cache.words.values().any(|word| *word == value)
     }
 
-    /// Writes what is done if a condition holds.
+    /// Emits code that runs if a condition holds.
     pub(super) fn emit_if(&mut self, condition: Value, emit: impl FnOnce(&mut Self)) {
         let region = self.begin_if(condition);
         emit(self);
         self.end_if(region);
     }
 
-    /// Goes on where a condition holds, until this way [meets](Self::end_if) the one on which it does not.
+    /// Branches on a condition, and continues where it holds, up to [`end_if`](Self::end_if).
     pub(super) fn begin_if(&mut self, condition: Value) -> IfRegion {
         let [then, done] = [(); 2].map(|()| self.builder.create_block());
         let saved = self.save_state();
@@ -102,22 +113,24 @@ impl ExprEmitter<'_, '_> {
         IfRegion { saved, done }
     }
 
+    /// Merges with the path on which the condition does not hold.
     pub(super) fn end_if(&mut self, region: IfRegion) {
         self.builder.ins().jump(region.done, &[]);
         self.switch_to_saved(region.done, &region.saved);
     }
 
-    /// Something may have been changed, by a call.
+    /// Drops cached values that may no longer hold.
     pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
         self.cache.invalidate(&invalidation);
         self.invalidations.push(invalidation);
     }
 
-    /// So many words may have been changed, by a call.
+    /// Drops consecutive words of the frame that a runtime call may have written.
     pub(super) fn invalidate_words(&mut self, first: FrameSlot, count: usize) {
         (first..).take(count).for_each(|slot| self.invalidate(Invalidation::Word(slot)));
     }
 
+    /// A word of the frame: a constant of the plan, forwarded from an earlier load or store, or loaded.
     pub(super) fn load_slot(&mut self, slot: FrameSlot) -> Value {
         if let Some(word) = self.cache.words.get(&slot) {
             return *word;
@@ -133,6 +146,7 @@ impl ExprEmitter<'_, '_> {
         word
     }
 
+    /// Loads a word of the frame, or of the slot that the parameter is in.
     fn load_uncached(&mut self, ty: Type, slot: FrameSlot) -> Value {
         match self.cache.parameters.get(&slot) {
             Some((words, at)) => self.load(ty, *words, 8 * at),
@@ -143,7 +157,7 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// From now on an instance is at hand, whose words these are: its parameters belong to a place in the frame.
+    /// Sets the current instance: from here on, `width` frame slots from `own` on stand for the parameters in its slot.
     pub(super) fn cache_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
         self.invalidate_words(own, width);
         self.cache.parameters.clear();
@@ -152,7 +166,7 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// Rust will read these words of the frame.
+    /// A runtime call will read these words of the frame: parameters are written there, and stores to them are kept.
     pub(super) fn flush_for_runtime(&mut self, first: FrameSlot, count: usize) {
         for slot in (first..).take(count) {
             self.dead_stores.note_read(slot);
@@ -163,7 +177,7 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// Rust may read any word of the frame.
+    /// The same for a runtime call that may read any word of the frame.
     pub(super) fn flush_all_for_runtime(&mut self) {
         self.dead_stores.keep_all();
         for slot in self.cache.parameters.keys().copied().collect::<Vec<_>>() {
@@ -171,6 +185,7 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
+    /// The same as [`load_slot`](Self::load_slot), as a float.
     pub(super) fn load_float(&mut self, slot: FrameSlot) -> Value {
         if let Some(float) = self.cache.floats.get(&slot) {
             return *float;
@@ -186,6 +201,7 @@ impl ExprEmitter<'_, '_> {
         float
     }
 
+    /// Stores an integer or a float to the frame, and caches it.
     pub(super) fn store_slot(&mut self, slot: FrameSlot, value: Value) {
         let store = self.store(value, self.frame, 8 * slot as usize);
         self.dead_stores.note_store(slot, store);
@@ -195,12 +211,12 @@ impl ExprEmitter<'_, '_> {
         cached.insert(slot, value);
     }
 
-    /// A word of the frame that Rust has just written.
+    /// Loads a word of the frame that a runtime call has just written.
     pub(super) fn reload(&mut self, slot: FrameSlot) -> Value {
         self.load(I64, self.frame, 8 * slot as usize)
     }
 
-    /// Between which numbers two floats are, if that is known.
+    /// The ranges of two floats, if both are known.
     pub(super) fn float_ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(FloatRange, FloatRange)> {
         let range = |slot: FrameSlot| match self.plan.constants.contains(&slot) {
             true => FloatRange::of(f64::from_bits(self.plan.frame[slot as usize])),
@@ -209,12 +225,12 @@ impl ExprEmitter<'_, '_> {
         Some((range(a)?, range(b)?))
     }
 
-    /// From now on it is known between which numbers a float is.
+    /// Notes the range of a float that was just stored.
     pub(super) fn cache_range(&mut self, slot: FrameSlot, range: FloatRange) {
         self.cache.ranges.insert(slot, range);
     }
 
-    /// What the context says, so many bytes after its beginning.
+    /// Loads the word at an offset in bytes from the context, and caches it.
     pub(super) fn context_word(&mut self, offset: usize) -> Value {
         if let Some(word) = self.cache.context_words.get(&offset) {
             return *word;
@@ -225,12 +241,14 @@ impl ExprEmitter<'_, '_> {
     }
 }
 
-/// Words that are written to the frame, and may not be read.
+/// Dead-store elimination: stores to temporaries of programs, which are removed unless something reads the slot.
 #[derive(Default)]
 pub(super) struct DeadStores {
-    /// Those that are read by others than the program that puts them there.
+    /// Slots that others read than the program that stores to them: cells and keys. Stores to them are always kept.
     shared: HashSet<FrameSlot>,
+    /// Slots that are loaded from memory, by machine code or by a runtime call.
     read: HashSet<FrameSlot>,
+    /// Stores to other slots.
     stores: Vec<(FrameSlot, Inst)>,
 }
 
@@ -265,12 +283,12 @@ impl DeadStores {
         self.read.insert(slot);
     }
 
-    /// Rust may read whatever has been written up to now.
+    /// Keeps all stores so far: a runtime call may read any of them.
     pub(super) fn keep_all(&mut self) {
         self.stores.clear();
     }
 
-    /// The instructions that write what nobody reads.
+    /// The stores to slots that nothing reads.
     pub(super) fn into_dead(self) -> impl Iterator<Item = Inst> {
         let DeadStores { read, stores, .. } = self;
         stores.into_iter().filter(move |(slot, _)| !read.contains(slot)).map(|(_, store)| store)
