@@ -1,4 +1,4 @@
-//! Deadlines of instances and ticks of clocks, one after another, without leaving machine code between them.
+//! Runs deadlines of instances and ticks of clocks one after another, without leaving machine code in between.
 
 use std::mem::offset_of;
 
@@ -19,23 +19,33 @@ use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
 use crate::compiled::store::holder_set::HolderSet;
 use crate::compiled::store::state::{Store, StreamState};
 
-/// What is read of a chime's clock.
+/// The words of a deadline queue that the loop needs.
 struct QueueFront {
+    /// The address of the ring.
     ring: Value,
+    /// The last position of the ring, which is also the mask of positions.
     last: Value,
+    /// The address of the header.
     header: Value,
+    /// The position of the first deadline.
     first: Value,
+    /// How many deadlines there are.
     count: Value,
-    /// In memory.
+    /// The address of the first deadline.
     due: Value,
 }
 
-/// What comes next: when the first instance of each chime is due, and when each clock ticks.
+/// When something is due next.
 struct NextDue {
+    /// The earliest of all deadlines and ticks.
     at: Value,
+    /// The earliest deadline.
     first_deadline: Value,
+    /// The first deadline of each instance timer.
     deadlines: Vec<Value>,
+    /// The next tick of each clock.
     ticks: Vec<Value>,
+    /// The time up to which the loop runs.
     until: Value,
 }
 
@@ -53,9 +63,12 @@ pub(super) fn is_supported(plan: &ExecutionPlan, steps: &[Step]) -> bool {
 }
 
 impl StepEmitter<'_, '_> {
-    /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
-    /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
-    /// is for Rust to do.
+    /// Emits the loop. It runs what is due up to the time in the context, within the budget, and stores in `idle_until`
+    /// when something is due next.
+    ///
+    /// It returns early, with the rest untouched, at what only the runtime can do: several timers at one time, several
+    /// instances of one timer, an instance that has ended, a clock whose ticks cannot be skipped, or an instant with
+    /// verdicts to emit.
     pub(super) fn deadline_loop(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
         let [head, idle, due, run, leave] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.ins().jump(head, &[]);
@@ -94,13 +107,14 @@ impl StepEmitter<'_, '_> {
         self.expr.switch_with_empty_cache(leave);
     }
 
-    /// Nothing is due before a time.
+    /// Nothing is due before a time: stores it and leaves the loop.
     fn set_idle_and_leave(&mut self, until: Value, leave: Block) {
         let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
         self.expr.store(until, idle_until, 0);
         self.expr.builder.ins().jump(leave, &[]);
     }
 
+    /// Loads when something is due next.
     fn load_next_due(&mut self) -> NextDue {
         let context = self.expr.context;
         let mut first_deadline = self.expr.iconst(u64::MAX);
@@ -127,7 +141,7 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// What strikes together with a clock may have to be done in between.
+    /// Leaves the loop if something else is due at the same time as a clock, as its steps may come in between.
     fn leave_unless_alone(&mut self, clock: usize, next: &NextDue, leave: Block) {
         let mut others: Vec<Value> = next.ticks.clone();
         others[clock] = next.first_deadline;
@@ -139,8 +153,8 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
-    /// [says so](Self::wake): then it is past that.
+    /// Runs a tick. If all its tasks are idle, so are its later ticks, until something else is due or an event
+    /// [lowers](Self::lower_idle_until) `idle_until`: all of them are skipped at once.
     fn run_tick(&mut self, clock: usize, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
         let (period, tasks) = &self.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
@@ -171,13 +185,14 @@ impl StepEmitter<'_, '_> {
         steps.iter().for_each(|step| self.emit_step(step));
         self.end_closing();
         self.clear_fresh();
-        // Nobody else knows whom it has spawned.
+        // Code after this tick is reached from elsewhere too, where these values are not defined.
         self.expr.spawned.fill(None);
         let is_quiet = self.expr.call(runtime_calls::is_quiet as *const u8, &[]);
         self.expr.builder.ins().brif(is_quiet, head, &[], leave, &[]);
     }
 
-    /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
+    /// The first tick of a clock at or after a time. `tick` is one before it, usually the last: only if ticks were
+    /// skipped does it take a division.
     fn first_tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
         let [far, done] = [(); 2].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(far);
@@ -197,12 +212,13 @@ impl StepEmitter<'_, '_> {
         from
     }
 
+    /// Stores the next tick of a clock.
     fn store_tick(&mut self, clock: usize, tick: Value) {
         let ticks = self.expr.load(I64, self.expr.context, offset_of!(VmContext, ticks));
         self.expr.store(tick, ticks, 8 * clock);
     }
 
-    /// Not 0 if one of these tasks may have something to do.
+    /// Not 0 if one of these tasks may change or emit something.
     fn is_active(&mut self, tasks: &[Task]) -> Value {
         let mut activity = self.expr.iconst(0);
         for task in tasks {
@@ -212,7 +228,7 @@ impl StepEmitter<'_, '_> {
             };
             let dirty_word = self.dirty_word(reader);
             activity = self.expr.builder.ins().bor(activity, dirty_word);
-            // Whoever holds a value is told of, if anybody is.
+            // Held values are emitted at every tick. Without a rule, that is assumed.
             if let Task::Evaluate(stream) = *task
                 && self.plan.rules[stream].as_ref().is_none_or(|rule| rule.emits_held)
             {
@@ -226,6 +242,7 @@ impl StepEmitter<'_, '_> {
         activity
     }
 
+    /// Starts an instant at a time.
     fn start_instant(&mut self, now: Value) {
         let store = self.expr.load(I64, self.expr.context, offset_of!(VmContext, store));
         self.expr.store(now, store, offset_of!(Store, now));
@@ -234,9 +251,9 @@ impl StepEmitter<'_, '_> {
         self.expr.store(instant, store, offset_of!(Store, instant));
     }
 
-    /// InstanceSlab are due, one of a chime.
+    /// Runs the deadlines at a time, of at most one instance for each timer.
     fn run_deadlines(&mut self, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
-        // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
+        // All timers are examined before the first queue is changed, so that the loop can still be left.
         let fronts: Vec<QueueFront> =
             (0..next.deadlines.len()).map(|instance_timer| self.load_front(instance_timer)).collect();
         let due: Vec<(Value, Value)> = fronts
@@ -260,6 +277,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().jump(head, &[]);
     }
 
+    /// Loads the words of a deadline queue.
     fn load_front(&mut self, instance_timer: usize) -> QueueFront {
         let offsets = self.expr.offsets;
         let [ring, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
@@ -270,15 +288,15 @@ impl StepEmitter<'_, '_> {
         QueueFront { ring, last, header, first, count, due }
     }
 
-    /// Where in memory a place of a clock is, counted around.
+    /// The address of a position in a ring, modulo its size.
     fn deadline_address(&mut self, ring: Value, last: Value, place: Value) -> Value {
         let place = self.expr.builder.ins().band(place, last);
         let at = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
         self.expr.builder.ins().iadd(ring, at)
     }
 
-    /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
-    /// or if it has ended.
+    /// Whether a timer is due, and the slot of its instance. Continues at `otherwise` if several instances are due, or
+    /// if the instance has ended.
     fn single_due_slot(
         &mut self,
         instance_timer: usize,
@@ -300,7 +318,7 @@ impl StepEmitter<'_, '_> {
         let generation = self.expr.load(I64, instance.words, 8 * GENERATION);
         let expected = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
         let is_live = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
-        // Where there is no second, its place has some other time, or that of the first.
+        // Where there is no second deadline, its position holds an arbitrary one, possibly the first.
         let second = self.expr.builder.ins().iadd_imm(front.first, 1);
         let second = self.deadline_address(front.ring, front.last, second);
         let at = self.expr.load(I64, second, offset_of!(Deadline, at));
@@ -313,7 +331,7 @@ impl StepEmitter<'_, '_> {
         (is_due, slot)
     }
 
-    /// An instance that is due is due again a period later.
+    /// Moves the first deadline to the end of its queue, one period later, if it is due.
     fn requeue(
         &mut self,
         instance_timer: usize,

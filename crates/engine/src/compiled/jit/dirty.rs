@@ -243,7 +243,7 @@ impl StepEmitter<'_, '_> {
         self.expr.store(flags, instance.words, 8 * location.state_word);
         self.lower_idle_until(reader);
         let DirtyLocation { base, set, .. } = location;
-        // The word is stored as a whole because it is loaded as a whole: a narrower store would stall the forwarding.
+        // The word is stored as a whole because it is loaded as a whole: a narrower store would defeat store-to-load forwarding.
         let count = self.expr.load(I64, base, set);
         let has_room = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
         self.expr.builder.ins().brif(has_room, push, &[], call, &[]);

@@ -1,4 +1,4 @@
-//! How tallies hear of a new value, and what they say.
+//! Grouped aggregates: replaces and removes values in a group, and reads aggregates.
 
 use std::mem::offset_of;
 
@@ -20,25 +20,27 @@ use crate::compiled::store::aggregate::group::{
 };
 use crate::compiled::store::lookup_cache::{CACHE_ENTRIES, FACTOR};
 
-/// The bit that says that a number is negative.
+/// The sign bit of a word.
 const SIGN: i64 = i64::MIN;
 
-/// How a value of an instance changes.
+/// A new value of an instance.
 #[derive(Clone, Copy)]
 pub(super) struct ValueChange {
-    /// Not 0 if there was one.
+    /// Not 0 if there was a value before.
     pub(super) had: Value,
+    /// The value before; meaningless if there was none.
     pub(super) old: Value,
+    /// The new value.
     pub(super) new: Value,
 }
 
-/// What has come of it for one measure.
+/// What an update of a group means for one of its aggregates.
 pub(super) struct AggregateChange {
-    /// Not 0 if the measure may say something else; always so, if there is none.
+    /// Not 0 if the aggregate may differ from before. `None`: assume that it does.
     pub(super) may_differ: Option<Value>,
-    /// Not 0 if it is 0, as far as that is known.
+    /// Not 0 if the aggregate is 0 now. `None`: not known.
     pub(super) is_zero: Option<Value>,
-    /// The words of the group.
+    /// The address of the words of the group.
     pub(super) group: Value,
 }
 
@@ -49,7 +51,8 @@ impl AggregateChange {
 }
 
 impl<'p> ExprEmitter<'p, '_> {
-    /// A tally hears of a change; what has come of it for each measure.
+    /// Replaces a value in its group, or adds it: the change of each aggregate. `update` is the stream and the number
+    /// of its group update, packed.
     pub(super) fn replace_value(
         &mut self,
         group_update: &GroupUpdate,
@@ -72,8 +75,8 @@ impl<'p> ExprEmitter<'p, '_> {
         self.replace_in_words(grouped, aggregates, group, change)
     }
 
-    /// An instance with a value leaves its group, whose measures [are flat](is_additive); what has come of it for each of
-    /// them, and how many members are left.
+    /// Removes a value from its group, whose aggregates must all be [additive](is_additive): the change of each
+    /// aggregate, and how many members are left.
     pub(super) fn remove_value(
         &mut self,
         group_update: &GroupUpdate,
@@ -116,13 +119,13 @@ impl<'p> ExprEmitter<'p, '_> {
         (aggregates.iter().enumerate().map(&mut each).collect(), members)
     }
 
-    /// Whether it is asked if a measure has changed where somebody leaves. Of sums at ticks and deadlines it is not: there
-    /// are many members to one look at the sum, which has changed by then.
+    /// Whether code is emitted to find out if the removal of a value changes an aggregate. For sums at ticks and
+    /// deadlines it is not: many members leave before the sum is read once, and by then it has changed.
     fn reports_change(&self, aggregate: &Aggregate) -> bool {
         matches!(aggregate, Aggregate::Sum(_)) && self.present != 0
     }
 
-    /// The words of the group that an instance belongs to, which is new if need be.
+    /// The address of the words of the group that an instance belongs to, which is created if need be.
     fn find_or_create_group(&mut self, group_update: &GroupUpdate, update: u64, instance: SlotRef) -> Value {
         let key: Vec<Value> =
             group_update.key_words.iter().map(|word| self.load(I64, instance.words, 8 * word)).collect();
@@ -140,7 +143,7 @@ impl<'p> ExprEmitter<'p, '_> {
         group
     }
 
-    /// A bit for each measure that may be another one, and the words of the group.
+    /// Replaces a value by a runtime call: a bit for each aggregate that may differ, and the address of the group.
     fn call_update_group(&mut self, update: u64, instance: SlotRef, change: ValueChange) -> (Value, Value) {
         let ValueChange { had, old, new } = change;
         let update = self.iconst(update);
@@ -150,7 +153,7 @@ impl<'p> ExprEmitter<'p, '_> {
         (bits, self.load(I64, self.context, offset_of!(VmContext, group)))
     }
 
-    /// Not 0 if one of two words is not.
+    /// Not 0 if one of two values is not 0. Both may be bytes or words.
     pub(super) fn or_words(&mut self, one: Value, other: Value) -> Value {
         let [one, other] = [one, other].map(|word| match self.builder.func.dfg.value_type(word) {
             I64 => word,
@@ -159,11 +162,13 @@ impl<'p> ExprEmitter<'p, '_> {
         self.builder.ins().bor(one, other)
     }
 
+    /// One word for each of the lowest bits.
     fn split_bits(&mut self, bits: Value, count: usize) -> Vec<Value> {
         (0..count).map(|index| self.builder.ins().band_imm(bits, 1_i64 << index)).collect()
     }
 
-    /// The same where all measures are winners: most often of a few, among which one changes.
+    /// Replaces a value where all aggregates are extrema. Groups of up to [`SOME_RANKS`] members are updated inline;
+    /// larger ones, and new values, by a runtime call.
     fn replace_in_extrema(
         &mut self,
         group_update: &GroupUpdate,
@@ -185,7 +190,7 @@ impl<'p> ExprEmitter<'p, '_> {
             group_update.key_words.iter().map(|word| self.load(I64, instance.words, 8 * word)).collect();
         self.find_cached_group(group_update.grouped, &key, found, call);
         self.switch_to_saved(found, &saved);
-        // They have the same members: where one has many, all have.
+        // All aggregates of a group have the same members, and so the same size class.
         let size_class = self.load(I64, group, 8 * (grouped.cell(0) + SIZE_CLASS));
         self.builder.ins().brif(size_class, more, &[], few, &[]);
         let in_group = self.save_state();
@@ -207,7 +212,7 @@ impl<'p> ExprEmitter<'p, '_> {
         may_differ.into_iter().map(|may_differ| AggregateChange::of_group(may_differ, words)).collect()
     }
 
-    /// One of so many in a group has another value; for each measure whether it is another one.
+    /// Replaces a value in all extrema of a group with up to `ranks` members: for each extremum, whether it differs.
     fn update_all_extrema(
         &mut self,
         group_update: &GroupUpdate,
@@ -224,7 +229,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let position = self.builder.ins().uextend(I64, position);
         let position = self.builder.ins().ishl_imm(position, 3);
         let at_position = self.builder.ins().iadd(group, position);
-        // They are of one stream, and so of one type.
+        // All aggregates are over one stream, and so over one type.
         let leaf = aggregates.iter().find_map(|aggregate| match aggregate.storage() {
             Storage::Extremum(order) => Some(order.leaf),
             _ => None,
@@ -240,7 +245,7 @@ impl<'p> ExprEmitter<'p, '_> {
         may_differ
     }
 
-    /// A value as a number that is the larger the larger it is.
+    /// An unsigned word in the same order as the values.
     fn rank(&mut self, leaf: Option<Leaf>, value: Value) -> Value {
         match leaf {
             Some(Leaf::Int) => self.builder.ins().bxor_imm(value, SIGN),
@@ -253,7 +258,8 @@ impl<'p> ExprEmitter<'p, '_> {
         }
     }
 
-    /// One of so many has another rank, which is so far from `place`; whether there is another winner.
+    /// Stores the rank of a member, `cell` bytes after `at_position`, and finds the extremum of all ranks without
+    /// branching. Whether it differs.
     fn update_extremum(
         &mut self,
         (order, ranks): (RankOrder, usize),
@@ -275,7 +281,7 @@ impl<'p> ExprEmitter<'p, '_> {
         let word = match order.leaf {
             Leaf::Int => self.builder.ins().bxor_imm(best, SIGN),
             Leaf::Float => {
-                // The sign bit says that it was not negative.
+                // In a rank, a set sign bit means that the float is not negative.
                 let sign = self.builder.ins().sshr_imm(best, 63);
                 let negative = self.builder.ins().bnot(sign);
                 let mask = self.builder.ins().bor_imm(negative, SIGN);
@@ -288,7 +294,7 @@ impl<'p> ExprEmitter<'p, '_> {
         self.builder.ins().icmp(IntCC::NotEqual, before, word)
     }
 
-    /// Goes to `found` with the words of the group of a key if it is among the recent ones.
+    /// Continues at `found` with the address of the group of a key if the lookup cache has it, otherwise at `missing`.
     fn find_cached_group(&mut self, number: usize, key: &[Value], found: Block, missing: Block) {
         let [exists, hit] = [(); 2].map(|()| self.builder.create_block());
         let first = self.context_word(self.offsets.grouped(number) + GROUPS);
@@ -321,7 +327,8 @@ impl<'p> ExprEmitter<'p, '_> {
         self.builder.ins().jump(found, &[words.into()]);
     }
 
-    /// Where among recent numbers that of a key is: see [`LookupCache`](crate::compiled::store::lookup_cache::LookupCache).
+    /// The offset in bytes of the entry of a key in a
+    /// [`LookupCache`](crate::compiled::store::lookup_cache::LookupCache).
     pub(super) fn cache_entry(&mut self, key: &[Value]) -> Value {
         let mut words = key.iter().copied();
         let mut sum = words.next().unwrap_or_else(|| self.iconst(0));
@@ -333,6 +340,7 @@ impl<'p> ExprEmitter<'p, '_> {
         self.builder.ins().ishl_imm(at, 2)
     }
 
+    /// Replaces a value in a group whose aggregates are all [additive](is_additive).
     fn replace_in_words(
         &mut self,
         grouped: &GroupedAggregate,
@@ -372,7 +380,7 @@ impl<'p> ExprEmitter<'p, '_> {
         aggregates.iter().enumerate().map(&mut each).collect()
     }
 
-    /// Adds a word to a sum of two, and takes another away; what is left.
+    /// Adds one word to a sum of two words and subtracts another: the two words of the result.
     fn add_to_sum(
         &mut self,
         group: Value,
@@ -400,8 +408,8 @@ impl<'p> ExprEmitter<'p, '_> {
         [low, high]
     }
 
-    /// What a tally says, if that is a word at hand: `done` is gone to with a flag and the word. Whatever else there is
-    /// to say, `otherwise` is gone to.
+    /// Reads an aggregate with [`is_read_inline`]. Continues at `done` with a flag and the word if its group is cached
+    /// and its value fits a positive word, otherwise at `otherwise`.
     pub(super) fn read_word(
         &mut self,
         [number, index]: [usize; 2],
@@ -427,7 +435,7 @@ impl<'p> ExprEmitter<'p, '_> {
                 let has_members = self.builder.ins().icmp_imm(IntCC::NotEqual, members, 0);
                 (self.builder.ins().uextend(I64, has_members), word)
             }
-            // The sum of nobody is 0.
+            // A sum over no members is 0.
             _ => {
                 let fits = self.builder.create_block();
                 let (low, high) = (self.load(I64, group, cell), self.load(I64, group, cell + 8));
@@ -442,12 +450,12 @@ impl<'p> ExprEmitter<'p, '_> {
     }
 }
 
-/// Whether all that is kept for a measure are words to add to.
+/// Whether the state of an aggregate is words that values are added to and subtracted from.
 pub(super) fn is_additive(aggregate: &Aggregate) -> bool {
     !matches!(aggregate.storage(), Storage::Extremum(_) | Storage::OutOfLine)
 }
 
-/// Whether what a measure says is most often a word at hand.
+/// Whether the value of an aggregate usually is one word of its group.
 pub(super) fn is_read_inline(aggregate: Aggregate) -> bool {
     match aggregate {
         Aggregate::Sum(_) => matches!(aggregate.storage(), Storage::IntegerSum { .. }),

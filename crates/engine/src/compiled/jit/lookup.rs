@@ -1,4 +1,4 @@
-//! How instances are found by their parameters.
+//! Finds instances by their parameters, and removes entries from hash indexes.
 
 use std::mem::offset_of;
 
@@ -15,36 +15,41 @@ use crate::compiled::ir::plan::Route;
 use crate::compiled::store::hash_index::Occupancy;
 use crate::compiled::store::words::{FACTOR, SEED};
 
-/// Where it goes on, with the number of a slot if there is one.
+/// Where code continues after a lookup.
 #[derive(Clone, Copy)]
 pub(super) struct LookupBlocks {
+    /// Exactly one instance was found. The parameter of the block is its slot.
     pub(super) found: Block,
+    /// There is no such instance.
     pub(super) missing: Block,
+    /// A secondary index has several such instances.
     pub(super) ambiguous: Block,
 }
 
-/// The instance that the event has spawned, or found to be there: its slot, plus one, or 0 if that is not known; and its
-/// parameters, as far as they are in registers.
+/// The instance that a spawn step has spawned or found.
 #[derive(Clone)]
 pub(super) struct Spawned {
+    /// Its slot plus one; 0 if it is not known.
     pub(super) slot_plus_one: Value,
+    /// Its parameters, as far as they are cached.
     pub(super) key: Vec<Option<Value>>,
 }
 
-/// Where the entry of an instance belongs that is not there.
+/// The empty bucket where a missing key belongs.
 pub(super) struct EmptyBucket {
+    /// The tag of the key.
     pub(super) tag: Value,
-    /// In memory.
+    /// The address of the bucket.
     pub(super) address: Value,
 }
 
 impl ExprEmitter<'_, '_> {
-    /// Finds the instances of a family that a route leads to, with a key in the frame.
+    /// Finds an instance by a route, with a key in the frame.
     pub(super) fn find(&mut self, family: usize, route: Route, key: FrameSlot, to: LookupBlocks) {
         let plan = &self.plan.families[family];
         let width = match route {
             Route::Index(index) => plan.indexes[index].len(),
-            // An index may stand for the table.
+            // A family with a secondary index may have no entries in that of all parameters.
             Route::Lookup if !plan.indexes.is_empty() => {
                 self.flush_for_runtime(key, plan.param_width);
                 let slot = self.call(runtime_calls::find as *const u8, &[family as u64, key.into()]);
@@ -59,8 +64,8 @@ impl ExprEmitter<'_, '_> {
         self.find_by_words(family, route, &key, to);
     }
 
-    /// Reads so many words of the only instance with all of the parameters that are in the frame, or else some others.
-    /// Whoever looks for it again need not.
+    /// Reads `words` words of the instance whose parameters are in the frame, or emits `otherwise` if there is none.
+    /// The result of the lookup is cached.
     pub(super) fn read_by_key(
         &mut self,
         family: usize,
@@ -93,7 +98,8 @@ impl ExprEmitter<'_, '_> {
         results
     }
 
-    /// The same with words at hand; of all parameters only where there is no index.
+    /// Finds an instance by a route, with the words of a key. [`Route::Lookup`] requires a family without secondary
+    /// indexes.
     pub(super) fn find_by_words(&mut self, family: usize, route: Route, key: &[Value], to: LookupBlocks) {
         let plan = &self.plan.families[family];
         let (positions, link, number) = match route {
@@ -116,7 +122,7 @@ impl ExprEmitter<'_, '_> {
         }
         let key: Vec<(usize, Value)> = positions.into_iter().zip(key.iter().copied()).collect();
         if let Some(Spawned { slot_plus_one, key: own }) = self.spawned[family].clone() {
-            // Most often it is who has just been spawned.
+            // Most often it is the instance of this event.
             let [check, search] = [(); 2].map(|()| self.builder.create_block());
             let saved = self.save_state();
             self.builder.ins().brif(slot_plus_one, check, &[], search, &[]);
@@ -143,13 +149,14 @@ impl ExprEmitter<'_, '_> {
         self.probe((family, self.first_index(family) + number), &key, link, to);
     }
 
-    /// The number of the first table of a family: that of all parameters.
+    /// The number of the first hash index of a family, which is that of all parameters.
     pub(super) fn first_index(&self, family: usize) -> usize {
         self.plan.families[..family].iter().map(|family| family.indexes.len() + 1).sum()
     }
 
-    /// Looks from place to place in a table, as [`HashIndex::look`](crate::compiled::store::hash_index::HashIndex::look) does. Where the entry
-    /// would be is of use only if there is none.
+    /// Linear probing in a hash index, as in
+    /// [`HashIndex::probe`](crate::compiled::store::hash_index::HashIndex::probe). `link` is the word of a slot that
+    /// has the links of a secondary index. The empty bucket is defined only in the block for missing keys.
     pub(super) fn probe(
         &mut self,
         (family, index): (usize, usize),
@@ -202,8 +209,8 @@ impl ExprEmitter<'_, '_> {
         EmptyBucket { tag, address }
     }
 
-    /// Removes the entry of a slot from a table, as [`HashIndex::remove`](crate::compiled::store::hash_index::HashIndex::remove)
-    /// does.
+    /// Removes the entry of a slot by backward-shift deletion, as in
+    /// [`HashIndex::remove`](crate::compiled::store::hash_index::HashIndex::remove).
     pub(super) fn remove_entry(&mut self, index: usize, key: &[(usize, Value)], slot: Value) {
         let [head, next, found, shift_head, compare, move_up, shift_next, clear, end] =
             [(); 9].map(|()| self.builder.create_block());
@@ -274,7 +281,7 @@ impl ExprEmitter<'_, '_> {
         self.switch_to_saved(end, &saved);
     }
 
-    /// Whether an instance has these words at the places of its parameters.
+    /// Whether the parameters of an instance equal these words: positions and words.
     pub(super) fn keys_equal(&mut self, instance: SlotRef, key: &[(usize, Value)]) -> Value {
         let mut are_equal = None;
         for (at, word) in key {
@@ -288,7 +295,7 @@ impl ExprEmitter<'_, '_> {
         are_equal.unwrap_or_else(|| self.iconst8(1))
     }
 
-    /// See [`HashTag::of`](crate::compiled::store::hash_index::HashTag::of).
+    /// The tag of a key, as in [`HashTag::of`](crate::compiled::store::hash_index::HashTag::of).
     fn hash_tag(&mut self, key: &[(usize, Value)]) -> Value {
         let mut hash = self.iconst(SEED);
         for (_, word) in key {
@@ -305,7 +312,7 @@ impl ExprEmitter<'_, '_> {
         self.builder.ins().ushr_imm(hash, 32)
     }
 
-    /// A time so much later, or never.
+    /// A time plus a period; `u64::MAX` if that overflows.
     pub(super) fn add_saturating(&mut self, time: Value, period: u64) -> Value {
         let period = self.iconst(period);
         let at = self.builder.ins().iadd(time, period);
@@ -314,6 +321,7 @@ impl ExprEmitter<'_, '_> {
         self.builder.ins().select(fits, at, never)
     }
 
+    /// The slot of an instance, with the address of its words.
     pub(super) fn instance(&mut self, family: usize, slot: Value) -> SlotRef {
         let first = self.context_word(self.offsets.slab(family) + SLOTS);
         let stride = self.plan.families[family].slot_words();

@@ -1,4 +1,4 @@
-//! How instances are spawned, and how they leave their slots.
+//! Spawns instances, and frees their slots.
 
 use std::mem::offset_of;
 
@@ -19,7 +19,8 @@ use crate::compiled::store::hash_index::Occupancy;
 use crate::compiled::store::slab::SlabHeader;
 
 impl StepEmitter<'_, '_> {
-    /// Spawns an instance, unless it is one that is there: whoever was seen lately is found without a call.
+    /// Spawns an instance if the spawn condition holds and it does not exist. Instances that were found recently are in
+    /// the lookup cache.
     pub(super) fn spawn(&mut self, family: usize) {
         let plan = &self.plan.families[family];
         let Some(spawn) = &plan.spawn else { return };
@@ -67,8 +68,9 @@ impl StepEmitter<'_, '_> {
         self.expr.spawned[family] = plan.is_parameterised.then_some(Spawned { slot_plus_one, key });
     }
 
-    /// Spawns an instance without a call, if there is room for it and it has an entry to itself. Goes to `done` with its
-    /// slot, plus one. If it is there already, that is noted as `recent`.
+    /// Spawns an instance without a runtime call, if slab and index have room and it gets an index entry of its own.
+    /// Continues at `done` with the slot plus one, or at `otherwise`. If the instance exists already, its slot is
+    /// stored in `cache_entry`.
     fn spawn_inline(
         &mut self,
         family: usize,
@@ -102,7 +104,7 @@ impl StepEmitter<'_, '_> {
             }
             self.expr.builder.ins().jump(done, &[slot_plus_one.into()]);
         } else {
-            // Others have the same words.
+            // Other instances share the key of this index.
             self.expr.builder.ins().jump(otherwise, &[]);
         }
 
@@ -163,7 +165,7 @@ impl StepEmitter<'_, '_> {
                     emitter.mark_slot(reader, instance)
                 });
             } else if stream.eval.incremental || stream.eval.guard.is_some() {
-                // What is rare is not worth a register.
+                // A family whose instances are revisited rarely spawns one: not worth a register.
                 if cache_entry.is_some() {
                     self.mark_in_memory(reader, instance);
                 } else {
@@ -184,7 +186,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().jump(done, &[slot_plus_one.into()]);
     }
 
-    /// An instance that has ended leaves its slot, without a call if it has an entry to itself.
+    /// Frees the slot of an instance that has ended, by a runtime call unless it has an index entry of its own.
     pub(super) fn free_slot(&mut self, family: usize, instance: SlotRef) {
         let [call, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let saved = self.expr.save_state();
@@ -197,7 +199,9 @@ impl StepEmitter<'_, '_> {
         self.expr.invalidate(Invalidation::FoundSlots);
     }
 
-    /// What [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close) does, where there is one entry in one table.
+    /// Frees a slot whose instance has one entry in one index, as in
+    /// [`InstanceSlab::close`](crate::compiled::store::slab::InstanceSlab::close). Continues at `done`, or at
+    /// `otherwise`.
     fn free_slot_inline(&mut self, family: usize, instance: SlotRef, [done, otherwise]: [Block; 2]) {
         let plan = &self.plan.families[family];
         let Some((positions, number)) = self.single_index(family) else {
@@ -235,7 +239,7 @@ impl StepEmitter<'_, '_> {
         self.expr.builder.ins().jump(done, &[]);
     }
 
-    /// Adds one to a word in memory.
+    /// Adds 1 to a word in memory; the result.
     pub(super) fn increment(&mut self, base: Value, offset: usize) -> Value {
         let before = self.expr.load(I64, base, offset);
         let after = self.expr.builder.ins().iadd_imm(before, 1);
@@ -243,8 +247,8 @@ impl StepEmitter<'_, '_> {
         after
     }
 
-    /// Goes to `found` with the slot, plus one, of the instance with a key if it is among those that somebody tried to
-    /// spawn again. Where it is noted.
+    /// Continues at `found` with the slot, plus one, of the instance with a key if the lookup cache has it, otherwise
+    /// at `missing`. The address of its cache entry.
     fn find_cached(&mut self, family: usize, key: &[Value], found: Block, missing: Block) -> Value {
         let verify = self.expr.builder.create_block();
         let cache = self.expr.context_word(self.expr.offsets.slab(family) + SLOT_CACHE);
@@ -267,8 +271,8 @@ impl StepEmitter<'_, '_> {
 }
 
 impl StepEmitter<'_, '_> {
-    /// If an instance of a family has one entry in one table, most often: the places of the parameters that lead to it,
-    /// and which table of the family that is.
+    /// The only index in which instances of a family usually have an entry: the positions of the parameters that are
+    /// its key, and its number within the family. `None` if there are several.
     fn single_index(&self, family: usize) -> Option<(Vec<usize>, usize)> {
         let plan = &self.plan.families[family];
         match plan.indexes.as_slice() {
@@ -279,8 +283,7 @@ impl StepEmitter<'_, '_> {
         }
     }
 
-    /// Whether all that a spawn does, beside a new slot, is to mark who must look again, and to start clocks, counters and
-    /// windows.
+    /// Whether a spawn does nothing but fill a slot, mark what is dirty, and start timers, counters and windows.
     fn spawns_inline(&self, family: usize) -> bool {
         let plan = &self.plan.families[family];
         plan.is_parameterised

@@ -1,4 +1,4 @@
-//! Clocks that start with instances, and counters that wake their readers: how they start, and how they stop.
+//! Deadlines of instances, and thresholds of tick counters: pushes them at spawn, retires them at close.
 
 use std::mem::offset_of;
 
@@ -15,17 +15,19 @@ use crate::compiled::ir::counter::TickCounter;
 use crate::compiled::store::deadline_queue::{Deadline, QueueHeader, STALE_LIMIT};
 use crate::compiled::store::state::Store;
 
-/// What is to be added to a clock.
+/// A deadline to be pushed.
 struct NewDeadline {
-    /// Where the context says [where it is](crate::compiled::store::deadline_queue::DeadlineQueue::layout).
+    /// The offset of its queue from the context, as in [`VmOffsets::queue`](super::vm_context::VmOffsets::queue).
     queue: usize,
+    /// When it is due, in the unit of the queue: nanoseconds, or ticks of a counter.
     due: Value,
-    /// When that is.
+    /// When it is due, in nanoseconds.
     time: Value,
 }
 
 impl StepEmitter<'_, '_> {
-    /// What [`Evaluator::arm_timers`] does, for a family whose close has no clocks.
+    /// Arms the timers of an instance, as in [`Cx::arm_timers`](crate::compiled::exec::cx::Cx::arm_timers), for a
+    /// family whose close has no deadlines.
     pub(super) fn arm_timers(&mut self, family: usize, slot: Value, generation: Value) {
         let plan = &self.plan;
         let instance_timers = plan.families[family].instance_timers.as_slice();
@@ -44,7 +46,8 @@ impl StepEmitter<'_, '_> {
         });
     }
 
-    /// What [`Evaluator::begin`] does.
+    /// Starts the counters and windows of an instance, as in
+    /// [`Cx::start_members`](crate::compiled::exec::cx::Cx::start_members).
     pub(super) fn start_members(&mut self, family: usize, instance: SlotRef, generation: Value) {
         let plan = self.plan;
         let members = plan.families[family].members.iter();
@@ -80,7 +83,7 @@ impl StepEmitter<'_, '_> {
         self.push_deadlines(&deadlines, [instance.slot, generation], call);
     }
 
-    /// Adds an instance to clocks that have room for it, or has it done where one has none.
+    /// Pushes deadlines of one instance if all their queues have room; otherwise emits `full` in a cold block.
     fn push_deadlines(
         &mut self,
         deadlines: &[NewDeadline],
@@ -100,7 +103,7 @@ impl StepEmitter<'_, '_> {
         let layouts: Vec<[Value; 4]> = deadlines.iter().map(layout).collect();
         let mut has_room = self.expr.iconst8(1);
         for [_, last, _, count] in &layouts {
-            // Without any place, the last is -1.
+            // An empty ring has -1 as its last position.
             let is_full = self.expr.builder.ins().icmp(IntCC::SignedGreaterThan, *count, *last);
             let is_not_full = self.expr.builder.ins().bxor_imm(is_full, 1);
             has_room = self.expr.builder.ins().band(has_room, is_not_full);
@@ -135,9 +138,9 @@ impl StepEmitter<'_, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// The clocks of so many instances that have ended stop, as
-    /// [`DeadlineQueue::end`](crate::compiled::store::deadline_queue::DeadlineQueue::end) has it; how they do is for Rust, once there are
-    /// some.
+    /// Counts the deadlines of `ended` instances as stale, as in
+    /// [`DeadlineQueue::retire`](crate::compiled::store::deadline_queue::DeadlineQueue::retire). Once more than
+    /// [`STALE_LIMIT`] may be, a runtime call in a cold block removes them.
     pub(super) fn retire_deadlines(&mut self, family: usize, ended: Value) {
         let queues = self.queues_of(family);
         let mut are_many = None;
@@ -177,7 +180,7 @@ impl StepEmitter<'_, '_> {
         self.expr.switch_to_saved(done, &saved);
     }
 
-    /// The clocks that start with instances of a family, as places after the context.
+    /// The deadline queues with entries of the instances of a family, as offsets from the context.
     fn queues_of(&self, family: usize) -> Vec<usize> {
         let (plan, offsets) = (self.plan, self.expr.offsets);
         let members = plan.families[family].members.iter();
@@ -196,7 +199,8 @@ impl StepEmitter<'_, '_> {
 }
 
 impl StepEmitter<'_, '_> {
-    /// Whether what begins with an instance, beside these counters, is for Rust, or a counter may not fit into a word.
+    /// Whether a runtime call must start the members: a window needs more than its word in the slot to be zero, or the
+    /// time of a threshold may exceed 63 bits.
     fn must_call_start_members(&self, family: usize, counters: &[(usize, TickCounter)]) -> bool {
         let needs_call = |window: &usize| {
             let window = &self.plan.windows[*window];
