@@ -1,4 +1,4 @@
-//! Deadlines of instances and ticks of clocks, one after another, without leaving machine code between them.
+//! Runs deadlines of instances and ticks of clocks one after another, without leaving machine code in between.
 
 use std::mem::offset_of;
 
@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
-use super::dirty::of;
+use super::dirty::stream_offset;
 use super::runtime_calls;
 use super::steps::StepEmitter;
 use super::vm_context::{LAST_POSITION, QUEUE_HEADER, RING, VmContext};
@@ -19,23 +19,33 @@ use crate::compiled::store::deadline_queue::{Deadline, QueueHeader};
 use crate::compiled::store::holder_set::HolderSet;
 use crate::compiled::store::state::{Store, StreamState};
 
-/// What is read of a chime's clock.
-struct Front {
-    places: Value,
+/// The words of a deadline queue that the loop needs.
+struct QueueFront {
+    /// The address of the ring.
+    ring: Value,
+    /// The last position of the ring, which is also the mask of positions.
     last: Value,
+    /// The address of the header.
     header: Value,
+    /// The position of the first deadline.
     first: Value,
+    /// How many deadlines there are.
     count: Value,
-    /// In memory.
+    /// The address of the first deadline.
     due: Value,
 }
 
-/// What comes next: when the first instance of each chime is due, and when each clock ticks.
-struct Next {
+/// When something is due next.
+struct NextDue {
+    /// The earliest of all deadlines and ticks.
     at: Value,
-    instance_timer: Value,
-    instance_timers: Vec<Value>,
+    /// The earliest deadline.
+    first_deadline: Value,
+    /// The first deadline of each instance timer.
+    deadlines: Vec<Value>,
+    /// The next tick of each clock.
     ticks: Vec<Value>,
+    /// The time up to which the loop runs.
     until: Value,
 }
 
@@ -53,178 +63,186 @@ pub(super) fn is_supported(plan: &ExecutionPlan, steps: &[Step]) -> bool {
 }
 
 impl StepEmitter<'_, '_> {
-    /// Does what is due up to the time that the context says, as long as it is a clock at a time, or an instance at a
-    /// time that is there, and nothing must be told. If all has been done, notes until when nothing is due; what is left
-    /// is for Rust to do.
+    /// Emits the loop. It runs what is due up to the time in the context, within the budget, and stores in `idle_until`
+    /// when something is due next.
+    ///
+    /// It returns early, with the rest untouched, at what only the runtime can do: several timers at one time, several
+    /// instances of one timer, an instance that has ended, a clock whose ticks cannot be skipped, or an instant with
+    /// verdicts to emit.
     pub(super) fn deadline_loop(&mut self, at_deadlines: &[Step], at_ticks: &[Vec<Step>]) {
-        let [look, rest, due, expire, leave] = [(); 5].map(|()| self.expr.builder.create_block());
-        self.expr.builder.ins().jump(look, &[]);
-        self.expr.enter(look);
-        let next = self.next();
-        let fork = self.expr.fork();
+        let [head, idle, due, run, leave] = [(); 5].map(|()| self.expr.builder.create_block());
+        self.expr.builder.ins().jump(head, &[]);
+        self.expr.switch_with_empty_cache(head);
+        let next = self.load_next_due();
+        let saved = self.expr.save_state();
         let is_due = self.expr.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, next.at, next.until);
-        self.expr.builder.ins().brif(is_due, due, &[], rest, &[]);
+        self.expr.builder.ins().brif(is_due, due, &[], idle, &[]);
 
-        self.expr.resume(rest, &fork);
-        self.rest(next.at, leave);
+        self.expr.switch_to_saved(idle, &saved);
+        self.set_idle_and_leave(next.at, leave);
 
-        self.expr.resume(due, &fork);
+        self.expr.switch_to_saved(due, &saved);
         let context = self.expr.context;
         let budget = self.expr.load(I64, context, offset_of!(VmContext, budget));
-        self.expr.builder.ins().brif(budget, expire, &[], leave, &[]);
-        self.expr.go_on(expire);
+        self.expr.builder.ins().brif(budget, run, &[], leave, &[]);
+        self.expr.switch_to_successor(run);
         let less = self.expr.builder.ins().iadd_imm(budget, -1);
         self.expr.store(less, context, offset_of!(VmContext, budget));
         for (clock, steps) in at_ticks.iter().enumerate() {
             let tick = self.expr.builder.create_block();
             let other = self.expr.builder.create_block();
-            let fork = self.expr.fork();
-            let is_it = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
-            self.expr.builder.ins().brif(is_it, tick, &[], other, &[]);
-            self.expr.go_on(tick);
+            let saved = self.expr.save_state();
+            let is_first = self.expr.builder.ins().icmp(IntCC::Equal, next.ticks[clock], next.at);
+            self.expr.builder.ins().brif(is_first, tick, &[], other, &[]);
+            self.expr.switch_to_successor(tick);
             if self.plan.is_skippable(clock) {
                 self.leave_unless_alone(clock, &next, leave);
-                self.tick(clock, &next, steps, [look, leave]);
+                self.run_tick(clock, &next, steps, [head, leave]);
             } else {
                 self.expr.builder.ins().jump(leave, &[]);
             }
-            self.expr.resume(other, &fork);
+            self.expr.switch_to_saved(other, &saved);
         }
-        self.instance_timers(&next, at_deadlines, [look, leave]);
-        self.expr.enter(leave);
+        self.run_deadlines(&next, at_deadlines, [head, leave]);
+        self.expr.switch_with_empty_cache(leave);
     }
 
-    /// Nothing is due before a time.
-    fn rest(&mut self, until: Value, leave: Block) {
+    /// Nothing is due before a time: stores it and leaves the loop.
+    fn set_idle_and_leave(&mut self, until: Value, leave: Block) {
         let idle_until = self.expr.load(I64, self.expr.context, offset_of!(VmContext, idle_until));
         self.expr.store(until, idle_until, 0);
         self.expr.builder.ins().jump(leave, &[]);
     }
 
-    fn next(&mut self) -> Next {
+    /// Loads when something is due next.
+    fn load_next_due(&mut self) -> NextDue {
         let context = self.expr.context;
-        let mut instance_timer = self.expr.number(u64::MAX);
-        let mut instance_timers = Vec::new();
+        let mut first_deadline = self.expr.iconst(u64::MAX);
+        let mut deadlines = Vec::new();
         for number in 0..self.plan.instance_timers.len() {
-            let header = self.expr.place_at(self.expr.offsets.queue(number) + QUEUE_HEADER);
+            let header = self.expr.context_word(self.expr.offsets.queue(number) + QUEUE_HEADER);
             let at = self.expr.load(I64, header, offset_of!(QueueHeader, next));
-            instance_timer = self.expr.builder.ins().umin(instance_timer, at);
-            instance_timers.push(at);
+            first_deadline = self.expr.builder.ins().umin(first_deadline, at);
+            deadlines.push(at);
         }
         let ticks = self.expr.load(I64, context, offset_of!(VmContext, ticks));
         let clocks = 0..self.plan.clocks.len();
         let ticks: Vec<Value> = clocks.map(|clock| self.expr.load(I64, ticks, 8 * clock)).collect();
-        let mut at = instance_timer;
+        let mut at = first_deadline;
         for tick in &ticks {
             at = self.expr.builder.ins().umin(at, *tick);
         }
-        Next {
+        NextDue {
             at,
-            instance_timer,
-            instance_timers,
+            first_deadline,
+            deadlines,
             ticks,
             until: self.expr.load(I64, context, offset_of!(VmContext, until)),
         }
     }
 
-    /// What strikes together with a clock may have to be done in between.
-    fn leave_unless_alone(&mut self, clock: usize, next: &Next, leave: Block) {
+    /// Leaves the loop if something else is due at the same time as a clock, as its steps may come in between.
+    fn leave_unless_alone(&mut self, clock: usize, next: &NextDue, leave: Block) {
         let mut others: Vec<Value> = next.ticks.clone();
-        others[clock] = next.instance_timer;
+        others[clock] = next.first_deadline;
         for other in others {
             let alone = self.expr.builder.create_block();
-            let is_too = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
-            self.expr.builder.ins().brif(is_too, leave, &[], alone, &[]);
-            self.expr.go_on(alone);
+            let is_same_time = self.expr.builder.ins().icmp(IntCC::Equal, other, next.at);
+            self.expr.builder.ins().brif(is_same_time, leave, &[], alone, &[]);
+            self.expr.switch_to_successor(alone);
         }
     }
 
-    /// A clock ticks. If nothing would come of it, nothing will before something else is due, or an event
-    /// [says so](Self::wake): then it is past that.
-    fn tick(&mut self, clock: usize, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
+    /// Runs a tick. If all its tasks are idle, so are its later ticks, until something else is due or an event
+    /// [lowers](Self::lower_idle_until) `idle_until`: all of them are skipped at once.
+    fn run_tick(&mut self, clock: usize, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
         let (period, tasks) = &self.plan.clocks[clock];
         let [work, skip] = [(); 2].map(|()| self.expr.builder.create_block());
-        let is_busy = self.is_busy(tasks);
-        let fork = self.expr.fork();
-        self.expr.builder.ins().brif(is_busy, work, &[], skip, &[]);
+        let is_active = self.is_active(tasks);
+        let saved = self.expr.save_state();
+        self.expr.builder.ins().brif(is_active, work, &[], skip, &[]);
 
-        self.expr.go_on(skip);
+        self.expr.switch_to_successor(skip);
         let others = next.ticks.iter().enumerate().filter(|(other, _)| *other != clock);
-        let mut other = next.instance_timer;
+        let mut other = next.first_deadline;
         for (_, tick) in others {
             other = self.expr.builder.ins().umin(other, *tick);
         }
         let end = self.expr.builder.ins().iadd_imm(next.until, 1);
         let then = self.expr.builder.ins().umin(other, end);
-        let after = self.tick_from(then, next.at, *period);
-        self.put_tick(clock, after);
-        let rest = self.expr.builder.create_block();
+        let after = self.first_tick_from(then, next.at, *period);
+        self.store_tick(clock, after);
+        let idle = self.expr.builder.create_block();
         let is_over = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThan, other, next.until);
-        self.expr.builder.ins().brif(is_over, rest, &[], look, &[]);
-        self.expr.go_on(rest);
-        self.rest(other, leave);
+        self.expr.builder.ins().brif(is_over, idle, &[], head, &[]);
+        self.expr.switch_to_successor(idle);
+        self.set_idle_and_leave(other, leave);
 
-        self.expr.resume(work, &fork);
-        let after = self.expr.later(next.at, *period);
-        self.put_tick(clock, after);
+        self.expr.switch_to_saved(work, &saved);
+        let after = self.expr.add_saturating(next.at, *period);
+        self.store_tick(clock, after);
         self.start_instant(next.at);
-        steps.iter().for_each(|step| self.step(step));
+        steps.iter().for_each(|step| self.emit_step(step));
         self.end_closing();
         self.clear_fresh();
-        // Nobody else knows whom it has spawned.
+        // Code after this tick is reached from elsewhere too, where these values are not defined.
         self.expr.spawned.fill(None);
         let is_quiet = self.expr.call(runtime_calls::is_quiet as *const u8, &[]);
-        self.expr.builder.ins().brif(is_quiet, look, &[], leave, &[]);
+        self.expr.builder.ins().brif(is_quiet, head, &[], leave, &[]);
     }
 
-    /// The first tick of a clock at or after a time, which comes after another tick: most often that is the next one.
-    fn tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
+    /// The first tick of a clock at or after a time. `tick` is one before it, usually the last: only if ticks were
+    /// skipped does it take a division.
+    fn first_tick_from(&mut self, time: Value, tick: Value, period: u64) -> Value {
         let [far, done] = [(); 2].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(far);
         let from = self.expr.builder.append_block_param(done, I64);
-        let fork = self.expr.fork();
-        let after = self.expr.later(tick, period);
+        let saved = self.expr.save_state();
+        let after = self.expr.add_saturating(tick, period);
         let is_next = self.expr.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, after, time);
         self.expr.builder.ins().brif(is_next, done, &[after.into()], far, &[]);
-        self.expr.resume(far, &fork);
+        self.expr.switch_to_saved(far, &saved);
         let before = self.expr.builder.ins().iadd_imm(time, -1);
-        let number = self.expr.divided(before, period);
-        let length = self.expr.number(period);
+        let number = self.expr.divide(before, period);
+        let length = self.expr.iconst(period);
         let start = self.expr.builder.ins().imul(number, length);
-        let after = self.expr.later(start, period);
+        let after = self.expr.add_saturating(start, period);
         self.expr.builder.ins().jump(done, &[after.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         from
     }
 
-    fn put_tick(&mut self, clock: usize, tick: Value) {
+    /// Stores the next tick of a clock.
+    fn store_tick(&mut self, clock: usize, tick: Value) {
         let ticks = self.expr.load(I64, self.expr.context, offset_of!(VmContext, ticks));
         self.expr.store(tick, ticks, 8 * clock);
     }
 
-    /// Not 0 if one of these tasks may have something to do.
-    fn is_busy(&mut self, tasks: &[Task]) -> Value {
-        let mut last_active_task = self.expr.number(0);
+    /// Not 0 if one of these tasks may change or emit something.
+    fn is_active(&mut self, tasks: &[Task]) -> Value {
+        let mut activity = self.expr.iconst(0);
         for task in tasks {
             let reader = match *task {
                 Task::Evaluate(stream) => Reader::Stream(stream),
                 Task::Close(family) | Task::Spawn(family) => Reader::Family(family),
             };
-            let marked = self.marked(reader);
-            last_active_task = self.expr.builder.ins().bor(last_active_task, marked);
-            // Whoever holds a value is told of, if anybody is.
+            let dirty_word = self.dirty_word(reader);
+            activity = self.expr.builder.ins().bor(activity, dirty_word);
+            // Held values are emitted at every tick. Without a rule, that is assumed.
             if let Task::Evaluate(stream) = *task
                 && self.plan.rules[stream].as_ref().is_none_or(|rule| rule.emits_held)
             {
-                let current_holders =
-                    of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
+                let current_holders = stream_offset(stream)
+                    + offset_of!(StreamState, current_holders)
+                    + offset_of!(HolderSet, count);
                 let current_holders = self.expr.load(I64, self.expr.streams, current_holders);
-                last_active_task = self.expr.builder.ins().bor(last_active_task, current_holders);
+                activity = self.expr.builder.ins().bor(activity, current_holders);
             }
         }
-        last_active_task
+        activity
     }
 
+    /// Starts an instant at a time.
     fn start_instant(&mut self, now: Value) {
         let store = self.expr.load(I64, self.expr.context, offset_of!(VmContext, store));
         self.expr.store(now, store, offset_of!(Store, now));
@@ -233,93 +251,99 @@ impl StepEmitter<'_, '_> {
         self.expr.store(instant, store, offset_of!(Store, instant));
     }
 
-    /// InstanceSlab are due, one of a chime.
-    fn instance_timers(&mut self, next: &Next, steps: &[Step], [look, leave]: [Block; 2]) {
-        // First it is found out who is due, then the clocks go on: what cannot be done here is left as it was.
-        let fronts: Vec<Front> =
-            (0..next.instance_timers.len()).map(|instance_timer| self.front(instance_timer)).collect();
+    /// Runs the deadlines at a time, of at most one instance for each timer.
+    fn run_deadlines(&mut self, next: &NextDue, steps: &[Step], [head, leave]: [Block; 2]) {
+        // All timers are examined before the first queue is changed, so that the loop can still be left.
+        let fronts: Vec<QueueFront> =
+            (0..next.deadlines.len()).map(|instance_timer| self.load_front(instance_timer)).collect();
         let due: Vec<(Value, Value)> = fronts
             .iter()
             .enumerate()
-            .map(|(instance_timer, front)| self.only_one(instance_timer, front, next, leave))
+            .map(|(instance_timer, front)| self.single_due_slot(instance_timer, front, next, leave))
             .collect();
         for (instance_timer, (front, (is_due, slot))) in fronts.iter().zip(&due).enumerate() {
-            self.start_again(instance_timer, front, next.at, [*is_due, *slot]);
+            self.requeue(instance_timer, front, next.at, [*is_due, *slot]);
         }
         self.start_instant(next.at);
         for step in steps {
             let Step::Evaluate(stream, Target::Expired(instance_timer)) = step else { continue };
             let Some(rule) = &self.plan.rules[*stream] else { continue };
             let (is_due, slot) = due[*instance_timer];
-            let way = self.expr.begin_if(is_due);
+            let region = self.expr.begin_if(is_due);
             let instance = self.expr.instance(rule.family, slot);
             self.evaluate(*stream, rule, Some(instance));
-            self.expr.end_if(way);
+            self.expr.end_if(region);
         }
-        self.expr.builder.ins().jump(look, &[]);
+        self.expr.builder.ins().jump(head, &[]);
     }
 
-    fn front(&mut self, instance_timer: usize) -> Front {
-        let map = self.expr.offsets;
-        let [places, last, header] =
-            [RING, LAST_POSITION, QUEUE_HEADER].map(|at| self.expr.place_at(map.queue(instance_timer) + at));
+    /// Loads the words of a deadline queue.
+    fn load_front(&mut self, instance_timer: usize) -> QueueFront {
+        let offsets = self.expr.offsets;
+        let [ring, last, header] = [RING, LAST_POSITION, QUEUE_HEADER]
+            .map(|at| self.expr.context_word(offsets.queue(instance_timer) + at));
         let [first, count] = [offset_of!(QueueHeader, first), offset_of!(QueueHeader, count)]
             .map(|at| self.expr.load(I64, header, at));
-        let due = self.due(places, last, first);
-        Front { places, last, header, first, count, due }
+        let due = self.deadline_address(ring, last, first);
+        QueueFront { ring, last, header, first, count, due }
     }
 
-    /// Where in memory a place of a clock is, counted around.
-    fn due(&mut self, places: Value, last: Value, place: Value) -> Value {
+    /// The address of a position in a ring, modulo its size.
+    fn deadline_address(&mut self, ring: Value, last: Value, place: Value) -> Value {
         let place = self.expr.builder.ins().band(place, last);
         let at = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
-        self.expr.builder.ins().iadd(places, at)
+        self.expr.builder.ins().iadd(ring, at)
     }
 
-    /// Whether a chime is due, and the slot of the instance that it is due for. Goes to `otherwise` if there are several,
-    /// or if it has ended.
-    fn only_one(
+    /// Whether a timer is due, and the slot of its instance. Continues at `otherwise` if several instances are due, or
+    /// if the instance has ended.
+    fn single_due_slot(
         &mut self,
         instance_timer: usize,
-        front: &Front,
-        next: &Next,
+        front: &QueueFront,
+        next: &NextDue,
         otherwise: Block,
     ) -> (Value, Value) {
         let family = self.plan.instance_timers[instance_timer].family;
-        let [look, done] = [(); 2].map(|()| self.expr.builder.create_block());
+        let [examine, done] = [(); 2].map(|()| self.expr.builder.create_block());
         let slot = self.expr.builder.append_block_param(done, I64);
-        let is_due =
-            self.expr.builder.ins().icmp(IntCC::Equal, next.instance_timers[instance_timer], next.at);
-        let fork = self.expr.fork();
-        let nobody = self.expr.number(0);
-        self.expr.builder.ins().brif(is_due, look, &[], done, &[nobody.into()]);
-        self.expr.go_on(look);
+        let is_due = self.expr.builder.ins().icmp(IntCC::Equal, next.deadlines[instance_timer], next.at);
+        let saved = self.expr.save_state();
+        let no_slot = self.expr.iconst(0);
+        self.expr.builder.ins().brif(is_due, examine, &[], done, &[no_slot.into()]);
+        self.expr.switch_to_successor(examine);
         let number = self.expr.load(I32, front.due, offset_of!(Deadline, slot));
         let number = self.expr.builder.ins().uextend(I64, number);
         let instance = self.expr.instance(family, number);
         let generation = self.expr.load(I64, instance.words, 8 * GENERATION);
         let expected = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
-        let is_there = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
-        // Where there is no second, its place has some other time, or that of the first.
+        let is_live = self.expr.builder.ins().icmp(IntCC::Equal, generation, expected);
+        // Where there is no second deadline, its position holds an arbitrary one, possibly the first.
         let second = self.expr.builder.ins().iadd_imm(front.first, 1);
-        let second = self.due(front.places, front.last, second);
+        let second = self.deadline_address(front.ring, front.last, second);
         let at = self.expr.load(I64, second, offset_of!(Deadline, at));
         let is_later = self.expr.builder.ins().icmp(IntCC::NotEqual, at, next.at);
         let is_only = self.expr.builder.ins().icmp_imm(IntCC::Equal, front.count, 1);
         let is_only = self.expr.builder.ins().bor(is_only, is_later);
-        let can = self.expr.builder.ins().band(is_there, is_only);
-        self.expr.builder.ins().brif(can, done, &[number.into()], otherwise, &[]);
-        self.expr.resume(done, &fork);
+        let is_supported = self.expr.builder.ins().band(is_live, is_only);
+        self.expr.builder.ins().brif(is_supported, done, &[number.into()], otherwise, &[]);
+        self.expr.switch_to_saved(done, &saved);
         (is_due, slot)
     }
 
-    /// An instance that is due is due again a period later.
-    fn start_again(&mut self, instance_timer: usize, front: &Front, next: Value, [is_due, slot]: [Value; 2]) {
-        let way = self.expr.begin_if(is_due);
+    /// Moves the first deadline to the end of its queue, one period later, if it is due.
+    fn requeue(
+        &mut self,
+        instance_timer: usize,
+        front: &QueueFront,
+        next: Value,
+        [is_due, slot]: [Value; 2],
+    ) {
+        let region = self.expr.begin_if(is_due);
         let generation = self.expr.load(I64, front.due, offset_of!(Deadline, generation));
-        let at = self.expr.later(next, self.plan.instance_timers[instance_timer].period);
+        let at = self.expr.add_saturating(next, self.plan.instance_timers[instance_timer].period);
         let end = self.expr.builder.ins().iadd(front.first, front.count);
-        let due = self.due(front.places, front.last, end);
+        let due = self.deadline_address(front.ring, front.last, end);
         self.expr.store(at, due, offset_of!(Deadline, at));
         self.expr.store(generation, due, offset_of!(Deadline, generation));
         let slot = self.expr.builder.ins().ireduce(I32, slot);
@@ -327,9 +351,9 @@ impl StepEmitter<'_, '_> {
         let first = self.expr.builder.ins().iadd_imm(front.first, 1);
         let first = self.expr.builder.ins().band(first, front.last);
         self.expr.store(first, front.header, offset_of!(QueueHeader, first));
-        let due = self.due(front.places, front.last, first);
+        let due = self.deadline_address(front.ring, front.last, first);
         let at = self.expr.load(I64, due, offset_of!(Deadline, at));
         self.expr.store(at, front.header, offset_of!(QueueHeader, next));
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 }

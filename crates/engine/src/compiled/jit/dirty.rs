@@ -1,4 +1,4 @@
-//! Selector must look again: how instances are marked, and how those that are marked are listed.
+//! Dirty sets: marks instances dirty, and iterates those that are.
 
 use std::mem::offset_of;
 
@@ -17,51 +17,55 @@ use crate::compiled::store::dirty_set::{DirtySet, INLINE_SLOTS};
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{FamilyState, StreamState};
 
-/// Where it is noted which instances of a stream or family are marked, and how.
-struct Marks {
-    /// What lies in memory so far from the next.
-    from: Value,
-    dirty: usize,
+/// Where the dirty set of a stream, or of the close condition of a family, is.
+struct DirtyLocation {
+    /// The address of the states of all streams or families.
+    base: Value,
+    /// The offset of the dirty set from there, in bytes.
+    set: usize,
+    /// The family of the instances.
     family: usize,
-    /// Where in a slot the mark is, ...
-    at: usize,
-    /// ... and which bit.
+    /// The word of a slot that has the dirty flag.
+    state_word: usize,
+    /// The dirty flag in it.
     flag: u64,
 }
 
 impl StepEmitter<'_, '_> {
-    fn marks(&mut self, reader: Reader) -> Marks {
+    fn dirty_location(&mut self, reader: Reader) -> DirtyLocation {
         let plan = &self.plan;
         match reader {
-            Reader::Stream(stream) => Marks {
-                from: self.expr.streams,
-                dirty: dirty(stream),
+            Reader::Stream(stream) => DirtyLocation {
+                base: self.expr.streams,
+                set: dirty_set_offset(stream),
                 family: plan.streams[stream].family,
-                at: plan.streams[stream].member.state(),
+                state_word: plan.streams[stream].member.state(),
                 flag: flag::DIRTY,
             },
-            Reader::Family(family) => Marks {
-                from: self.expr.load(I64, self.expr.context, offset_of!(VmContext, families)),
-                dirty: dirty_family(family),
+            Reader::Family(family) => DirtyLocation {
+                base: self.expr.load(I64, self.expr.context, offset_of!(VmContext, families)),
+                set: close_dirty_offset(family),
                 family,
-                at: PARAMS + plan.families[family].param_width,
+                state_word: PARAMS + plan.families[family].param_width,
                 flag: flag::CLOSE_DIRTY,
             },
         }
     }
 
-    /// Not 0 if somebody is marked: then [how many](DirtySet), unless all are.
-    pub(super) fn marked(&mut self, reader: Reader) -> Value {
-        let Marks { from, dirty, .. } = self.marks(reader);
-        self.expr.load(I64, from, dirty)
+    /// The first word of a [dirty set](DirtySet): 0 if it is empty, the number of listed slots unless all are dirty.
+    pub(super) fn dirty_word(&mut self, reader: Reader) -> Value {
+        let DirtyLocation { base, set, .. } = self.dirty_location(reader);
+        self.expr.load(I64, base, set)
     }
 
-    /// Selector is [marked](Self::marked) is listed no more: where the list is, how long, and where there is room for as many.
-    /// It is where they were listed, if they are few; whoever has had its turn may be listed again meanwhile, but nobody
-    /// else.
-    pub(super) fn list(&mut self, reader: Reader, marked: Value) -> [Value; 3] {
-        let marks = self.marks(reader);
-        let (room, take, number) = match reader {
+    /// Takes all slots out of a dirty set whose [first word](Self::dirty_word) is known: the address of the list, its
+    /// length, and an address with room for as many slots.
+    ///
+    /// Up to [`INLINE_SLOTS`] slots stay where they are, in the set itself. That is sound because the loop over them
+    /// pushes only slots that it has visited already, to positions that it has read.
+    pub(super) fn list_dirty(&mut self, reader: Reader, dirty_word: Value) -> [Value; 3] {
+        let location = self.dirty_location(reader);
+        let (room, list, number) = match reader {
             Reader::Stream(stream) => (None, runtime_calls::list_dirty as *const u8, stream),
             Reader::Family(family) => (
                 Some(self.expr.offsets.closing(family)),
@@ -72,136 +76,140 @@ impl StepEmitter<'_, '_> {
         let [few, many, done] = [(); 3].map(|()| self.expr.builder.create_block());
         let listed = [(); 3].map(|()| self.expr.builder.append_block_param(done, I64));
         let are_few =
-            self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, marked, INLINE_SLOTS as i64);
-        let fork = self.expr.fork();
+            self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, dirty_word, INLINE_SLOTS as i64);
+        let saved = self.expr.save_state();
         self.expr.builder.ins().brif(are_few, few, &[], many, &[]);
-        self.expr.resume(few, &fork);
-        let zero = self.expr.number(0);
-        self.expr.store(zero, marks.from, marks.dirty);
-        let near = (marks.dirty + offset_of!(DirtySet, inline)) as i64;
-        let near = self.expr.builder.ins().iadd_imm(marks.from, near);
+        self.expr.switch_to_saved(few, &saved);
+        let zero = self.expr.iconst(0);
+        self.expr.store(zero, location.base, location.set);
+        let inline = (location.set + offset_of!(DirtySet, inline)) as i64;
+        let inline = self.expr.builder.ins().iadd_imm(location.base, inline);
         let room = match room {
             Some(room) => self.expr.builder.ins().iadd_imm(self.expr.context, room as i64),
-            None => near,
+            None => inline,
         };
-        self.expr.builder.ins().jump(done, &[near.into(), marked.into(), room.into()]);
-        self.expr.resume(many, &fork);
-        let number = self.expr.call(take, &[number as u64]);
+        self.expr.builder.ins().jump(done, &[inline.into(), dirty_word.into(), room.into()]);
+        self.expr.switch_to_saved(many, &saved);
+        let count = self.expr.call(list, &[number as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
-        self.expr.builder.ins().jump(done, &[slots.into(), number.into(), slots.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.builder.ins().jump(done, &[slots.into(), count.into(), slots.into()]);
+        self.expr.switch_to_saved(done, &saved);
         listed
     }
 
-    /// Does something for each instance in a list that is marked, and is there; marks it no more.
-    pub(super) fn each_marked(
+    /// A loop over those slots of a list that are live and dirty. It clears their flags.
+    pub(super) fn for_each_dirty(
         &mut self,
         reader: Reader,
         [list, length]: [Value; 2],
         mut body: impl FnMut(&mut Self, SlotRef),
     ) {
-        self.each(list, length, |emitter, slot| {
-            let marks = emitter.marks(reader);
-            let instance = emitter.expr.instance(marks.family, slot);
-            let flags = emitter.expr.load(I64, instance.words, 8 * marks.at);
-            let others = emitter.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
-            emitter.expr.store(others, instance.words, 8 * marks.at);
-            let is_marked = emitter.expr.builder.ins().icmp(IntCC::NotEqual, flags, others);
+        self.for_each_slot(list, length, |emitter, slot| {
+            let location = emitter.dirty_location(reader);
+            let instance = emitter.expr.instance(location.family, slot);
+            let flags = emitter.expr.load(I64, instance.words, 8 * location.state_word);
+            let others = emitter.expr.builder.ins().band_imm(flags, !location.flag.cast_signed());
+            emitter.expr.store(others, instance.words, 8 * location.state_word);
+            let is_dirty = emitter.expr.builder.ins().icmp(IntCC::NotEqual, flags, others);
             let generation = emitter.expr.load(I64, instance.words, 8 * GENERATION);
-            let is_there = emitter.expr.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
-            let is_due = emitter.expr.builder.ins().band(is_marked, is_there);
-            let way = emitter.expr.begin_if(is_due);
+            let is_live = emitter.expr.builder.ins().icmp_imm(IntCC::NotEqual, generation, 0);
+            let is_due = emitter.expr.builder.ins().band(is_dirty, is_live);
+            let region = emitter.expr.begin_if(is_due);
             body(emitter, instance);
-            emitter.expr.end_if(way);
+            emitter.expr.end_if(region);
         });
     }
 
-    /// The instance of a stream or family in a slot must look again.
+    /// Marks the instance of a stream or family in a slot: in the register for the pending instance if the stream has
+    /// one, otherwise in memory.
     pub(super) fn mark_slot(&mut self, reader: Reader, instance: SlotRef) {
-        match self.pending_of(reader) {
+        match self.pending_variable(reader) {
             None => self.mark_in_memory(reader, instance),
             Some(pending) => {
-                let number = self.expr.builder.ins().iadd_imm(instance.slot, 1);
-                self.await_turn(pending, number, |emitter| emitter.mark_in_memory(reader, instance));
+                let slot_plus_one = self.expr.builder.ins().iadd_imm(instance.slot, 1);
+                self.set_pending(pending, slot_plus_one, |emitter| emitter.mark_in_memory(reader, instance));
             }
         }
     }
 
-    /// The same, with the number of its slot, plus one.
-    pub(super) fn mark_number(&mut self, reader: Reader, number: Value) {
+    /// The same, for the number of a slot plus one.
+    pub(super) fn mark_slot_plus_one(&mut self, reader: Reader, slot_plus_one: Value) {
         let family = self.plan.family_of(reader);
         let mark = |emitter: &mut Self| {
-            let slot = emitter.expr.builder.ins().iadd_imm(number, -1);
+            let slot = emitter.expr.builder.ins().iadd_imm(slot_plus_one, -1);
             let instance = emitter.expr.instance(family, slot);
             emitter.mark_in_memory(reader, instance);
         };
-        match self.pending_of(reader) {
+        match self.pending_variable(reader) {
             None => mark(self),
-            Some(pending) => self.await_turn(pending, number, mark),
+            Some(pending) => self.set_pending(pending, slot_plus_one, mark),
         }
     }
 
-    fn pending_of(&self, reader: Reader) -> Option<Variable> {
+    /// The register for the pending instance of a stream.
+    fn pending_variable(&self, reader: Reader) -> Option<Variable> {
         match reader {
             Reader::Stream(stream) => self.pending[stream],
             Reader::Family(_) => None,
         }
     }
 
-    /// Notes who is pending; if somebody else is already, it is marked otherwise.
-    fn await_turn(&mut self, pending: Variable, number: Value, mark: impl FnOnce(&mut Self)) {
-        let [first, other, another, done] = [(); 4].map(|()| self.expr.builder.create_block());
+    /// Makes an instance the pending one. If another one is pending already, emits `mark` in a cold block.
+    fn set_pending(&mut self, pending: Variable, slot_plus_one: Value, mark: impl FnOnce(&mut Self)) {
+        let [first, occupied, another, done] = [(); 4].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(another);
         let before = self.expr.builder.use_var(pending);
-        let fork = self.expr.fork();
-        self.expr.builder.ins().brif(before, other, &[], first, &[]);
-        self.expr.resume(first, &fork);
-        self.expr.builder.def_var(pending, number);
+        let saved = self.expr.save_state();
+        self.expr.builder.ins().brif(before, occupied, &[], first, &[]);
+        self.expr.switch_to_saved(first, &saved);
+        self.expr.builder.def_var(pending, slot_plus_one);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(other, &fork);
-        let is_it = self.expr.builder.ins().icmp(IntCC::Equal, before, number);
-        self.expr.builder.ins().brif(is_it, done, &[], another, &[]);
-        self.expr.resume(another, &fork);
+        self.expr.switch_to_saved(occupied, &saved);
+        let is_same = self.expr.builder.ins().icmp(IntCC::Equal, before, slot_plus_one);
+        self.expr.builder.ins().brif(is_same, done, &[], another, &[]);
+        self.expr.switch_to_saved(another, &saved);
         mark(self);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 
-    /// An instance of a stream need not look again if it has a value. If it is the last that is listed, it is no longer:
-    /// others may look in vain, so that whoever is not marked is not listed.
-    pub(super) fn unmark(&mut self, stream: usize, instance: SlotRef) {
-        let marks = self.marks(Reader::Stream(stream));
-        let flags = self.expr.load(I64, instance.words, 8 * marks.at);
+    /// Unmarks an instance of a stream that has a value, if it is the last in the list. A slot without its flag must
+    /// not stay listed, and removing another than the last is not worth it: evaluating an instance in vain does no
+    /// harm.
+    pub(super) fn unmark_if_last(&mut self, stream: usize, instance: SlotRef) {
+        let location = self.dirty_location(Reader::Stream(stream));
+        let flags = self.expr.load(I64, instance.words, 8 * location.state_word);
         let has_value = self.expr.builder.ins().ushr_imm(flags, 32);
         let has_value = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, has_value, 0);
-        let count = self.expr.load(I64, marks.from, marks.dirty);
-        let before = self.expr.builder.ins().iadd_imm(count, -1);
-        let is_near = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, before, INLINE_SLOTS as i64);
-        let can = self.expr.builder.ins().band(has_value, is_near);
-        let way = self.expr.begin_if(can);
-        let place = self.expr.builder.ins().ishl_imm(before, 2);
-        let place = self.expr.builder.ins().iadd(marks.from, place);
-        let last = self.expr.load(I32, place, marks.dirty + offset_of!(DirtySet, inline));
+        let count = self.expr.load(I64, location.base, location.set);
+        let last_position = self.expr.builder.ins().iadd_imm(count, -1);
+        let is_inline =
+            self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, last_position, INLINE_SLOTS as i64);
+        let can_unmark = self.expr.builder.ins().band(has_value, is_inline);
+        let region = self.expr.begin_if(can_unmark);
+        let at = self.expr.builder.ins().ishl_imm(last_position, 2);
+        let at = self.expr.builder.ins().iadd(location.base, at);
+        let last = self.expr.load(I32, at, location.set + offset_of!(DirtySet, inline));
         let last = self.expr.builder.ins().uextend(I64, last);
         let is_last = self.expr.builder.ins().icmp(IntCC::Equal, last, instance.slot);
-        let count = self.expr.builder.ins().select(is_last, before, count);
-        self.expr.store(count, marks.from, marks.dirty);
-        let others = self.expr.builder.ins().band_imm(flags, !marks.flag.cast_signed());
+        let count = self.expr.builder.ins().select(is_last, last_position, count);
+        self.expr.store(count, location.base, location.set);
+        let others = self.expr.builder.ins().band_imm(flags, !location.flag.cast_signed());
         let flags = self.expr.builder.ins().select(is_last, others, flags);
-        self.expr.store(flags, instance.words, 8 * marks.at);
-        self.expr.end_if(way);
+        self.expr.store(flags, instance.words, 8 * location.state_word);
+        self.expr.end_if(region);
     }
 
-    /// An event marks somebody. If that is who is evaluated at ticks, a clock that [had nothing to do](Self::clocks) must be
-    /// asked again, at its next tick or before.
-    pub(super) fn invalidate_idle(&mut self, reader: Reader) {
+    /// An event has marked something dirty. If clocks evaluate it, `idle_until` is lowered to their next ticks, as the
+    /// [deadline loop](Self::deadline_loop) may have skipped them.
+    pub(super) fn lower_idle_until(&mut self, reader: Reader) {
         let task = match reader {
             Reader::Stream(stream) => Task::Evaluate(stream),
             Reader::Family(family) => Task::Close(family),
         };
         let plan = &self.plan;
-        let does_it = |clock: &usize| plan.clocks[*clock].1.contains(&task);
-        let clocks: Vec<usize> = (0..plan.clocks.len()).filter(does_it).collect();
+        let has_task = |clock: &usize| plan.clocks[*clock].1.contains(&task);
+        let clocks: Vec<usize> = (0..plan.clocks.len()).filter(has_task).collect();
         if self.expr.present == 0 || clocks.is_empty() {
             return;
         }
@@ -216,54 +224,56 @@ impl StepEmitter<'_, '_> {
         self.expr.store(soonest, idle_until, 0);
     }
 
+    /// Sets the dirty flag of an instance, and pushes its slot to the dirty set unless the flag was set. A runtime call
+    /// pushes where the inline list is full or all are dirty.
     pub(super) fn mark_in_memory(&mut self, reader: Reader, instance: SlotRef) {
-        let [mark, first, other, done] = [(); 4].map(|()| self.expr.builder.create_block());
-        self.expr.builder.set_cold_block(other);
-        let (push, number) = match reader {
+        let [mark, push, call, done] = [(); 4].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(call);
+        let (push_dirty, number) = match reader {
             Reader::Stream(stream) => (runtime_calls::push_dirty as *const u8, stream),
             Reader::Family(family) => (runtime_calls::push_dirty_close as *const u8, family),
         };
-        let fork = self.expr.fork();
-        let marks = self.marks(reader);
-        let flags = self.expr.load(I64, instance.words, 8 * marks.at);
-        let is_marked = self.expr.builder.ins().band_imm(flags, marks.flag.cast_signed());
-        self.expr.builder.ins().brif(is_marked, done, &[], mark, &[]);
-        self.expr.resume(mark, &fork);
-        let flags = self.expr.builder.ins().bor_imm(flags, marks.flag.cast_signed());
-        self.expr.store(flags, instance.words, 8 * marks.at);
-        self.invalidate_idle(reader);
-        let Marks { from, dirty, .. } = marks;
-        // The word is written as a whole, as it will be read.
-        let count = self.expr.load(I64, from, dirty);
-        let can = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
-        self.expr.builder.ins().brif(can, first, &[], other, &[]);
-        self.expr.resume(first, &fork);
+        let saved = self.expr.save_state();
+        let location = self.dirty_location(reader);
+        let flags = self.expr.load(I64, instance.words, 8 * location.state_word);
+        let is_dirty = self.expr.builder.ins().band_imm(flags, location.flag.cast_signed());
+        self.expr.builder.ins().brif(is_dirty, done, &[], mark, &[]);
+        self.expr.switch_to_saved(mark, &saved);
+        let flags = self.expr.builder.ins().bor_imm(flags, location.flag.cast_signed());
+        self.expr.store(flags, instance.words, 8 * location.state_word);
+        self.lower_idle_until(reader);
+        let DirtyLocation { base, set, .. } = location;
+        // The word is stored as a whole because it is loaded as a whole: a narrower store would defeat store-to-load forwarding.
+        let count = self.expr.load(I64, base, set);
+        let has_room = self.expr.builder.ins().icmp_imm(IntCC::UnsignedLessThan, count, INLINE_SLOTS as i64);
+        self.expr.builder.ins().brif(has_room, push, &[], call, &[]);
+        self.expr.switch_to_saved(push, &saved);
         let more = self.expr.builder.ins().iadd_imm(count, 1);
-        self.expr.store(more, from, dirty);
-        let place = self.expr.builder.ins().ishl_imm(count, 2);
-        let place = self.expr.builder.ins().iadd(from, place);
+        self.expr.store(more, base, set);
+        let at = self.expr.builder.ins().ishl_imm(count, 2);
+        let at = self.expr.builder.ins().iadd(base, at);
         let slot = self.expr.builder.ins().ireduce(I32, instance.slot);
-        self.expr.store(slot, place, dirty + offset_of!(DirtySet, inline));
+        self.expr.store(slot, at, set + offset_of!(DirtySet, inline));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(other, &fork);
-        let number = self.expr.number(number as u64);
-        self.expr.call_with(push, &[number, instance.slot]);
+        self.expr.switch_to_saved(call, &saved);
+        let number = self.expr.iconst(number as u64);
+        self.expr.call_with(push_dirty, &[number, instance.slot]);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 }
 
-/// Where the state of a stream is.
-pub(super) fn of(stream: usize) -> usize {
+/// The offset of the state of a stream from that of the first, in bytes.
+pub(super) fn stream_offset(stream: usize) -> usize {
     stream * size_of::<StreamState>()
 }
 
-/// Where it says which instances must be evaluated again.
-pub(super) fn dirty(stream: usize) -> usize {
-    of(stream) + offset_of!(StreamState, dirty)
+/// The offset of the dirty set of a stream.
+pub(super) fn dirty_set_offset(stream: usize) -> usize {
+    stream_offset(stream) + offset_of!(StreamState, dirty)
 }
 
-/// Where it says which instances of a family may have to close.
-pub(super) fn dirty_family(family: usize) -> usize {
+/// The offset of the dirty set for the close condition of a family, from the state of the first family.
+pub(super) fn close_dirty_offset(family: usize) -> usize {
     family * size_of::<FamilyState>() + offset_of!(FamilyState, close_dirty)
 }

@@ -1,8 +1,10 @@
-//! Between which numbers a float is: where that is known, it need not be asked whether it is one.
+//! Bounds of floats, to eliminate checks for NaN.
 
-/// All numbers from one to another, neither of which is so large that a computation with it could overflow.
+/// An interval of finite floats, both ends included and so small that arithmetic with them cannot overflow. A result
+/// whose range is known is not NaN.
 ///
-/// A computation rounds the border of a range as it rounds what lies within, so that the result lies within the new one.
+/// Rounding is monotonic: it moves the ends of an interval as it moves what lies between them, so the rounded result
+/// lies within the rounded interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FloatRange {
     low: f64,
@@ -10,21 +12,26 @@ pub(super) struct FloatRange {
 }
 
 impl FloatRange {
+    /// The largest absolute value of an end.
     const LARGEST: f64 = 1e100;
 
+    /// `None` if an end is too large, or NaN.
     fn new(low: f64, high: f64) -> Option<FloatRange> {
         (-FloatRange::LARGEST <= low && low <= high && high <= FloatRange::LARGEST)
             .then_some(FloatRange { low, high })
     }
 
+    /// The range of a constant.
     pub(super) fn of(number: f64) -> Option<FloatRange> {
         FloatRange::new(number, number)
     }
 
+    /// The range of a converted unsigned integer.
     pub(super) fn of_uint() -> FloatRange {
         FloatRange { low: 0.0, high: u64::MAX as f64 }
     }
 
+    /// The range of a converted signed integer.
     pub(super) fn of_int() -> FloatRange {
         FloatRange { low: i64::MIN as f64, high: i64::MAX as f64 }
     }
@@ -41,11 +48,13 @@ impl FloatRange {
         self.by(other, |a, b| a * b)
     }
 
+    /// `None` if the divisor may be 0.
     pub(super) fn div(self, other: FloatRange) -> Option<FloatRange> {
         let has_zero = other.low <= 0.0 && other.high >= 0.0;
         if has_zero { None } else { self.by(other, |a, b| a / b) }
     }
 
+    /// The range of a function that is monotonic in each argument: its extremes are at the corners.
     fn by(self, other: FloatRange, compute: impl Fn(f64, f64) -> f64) -> Option<FloatRange> {
         let [a, b] = [self.low, self.high].map(|border| compute(border, other.low));
         let [c, d] = [self.low, self.high].map(|border| compute(border, other.high));

@@ -48,7 +48,7 @@ impl Codegen for Jit {
         compile(executor, inputs, vec![steps.to_vec()], |emitter, steps| {
             emitter.declare_pending(&steps[0]);
             emitter.accept_inputs(inputs);
-            steps[0].iter().for_each(|step| emitter.step(step));
+            steps[0].iter().for_each(|step| emitter.emit_step(step));
             emitter.end_closing();
             emitter.clear_fresh();
         })
@@ -169,13 +169,13 @@ fn emit_function(
     let mut emitter = StepEmitter::new(plan, store, expr);
     emit(&mut emitter);
     let mut expr = emitter.into_expr();
-    for store in std::mem::take(&mut expr.dead_stores).dead() {
+    for store in std::mem::take(&mut expr.dead_stores).into_dead() {
         expr.builder.func.layout.remove_inst(store);
     }
-    let zero = expr.number(0);
+    let zero = expr.iconst(0);
     expr.builder.ins().return_(&[zero]);
     expr.builder.switch_to_block(failed);
-    let one = expr.number(1);
+    let one = expr.iconst(1);
     expr.builder.ins().return_(&[one]);
     expr.builder.seal_all_blocks();
     expr.builder.finalize();

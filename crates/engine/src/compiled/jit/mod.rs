@@ -1,28 +1,44 @@
-//! Machine code for what is done at an event, a tick or a deadline.
+//! Compiles the steps of frequent instants to machine code.
 //!
-//! An event with certain inputs leads to the same steps each time, on words whose places are known, and so does a time at
-//! which certain clocks strike. Of those that are likely, and of others once they have come often enough, the steps
-//! become a [`Handler`]: [`handler`] writes the steps, [`evaluation`] what a new value leads to, [`ending`] what the end
-//! of an instance does, [`clocks`] deadlines and ticks one after another, [`marks`] who must look again, [`lookup`] how
-//! instances are found, [`slots`] how they come and go, [`timers`] how their clocks do, [`groups`] how tallies hear of
-//! it, [`program`] the expressions, [`tick`] what they read from the clock, [`known`] what need not be read again or not
-//! be written, [`range`] what need not be checked, and [`memory`] lets all that be run. What is rare or long is a call
-//! back into Rust ([`calls`]).
+//! Every event with the same inputs leads to the same steps on words at known offsets, and so does every time at which
+//! the same timers are due. The steps of one such event shape or timer set become one function, a
+//! [`Handler`](handler::Handler). Likely ones are compiled before the first event, others once they have come often
+//! enough. A handler does exactly what interpreting its steps does; differential tests run both. What is rare or long
+//! it leaves to a runtime call.
 //!
-//! A reaction does what [`Evaluator::step`](super::instant::Evaluator::step) does with the same steps, and must stay
-//! so: differential tests run both. All memory that it reads and writes it finds through the [`VmContext`] that it is
-//! given ([`places`]): the frame, the inputs of the batch, the slots of instances, the groups of tallies, and what the state of a
-//! stream says about who must be evaluated. It relies on this:
+//! The JIT never decides what a specification means, never emits a verdict, and never allocates or grows a data
+//! structure in machine code: the runtime calls do.
 //!
-//! - VmContextBuffer in the frame and in a slot come from the plan, slots from the tables of instances, which are never wrong.
-//! - Slots and clocks move when an instance is spawned, groups when there is a new one, inputs with the next batch, and
-//!   at no other time. Whoever does that says so in [`VmContextBuffer`], and things are found anew before machine code goes on.
-//! - In a list of slots that it goes through, only who has had its turn is listed again meanwhile, in the place of one
-//!   who has.
-//! - A clock that has nothing to do sleeps. Whoever marks somebody at an event, who may be evaluated at its ticks, wakes
-//!   it: machine code where it marks and after every call, Rust where it does an event itself or ends one.
-//! - What a program puts into the frame for itself is read by that program alone, and by Rust only where a call says so.
-//! - A reaction is dropped when what it was written for is no longer so: who is told, and of what.
+//! - [`handler`]: compiles a handler, and runs it.
+//! - [`steps`], [`update`], [`closing`]: the steps of an instant, a new value and its consequences, the end of
+//!   instances.
+//! - [`deadline_loop`]: deadlines and ticks one after another.
+//! - [`dirty`]: marks in dirty sets.
+//! - [`lookup`], [`spawning`]: finding, spawning and freeing instances.
+//! - [`timers`]: deadlines of spawned and of closed instances.
+//! - [`grouping`]: grouped aggregates.
+//! - [`expr`], [`time_reads`], [`float_range`]: the bytecode of expressions, reads of the clock, elimination of NaN
+//!   checks.
+//! - [`value_cache`]: load forwarding and dead-store elimination.
+//! - [`vm_context`], [`runtime_calls`], [`code_memory`]: what machine code shares with the runtime, calls of the
+//!   runtime, executable memory.
+//!
+//! Machine code relies on these invariants:
+//!
+//! - Frame slots and positions of words come from the plan, slots from the store. Machine code checks no bounds.
+//! - Addresses of data structures are in the [`VmContext`](vm_context::VmContext), at the offsets of
+//!   [`VmOffsets`](vm_context::VmOffsets). A runtime call after which
+//!   [`Store::moves`](super::store::state::Store::moves) may differ refreshes them before it returns, and the emitter
+//!   drops the cached ones.
+//! - Runtime calls catch panics. Every call is followed by a check of `has_panicked`, upon which the handler returns
+//!   with an error.
+//! - While a dirty list is iterated in place, only slots that were visited already are pushed to the same dirty set.
+//! - `idle_until` is never later than the next deadline or tick with work to do. Machine code lowers it where it marks
+//!   something dirty that is evaluated at ticks, and where it pushes a deadline. At events it sets it to 0 after every
+//!   runtime call, which may have marked anything; only calls that lower it themselves are exempt.
+//! - Frame slots that a program uses as temporaries are read by that program alone. A runtime call reads only those
+//!   that were flushed for it.
+//! - All handlers are dropped when the plan changes, or the representation of a counter: the code has both built in.
 
 mod closing;
 mod code_memory;

@@ -8,9 +8,9 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 use super::closing::Closing;
-use super::dirty::{dirty, of};
-use super::expr::{ExprEmitter, NARROW, Run};
-use super::lookup::Outcome;
+use super::dirty::{dirty_set_offset, stream_offset};
+use super::expr::{ExprEmitter, MAX_INLINE_WORDS, Run};
+use super::lookup::LookupBlocks;
 use super::runtime_calls;
 use super::value_cache::Invalidation;
 use super::vm_context::VmContext;
@@ -26,7 +26,7 @@ use crate::compiled::store::state::{Store, StreamState};
 /// Emits steps. What it emits does exactly what interpreting the steps does.
 pub(super) struct StepEmitter<'e, 'f> {
     pub(super) plan: &'e ExecutionPlan,
-    /// As far as it says where things are, and which counters are computed on read.
+    /// The store, for layouts and for which counters are computed on read. No contents are read at compile time.
     pub(super) store: &'e Store,
     pub(super) expr: ExprEmitter<'e, 'f>,
     /// Freshness flags of the frame that were set.
@@ -59,284 +59,305 @@ impl<'e, 'f> StepEmitter<'e, 'f> {
 }
 
 impl<'e> StepEmitter<'e, '_> {
-    /// At an event one instance of a stream is marked, most often: it is remembered here.
+    /// Declares the registers of [`pending`](Self::pending). At an event, most streams have one dirty instance at most:
+    /// kept in a register, it costs no dirty set.
     pub(super) fn declare_pending(&mut self, steps: &[Step]) {
         if self.expr.present == 0 {
             return;
         }
         for step in steps {
             let Step::Evaluate(stream, Target::Dirty) = step else { continue };
-            if self.rule(*stream).is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. })) {
+            if self
+                .compilable_rule(*stream)
+                .is_some_and(|rule| matches!(rule.location, ValueLocation::Slot { .. }))
+            {
                 let variable = self.expr.builder.declare_var(I64);
-                let nobody = self.expr.number(0);
-                self.expr.builder.def_var(variable, nobody);
+                let no_slot = self.expr.iconst(0);
+                self.expr.builder.def_var(variable, no_slot);
                 self.pending[*stream] = Some(variable);
             }
         }
     }
 
-    /// Inputs have values.
+    /// Stores the inputs of the event in their cells, and marks the dependents of those that differ.
     pub(super) fn accept_inputs(&mut self, present: u128) {
         let plan = self.plan;
         for (input, cell) in plan.inputs.iter().enumerate().filter(|(input, _)| present >> input & 1 != 0) {
-            if cell.depth > 1 || cell.width > NARROW || !plan.input_windows[input].is_empty() {
+            if cell.depth > 1 || cell.width > MAX_INLINE_WORDS || !plan.input_windows[input].is_empty() {
                 let failed = self.expr.call(runtime_calls::accept_input as *const u8, &[input as u64]);
                 self.expr.invalidate(Invalidation::AllWords);
-                self.expr.check(failed);
+                self.expr.return_if_failed(failed);
                 continue;
             }
-            let first = self.expr.place_at(self.expr.offsets.input(input));
-            let row = self.expr.place_at(offset_of!(VmContext, row));
-            let at = self.expr.times(row, 8 * cell.width);
+            let first = self.expr.context_word(self.expr.offsets.input(input));
+            let row = self.expr.context_word(offset_of!(VmContext, row));
+            let at = self.expr.scale(row, 8 * cell.width);
             let words = self.expr.builder.ins().iadd(first, at);
             let new: Vec<Value> = (0..cell.width).map(|at| self.expr.load(I64, words, 8 * at)).collect();
             if !plan.input_dependents[input].is_empty() {
-                let had = self.expr.word(cell.present);
+                let had = self.expr.load_slot(cell.present);
                 let mut is_same = self.expr.builder.ins().icmp_imm(IntCC::NotEqual, had, 0);
-                for (place, new) in (cell.value..).zip(&new) {
-                    let old = self.expr.word(place);
+                for (slot, new) in (cell.value..).zip(&new) {
+                    let old = self.expr.load_slot(slot);
                     let same = self.expr.builder.ins().icmp(IntCC::Equal, old, *new);
                     is_same = self.expr.builder.ins().band(is_same, same);
                 }
-                let is_other = self.expr.builder.ins().bxor_imm(is_same, 1);
-                self.expr.when(is_other, |expr| {
+                let differs = self.expr.builder.ins().bxor_imm(is_same, 1);
+                self.expr.emit_if(differs, |expr| {
                     expr.call(runtime_calls::mark_input_dependents as *const u8, &[input as u64]);
                 });
             }
-            let one = self.expr.number(1);
-            self.expr.put(cell.present, one);
+            let one = self.expr.iconst(1);
+            self.expr.store_slot(cell.present, one);
             self.mark_fresh(cell.fresh);
-            (cell.value..).zip(new).for_each(|(place, word)| self.expr.put(place, word));
+            (cell.value..).zip(new).for_each(|(slot, word)| self.expr.store_slot(slot, word));
         }
     }
 
-    /// Something is of this instant, if anybody asks.
+    /// Sets a freshness flag, if any program reads it.
     pub(super) fn mark_fresh(&mut self, fresh: FrameSlot) {
         if self.plan.asked_fresh.contains(&fresh) {
-            let one = self.expr.number(1);
-            self.expr.put(fresh, one);
+            let one = self.expr.iconst(1);
+            self.expr.store_slot(fresh, one);
             self.fresh.push(fresh);
         }
     }
 
-    /// What is of this instant is not of the next.
+    /// Clears the freshness flags at the end of the instant.
     pub(super) fn clear_fresh(&mut self) {
-        let zero = self.expr.number(0);
-        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.put(slot, zero));
+        let zero = self.expr.iconst(0);
+        std::mem::take(&mut self.fresh).into_iter().for_each(|slot| self.expr.store_slot(slot, zero));
     }
 
-    pub(super) fn step(&mut self, step: &Step) {
+    /// Emits one step: inline where it is simple, as a runtime call otherwise.
+    pub(super) fn emit_step(&mut self, step: &Step) {
         match step {
             Step::Spawn(family) => self.spawn(*family),
-            Step::Evaluate(stream, target) => match (self.rule(*stream), target) {
+            Step::Evaluate(stream, target) => match (self.compilable_rule(*stream), target) {
                 (Some(rule), Target::Dirty) if matches!(rule.location, ValueLocation::Cell { .. }) => {
-                    self.changed_cell(*stream, rule);
+                    self.evaluate_dirty_cell(*stream, rule);
                 }
-                (Some(rule), Target::Dirty) => self.changed_instances(*stream, rule, step),
-                (Some(rule), Target::Lookup(clauses)) => match self.path(*stream, clauses) {
-                    Some(path) => self.candidate(*stream, rule, path, step),
+                (Some(rule), Target::Dirty) => self.evaluate_dirty(*stream, rule, step),
+                (Some(rule), Target::Lookup(clauses)) => match self.single_path(*stream, clauses) {
+                    Some(path) => self.evaluate_found(*stream, rule, path, step),
                     None => self.call_step(step),
                 },
-                (Some(rule), Target::Expired(instance_timer)) => self.expired(*stream, rule, *instance_timer),
-                (Some(rule), Target::All) if self.reschedules_while(*stream, rule) => {
-                    self.all_taken(*stream, rule)
+                (Some(rule), Target::Expired(instance_timer)) => {
+                    self.evaluate_expired(*stream, rule, *instance_timer)
                 }
-                (None, Target::All) if self.counter_dependents(*stream).is_some() => self.tick_count(*stream),
+                (Some(rule), Target::All) if self.is_guarded_at_ticks(*stream, rule) => {
+                    self.evaluate_taken(*stream, rule)
+                }
+                (None, Target::All) if self.counter_dependents(*stream).is_some() => {
+                    self.tick_counter(*stream)
+                }
                 _ => self.call_step(step),
             },
-            Step::Close(family, target) => match (self.closes_simply(*family), target) {
+            Step::Close(family, target) => match (self.compilable_close(*family), target) {
                 (Some(close), Target::All) => self.close(*family, close),
                 _ => self.call_step(step),
             },
         }
     }
 
-    /// How a stream is evaluated, if that can be written.
-    fn rule(&self, stream: usize) -> Option<&'e UpdateRule> {
+    /// The update rule of a stream, if it can be emitted inline.
+    fn compilable_rule(&self, stream: usize) -> Option<&'e UpdateRule> {
         let rule = self.plan.rules[stream].as_ref()?;
         let is_spawned = self.plan.families[rule.family].spawn.is_some();
-        // A stream without instances that comes and goes is rare.
+        // Streams without instances that are spawned and closed are rare.
         (matches!(rule.location, ValueLocation::Slot { .. }) || !is_spawned).then_some(rule)
     }
 
-    /// The path of the only clause.
-    fn path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
+    /// The access path of the only clause.
+    fn single_path(&self, stream: usize, clauses: &[usize]) -> Option<&'e Path> {
         let plan = &self.plan;
         let [clause] = clauses else { return None };
         plan.streams[stream].eval.clauses[*clause].path.as_ref()
     }
 
+    /// Interprets a step by a runtime call.
     fn call_step(&mut self, step: &Step) {
-        self.call_same(step);
+        self.call_step_keeping_words(step);
         self.expr.invalidate(Invalidation::AllWords);
     }
 
-    /// Has Rust do what machine code does otherwise, on a way beside this one: it writes no other words.
-    fn call_same(&mut self, step: &Step) {
+    /// The same in a cold block beside the emitted step, which writes the same words of the frame.
+    fn call_step_keeping_words(&mut self, step: &Step) {
         let failed = self.expr.call(runtime_calls::step as *const u8, &[&raw const *step as u64]);
-        self.expr.invalidate(Invalidation::VmContextBuffer);
-        self.expr.check(failed);
+        self.expr.invalidate(Invalidation::Addresses);
+        self.expr.return_if_failed(failed);
     }
 
-    /// A stream without instances, if something has changed that it reads.
-    fn changed_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
-        let at = dirty(stream) + offset_of!(DirtySet, all);
+    /// Evaluates a stream without instances, if it is dirty.
+    fn evaluate_dirty_cell(&mut self, stream: usize, rule: &'e UpdateRule) {
+        let at = dirty_set_offset(stream) + offset_of!(DirtySet, all);
         let is_due = self.expr.load(I8, self.expr.streams, at);
-        let way = self.expr.begin_if(is_due);
-        let no = self.expr.byte(0);
-        self.expr.store(no, self.expr.streams, at);
+        let region = self.expr.begin_if(is_due);
+        let clean = self.expr.iconst8(0);
+        self.expr.store(clean, self.expr.streams, at);
         self.evaluate(stream, rule, None);
-        self.expr.end_if(way);
+        self.expr.end_if(region);
         self.emit_held_values(stream, rule);
     }
 
-    /// The instances for which something has changed that it reads: at an event one at most, most often. Those that are
-    /// marked in memory are left to Rust.
-    fn changed_instances(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
-        let Some(variable) = self.pending[stream].take() else { return self.all_marked(stream, rule, step) };
-        let [none, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
+    /// Evaluates the dirty instances of a stream. At an event that is the pending one at most; if any are marked in
+    /// memory too, the step is interpreted.
+    fn evaluate_dirty(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        let Some(variable) = self.pending[stream].take() else {
+            return self.evaluate_listed(stream, rule, step);
+        };
+        let [at_most_one, evaluate, done, several, end] = [(); 5].map(|()| self.expr.builder.create_block());
         self.expr.builder.set_cold_block(several);
-        let number = self.expr.builder.use_var(variable);
-        let marked = self.marked(Reader::Stream(stream));
-        let fork = self.expr.fork();
-        self.expr.builder.ins().brif(marked, several, &[], none, &[]);
-        self.expr.go_on(none);
-        self.expr.builder.ins().brif(number, evaluate, &[], done, &[]);
-        self.expr.go_on(evaluate);
-        let slot = self.expr.builder.ins().iadd_imm(number, -1);
+        let slot_plus_one = self.expr.builder.use_var(variable);
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
+        let saved = self.expr.save_state();
+        self.expr.builder.ins().brif(dirty_word, several, &[], at_most_one, &[]);
+        self.expr.switch_to_successor(at_most_one);
+        self.expr.builder.ins().brif(slot_plus_one, evaluate, &[], done, &[]);
+        self.expr.switch_to_successor(evaluate);
+        let slot = self.expr.builder.ins().iadd_imm(slot_plus_one, -1);
         let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
         self.emit_held_values(stream, rule);
         self.expr.builder.ins().jump(end, &[]);
-        self.expr.resume(several, &fork);
-        self.mark_pending(stream, number);
-        self.call_same(step);
+        self.expr.switch_to_saved(several, &saved);
+        self.mark_pending(stream, slot_plus_one);
+        self.call_step_keeping_words(step);
         self.expr.builder.ins().jump(end, &[]);
-        self.expr.resume(end, &fork);
+        self.expr.switch_to_saved(end, &saved);
     }
 
-    /// Marks who is pending, if there is somebody.
-    fn mark_pending(&mut self, stream: usize, number: Value) {
-        let way = self.expr.begin_if(number);
-        self.mark_number(Reader::Stream(stream), number);
-        self.expr.end_if(way);
+    /// Marks the pending instance in memory, if there is one.
+    fn mark_pending(&mut self, stream: usize, slot_plus_one: Value) {
+        let region = self.expr.begin_if(slot_plus_one);
+        self.mark_slot_plus_one(Reader::Stream(stream), slot_plus_one);
+        self.expr.end_if(region);
     }
 
-    /// The instances that are marked in memory, one after another.
-    fn all_marked(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
-        // Whoever marks others of the same stream, whose turn may be yet to come, is left to Rust; so is who marks
-        // itself where slots are used again, and may be listed twice.
+    /// Evaluates the instances that are marked in memory, in a loop over the list in place.
+    fn evaluate_listed(&mut self, stream: usize, rule: &'e UpdateRule, step: &Step) {
+        // A rule that marks other instances of the same stream would push slots while the list is read in place. So
+        // would one that marks itself where slots are reused, because a reused slot may be listed twice. Both are
+        // interpreted.
         let marks_itself = rule.reschedules_on_change || rule.has_follow_up;
         let closes = self.plan.families[rule.family].close.is_some();
         if rule.marks_others_of(stream) || (marks_itself && closes) {
             return self.call_step(step);
         }
-        let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.begin_if(marked);
-        let [list, length, _] = self.list(Reader::Stream(stream), marked);
-        self.each_marked(Reader::Stream(stream), [list, length], |emitter, instance| {
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
+        let region = self.expr.begin_if(dirty_word);
+        let [list, length, _] = self.list_dirty(Reader::Stream(stream), dirty_word);
+        self.for_each_dirty(Reader::Stream(stream), [list, length], |emitter, instance| {
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.end_if(way);
+        self.expr.end_if(region);
         self.emit_held_values(stream, rule);
     }
 
-    /// Whether instances of a stream are evaluated at ticks while their first conditions hold.
-    fn reschedules_while(&self, stream: usize, rule: &UpdateRule) -> bool {
+    /// Whether instances of a stream are evaluated at ticks while their guard holds.
+    fn is_guarded_at_ticks(&self, stream: usize, rule: &UpdateRule) -> bool {
         let has_guard = self.plan.streams[stream].eval.guard.is_some();
         has_guard && self.expr.present == 0 && matches!(rule.location, ValueLocation::Slot { .. })
     }
 
-    /// The instances that are marked, one after another: they may mark themselves for the next time.
-    fn all_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
-        let marked = self.marked(Reader::Stream(stream));
-        let way = self.expr.begin_if(marked);
+    /// Evaluates the dirty instances in a loop over a copy of the list: they may mark themselves for the next time.
+    fn evaluate_taken(&mut self, stream: usize, rule: &'e UpdateRule) {
+        let dirty_word = self.dirty_word(Reader::Stream(stream));
+        let region = self.expr.begin_if(dirty_word);
         let count = self.expr.call(runtime_calls::take_dirty as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
-        self.expr.end_if(way);
+        self.expr.end_if(region);
     }
 
-    /// A tick of a counter: who reads it looks again if the tick matters.
-    fn tick_count(&mut self, stream: usize) {
-        let Some(counting) = self.counter_dependents(stream) else { return };
+    /// A tick of a counter that is computed on read: marks the dependents of the instances for which it crosses a
+    /// threshold.
+    fn tick_counter(&mut self, stream: usize) {
+        let Some(counter) = self.counter_dependents(stream) else { return };
         let family = self.plan.streams[stream].family;
         let count = self.expr.call(runtime_calls::list_crossed as *const u8, &[stream as u64]);
         let slots = self.expr.load(I64, self.expr.context, offset_of!(VmContext, listed));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(family, slot);
-            emitter.mark_instance_dependents(stream, &counting.dependents, instance);
+            emitter.mark_instance_dependents(stream, &counter.dependents, instance);
         });
     }
 
-    /// Whoever holds a value is told of each time.
+    /// Emits the values that instances hold, if the stream emits them at every evaluation and there are any.
     fn emit_held_values(&mut self, stream: usize, rule: &UpdateRule) {
         if !rule.emits_held {
             return;
         }
-        let at = of(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
-        let current_holders = self.expr.load(I64, self.expr.streams, at);
-        self.expr.when(current_holders, |expr| {
+        let at =
+            stream_offset(stream) + offset_of!(StreamState, current_holders) + offset_of!(HolderSet, count);
+        let holders = self.expr.load(I64, self.expr.streams, at);
+        self.expr.emit_if(holders, |expr| {
             expr.call(runtime_calls::emit_held_values as *const u8, &[stream as u64]);
         });
     }
 
-    /// The instances whose clock says so, one after another.
-    fn expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
+    /// Evaluates the instances whose deadline has expired.
+    fn evaluate_expired(&mut self, stream: usize, rule: &'e UpdateRule, instance_timer: usize) {
         let lists = self.expr.offsets.expired(instance_timer);
         let [slots, count] = [0, 8].map(|at| self.expr.load(I64, self.expr.context, lists + at));
-        self.each(slots, count, |emitter, slot| {
+        self.for_each_slot(slots, count, |emitter, slot| {
             let instance = emitter.expr.instance(rule.family, slot);
             emitter.evaluate(stream, rule, Some(instance));
         });
     }
 
-    /// Does something for each of so many numbers in memory.
-    pub(super) fn each(&mut self, first: Value, count: Value, mut body: impl FnMut(&mut Self, Value)) {
-        let [look, again, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        let at = self.expr.builder.append_block_param(look, I64);
-        let zero = self.expr.number(0);
-        let fork = self.expr.fork();
-        self.expr.builder.ins().jump(look, &[zero.into()]);
-        self.expr.enter(look);
+    /// A loop over `count` slots in memory, from the address `first` on.
+    pub(super) fn for_each_slot(
+        &mut self,
+        first: Value,
+        count: Value,
+        mut body: impl FnMut(&mut Self, Value),
+    ) {
+        let [head, each, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        let at = self.expr.builder.append_block_param(head, I64);
+        let zero = self.expr.iconst(0);
+        let saved = self.expr.save_state();
+        self.expr.builder.ins().jump(head, &[zero.into()]);
+        self.expr.switch_with_empty_cache(head);
         let is_left = self.expr.builder.ins().icmp(IntCC::UnsignedLessThan, at, count);
-        self.expr.builder.ins().brif(is_left, again, &[], done, &[]);
-        self.expr.go_on(again);
-        let place = self.expr.builder.ins().ishl_imm(at, 2);
-        let place = self.expr.builder.ins().iadd(first, place);
-        let number = self.expr.load(I32, place, 0);
-        let number = self.expr.builder.ins().uextend(I64, number);
-        body(self, number);
+        self.expr.builder.ins().brif(is_left, each, &[], done, &[]);
+        self.expr.switch_to_successor(each);
+        let address = self.expr.builder.ins().ishl_imm(at, 2);
+        let address = self.expr.builder.ins().iadd(first, address);
+        let slot = self.expr.load(I32, address, 0);
+        let slot = self.expr.builder.ins().uextend(I64, slot);
+        body(self, slot);
         let next = self.expr.builder.ins().iadd_imm(at, 1);
-        self.expr.builder.ins().jump(look, &[next.into()]);
-        self.expr.resume(done, &fork);
+        self.expr.builder.ins().jump(head, &[next.into()]);
+        self.expr.switch_to_saved(done, &saved);
     }
 
-    /// The instance that a path leads to, if there is one. Several are left to Rust.
-    fn candidate(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
+    /// Evaluates the instance that an access path finds, if there is one. If there are several, the step is
+    /// interpreted.
+    fn evaluate_found(&mut self, stream: usize, rule: &'e UpdateRule, path: &Path, step: &Step) {
         if let Some(program) = path.program {
             let next = self.expr.builder.create_block();
-            let fork = self.expr.fork();
-            self.expr.program(Run { stream, program, instance: None }, next, next);
-            self.expr.resume(next, &fork);
+            let saved = self.expr.save_state();
+            self.expr.emit_program(Run { stream, program, instance: None }, next, next);
+            self.expr.switch_to_saved(next, &saved);
         }
-        let [several, one, done] = [(); 3].map(|()| self.expr.builder.create_block());
-        self.expr.builder.set_cold_block(several);
-        let slot = self.expr.builder.append_block_param(one, I64);
-        let fork = self.expr.fork();
-        self.expr.find(rule.family, path.route, path.key, Outcome { one, none: done, several });
-        self.expr.resume(one, &fork);
+        let [ambiguous, found, done] = [(); 3].map(|()| self.expr.builder.create_block());
+        self.expr.builder.set_cold_block(ambiguous);
+        let slot = self.expr.builder.append_block_param(found, I64);
+        let saved = self.expr.save_state();
+        self.expr.find(rule.family, path.route, path.key, LookupBlocks { found, missing: done, ambiguous });
+        self.expr.switch_to_saved(found, &saved);
         let instance = self.expr.instance(rule.family, slot);
         self.evaluate(stream, rule, Some(instance));
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(several, &fork);
-        self.call_same(step);
+        self.expr.switch_to_saved(ambiguous, &saved);
+        self.call_step_keeping_words(step);
         self.expr.builder.ins().jump(done, &[]);
-        self.expr.resume(done, &fork);
+        self.expr.switch_to_saved(done, &saved);
     }
 }

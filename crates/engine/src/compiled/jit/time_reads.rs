@@ -1,4 +1,4 @@
-//! What is told from the clock: how often it has ticked, and what is in a window of which one word is enough.
+//! Reads of the clock: tick counters, and windows that are stored as [one word](LastDecisive).
 
 use std::mem::offset_of;
 
@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::dirty::of;
+use super::dirty::stream_offset;
 use super::expr::{ExprEmitter, Run, SlotRef};
 use super::vm_context::VmContext;
 use crate::compiled::ir::counter::TickCounter;
@@ -14,43 +14,44 @@ use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::window::LastDecisive;
 use crate::compiled::store::state::{Store, StreamState};
 
-/// By what a number below 2⁶³ is multiplied, and by how many bits the upper half of the product is shifted, to divide it:
-/// by a number that is no power of two.
-struct Inverse {
+/// Magic-number division: the quotient of a number below 2⁶³ is the upper half of its product with `factor`, shifted
+/// right by `shift`. The divisor must not be a power of two.
+struct MagicDivisor {
     factor: u64,
     shift: u32,
 }
 
-impl Inverse {
-    fn of(divisor: u64) -> Inverse {
-        // Between 2^(bits - 1) and 2^bits lies the divisor. 2^(63 + bits) / divisor, rounded up, is off by less than one,
-        // and its product with a number below 2⁶³ by less than 2⁶³: too little to come to another quotient.
+impl MagicDivisor {
+    fn new(divisor: u64) -> MagicDivisor {
+        // The divisor lies between 2^(bits - 1) and 2^bits. Rounding 2^(63 + bits) / divisor up adds less than 1, so the
+        // product with a number below 2⁶³ grows by less than 2⁶³: too little to reach the next quotient.
         let bits = u64::BITS - divisor.leading_zeros();
         let factor = (1_u128 << (63 + bits)) / u128::from(divisor) + 1;
-        Inverse { factor: factor as u64, shift: bits - 1 }
+        MagicDivisor { factor: factor as u64, shift: bits - 1 }
     }
 }
 
 impl ExprEmitter<'_, '_> {
-    /// The time of this instant, or another word of the state.
-    pub(super) fn of_state(&mut self, at: usize) -> Value {
+    /// Loads a word of the store, such as the time of this instant.
+    pub(super) fn load_from_store(&mut self, at: usize) -> Value {
         let store = self.load(I64, self.context, offset_of!(VmContext, store));
         self.load(I64, store, at)
     }
 
-    /// The bucket of a window that now belongs to: see [`bucket`](crate::compiled::store::window::bucketed::bucket).
-    fn bucket(&mut self, size: u64) -> Value {
-        let now = self.of_state(offset_of!(Store, now));
+    /// The bucket of a window that the current time belongs to, as in
+    /// [`bucket`](crate::compiled::store::window::bucketed::bucket).
+    fn current_bucket(&mut self, size: u64) -> Value {
+        let now = self.load_from_store(offset_of!(Store, now));
         let has_begun = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
         let has_begun = self.builder.ins().uextend(I64, has_begun);
         let before = self.builder.ins().isub(now, has_begun);
-        let full = self.divided(before, size);
+        let full = self.divide(before, size);
         self.builder.ins().iadd(full, has_begun)
     }
 
-    /// A time divided by a number that is not 0. No such time is so far away that its first bit is set, or else it takes
-    /// longer.
-    pub(super) fn divided(&mut self, time: Value, by: u64) -> Value {
+    /// Divides a time by a constant other than 0: by a shift, or by magic-number division. Times of 2⁶³ and more take a
+    /// cold block with a division instruction.
+    pub(super) fn divide(&mut self, time: Value, by: u64) -> Value {
         if by.is_power_of_two() {
             return self.builder.ins().ushr_imm(time, i64::from(by.trailing_zeros()));
         }
@@ -58,34 +59,35 @@ impl ExprEmitter<'_, '_> {
         self.builder.set_cold_block(far);
         let quotient = self.builder.append_block_param(done, I64);
         let is_far = self.builder.ins().icmp_imm(IntCC::SignedLessThan, time, 0);
-        let fork = self.fork();
+        let saved = self.save_state();
         self.builder.ins().brif(is_far, far, &[], near, &[]);
-        self.resume(far, &fork);
-        let divisor = self.number(by);
-        let slowly = self.builder.ins().udiv(time, divisor);
-        self.builder.ins().jump(done, &[slowly.into()]);
-        self.resume(near, &fork);
-        let Inverse { factor, shift } = Inverse::of(by);
-        let factor = self.number(factor);
+        self.switch_to_saved(far, &saved);
+        let divisor = self.iconst(by);
+        let by_division = self.builder.ins().udiv(time, divisor);
+        self.builder.ins().jump(done, &[by_division.into()]);
+        self.switch_to_saved(near, &saved);
+        let MagicDivisor { factor, shift } = MagicDivisor::new(by);
+        let factor = self.iconst(factor);
         let high = self.builder.ins().umulhi(time, factor);
-        let quickly = self.builder.ins().ushr_imm(high, i64::from(shift));
-        self.builder.ins().jump(done, &[quickly.into()]);
-        self.resume(done, &fork);
+        let by_product = self.builder.ins().ushr_imm(high, i64::from(shift));
+        self.builder.ins().jump(done, &[by_product.into()]);
+        self.switch_to_saved(done, &saved);
         quotient
     }
 
-    /// An instance has a value that a window over it may have to know of.
-    pub(super) fn enter_window(&mut self, window: &LastDecisive, instance: SlotRef, value: Value) {
+    /// Enters a new value of an instance into a window: a decisive one replaces the stored bucket.
+    pub(super) fn accept_window(&mut self, window: &LastDecisive, instance: SlotRef, value: Value) {
         let decides = self.builder.ins().icmp_imm(IntCC::Equal, value, i64::from(window.decides));
         let (at, size) = (8 * window.at, window.size);
-        self.when(decides, |expr| {
-            let bucket = expr.bucket(size);
+        self.emit_if(decides, |expr| {
+            let bucket = expr.current_bucket(size);
             let word = expr.builder.ins().iadd_imm(bucket, 1);
             expr.store(word, instance.words, at);
         });
     }
 
-    /// A flag, and what a window says of the instance with a key: `false` if that must be looked for elsewhere.
+    /// Stores a flag, and the value of a window over the instance with a key. `false`, without emitting anything, if
+    /// the window or the family is not simple enough.
     pub(super) fn read_window(
         &mut self,
         (run, at): (Run, usize),
@@ -101,33 +103,33 @@ impl ExprEmitter<'_, '_> {
         }
         let read = |expr: &mut Self, instance: SlotRef| {
             let word = expr.load(I64, instance.words, 8 * last_decisive.at);
-            let bucket = expr.bucket(last_decisive.size);
+            let bucket = expr.current_bucket(last_decisive.size);
             let after = expr.builder.ins().isub(bucket, word);
             let age = expr.builder.ins().iadd_imm(after, 1);
-            let count = expr.number(last_decisive.count);
+            let count = expr.iconst(last_decisive.count);
             let is_recent = expr.builder.ins().icmp(IntCC::UnsignedLessThan, age, count);
-            let has_come = expr.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
-            let is_inside = expr.builder.ins().band(is_recent, has_come);
-            let says = expr.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
-            vec![expr.builder.ins().uextend(I64, says)]
+            let has_decided = expr.builder.ins().icmp_imm(IntCC::NotEqual, word, 0);
+            let is_inside = expr.builder.ins().band(is_recent, has_decided);
+            let value = expr.builder.ins().bxor_imm(is_inside, i64::from(!last_decisive.decides));
+            vec![expr.builder.ins().uextend(I64, value)]
         };
-        // It may have ended.
+        // The instance may have closed: a runtime call reads the windows that outlast it.
         let width = self.plan.streams[target].param_width;
-        let said = self.read_found(family, key, 1, read, |expr| {
-            expr.rust_reads(key, width);
-            let failed = expr.call_rare(run, at);
+        let value = self.read_by_key(family, key, 1, read, |expr| {
+            expr.flush_for_runtime(key, width);
+            let failed = expr.call_run_op(run, at);
             expr.invalidate_words(to, 2);
-            expr.check(failed);
-            vec![expr.written(to + 1)]
+            expr.return_if_failed(failed);
+            vec![expr.reload(to + 1)]
         });
-        let there = self.number(1);
-        self.put(to, there);
-        self.put(to + 1, said[0]);
+        let present = self.iconst(1);
+        self.store_slot(to, present);
+        self.store_slot(to + 1, value[0]);
         true
     }
 
-    /// A flag, and the value of a counter: of the instance with a key, or of the one at hand. `false` if that must be
-    /// computed elsewhere.
+    /// Stores a flag, and the value of a counter: of the instance with a key, or of the current one. `false`, without
+    /// emitting anything, if a runtime call must read it.
     pub(super) fn read_counter(
         &mut self,
         run: Run,
@@ -143,50 +145,50 @@ impl ExprEmitter<'_, '_> {
         };
         let Some(key) = key else {
             let Some(instance) = run.instance else { return false };
-            let [has, value] = self.counted(stream, &counter, instance);
-            self.put(to, has);
-            self.put(to + 1, value);
+            let [has, value] = self.counter_value(stream, &counter, instance);
+            self.store_slot(to, has);
+            self.store_slot(to + 1, value);
             return true;
         };
         if !self.plan.families[plan.family].indexes.is_empty() {
             return false;
         }
-        let said = self.read_found(
+        let words = self.read_by_key(
             plan.family,
             key,
             2,
-            |expr, instance| expr.counted(stream, &counter, instance).to_vec(),
-            |expr| vec![expr.number(0); 2],
+            |expr, instance| expr.counter_value(stream, &counter, instance).to_vec(),
+            |expr| vec![expr.iconst(0); 2],
         );
-        (to..).zip(said).for_each(|(to, word)| self.put(to, word));
+        (to..).zip(words).for_each(|(to, word)| self.store_slot(to, word));
         true
     }
 
-    /// How many ticks of its clock a counter has seen, as [`State::ticks`] has it.
+    /// How many ticks of its clock a counter has seen, as in [`StreamState::ticks`].
     pub(super) fn ticks(&mut self, stream: usize, period: u64) -> Value {
-        let now = self.of_state(offset_of!(Store, now));
-        let instant = self.of_state(offset_of!(Store, instant));
+        let now = self.load_from_store(offset_of!(Store, now));
+        let instant = self.load_from_store(offset_of!(Store, instant));
         let last_tick_instant =
-            self.load(I64, self.streams, of(stream) + offset_of!(StreamState, last_tick_instant));
-        // The tick of this instant counts once its turn has come.
+            self.load(I64, self.streams, stream_offset(stream) + offset_of!(StreamState, last_tick_instant));
+        // A tick at this very instant counts once the step of the counter has run.
         let is_later = self.builder.ins().icmp(IntCC::NotEqual, last_tick_instant, instant);
         let is_past = self.builder.ins().icmp_imm(IntCC::NotEqual, now, 0);
         let less = self.builder.ins().band(is_later, is_past);
         let less = self.builder.ins().uextend(I64, less);
         let until = self.builder.ins().isub(now, less);
-        self.divided(until, period)
+        self.divide(until, period)
     }
 
-    /// Whether an instance of a counter has a value, and which, as [`State::count`] has it.
-    fn counted(&mut self, stream: usize, counter: &TickCounter, instance: SlotRef) -> [Value; 2] {
+    /// Whether an instance of a counter has a value, and the value, as in [`Store::count`].
+    fn counter_value(&mut self, stream: usize, counter: &TickCounter, instance: SlotRef) -> [Value; 2] {
         let ticks = self.ticks(stream, counter.period);
         let spawned = self.load(I64, instance.words, 8 * self.plan.streams[stream].member.value());
         let since = self.builder.ins().isub(ticks, spawned);
         let has = self.builder.ins().icmp_imm(IntCC::NotEqual, since, 0);
         let has = self.builder.ins().uextend(I64, has);
-        let step = self.number(counter.step as u64);
+        let step = self.iconst(counter.step as u64);
         let more = self.builder.ins().imul(since, step);
-        let before = self.number((counter.first - counter.step) as u64);
+        let before = self.iconst((counter.first - counter.step) as u64);
         [has, self.builder.ins().iadd(before, more)]
     }
 }
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     fn quotient(number: u64, divisor: u64) -> u64 {
-        let Inverse { factor, shift } = Inverse::of(divisor);
+        let MagicDivisor { factor, shift } = MagicDivisor::new(divisor);
         ((u128::from(number) * u128::from(factor)) >> 64) as u64 >> shift
     }
 

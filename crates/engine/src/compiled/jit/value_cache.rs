@@ -1,11 +1,12 @@
-//! What is in registers: words of the frame, and addresses that the context says.
+//! Load forwarding and dead-store elimination for words of the frame, and caching of words of the context.
 //!
-//! Whatever is written to the frame is in memory, where Rust finds it; machine code that reads it again need not look
-//! there as long as nobody else can have written it. Parameters of the instance at hand are in its slot: they are
-//! read when they are asked for, and written to the frame only if Rust may want to know. What a program puts aside for
-//! itself is not written at all if nobody turns out to read it. What is known holds on the way from one instruction to the next.
-//! Where ways part and come together again, what was known before they parted holds after it, except for what was
-//! written on one of them.
+//! Every store to the frame goes to memory, where runtime calls find it. A later load in machine code is forwarded the
+//! stored value, as long as nothing else can have written the slot in between. Parameters of the current instance are
+//! in its slot: they are loaded from there when they are read, and written to the frame only if a runtime call may read
+//! them. A store to a temporary of a program is removed in the end if nothing reads it.
+//!
+//! The cache describes one point of the function. At a merge of control flow, what was cached at the branch still
+//! holds, except for what was invalidated on any path since.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,122 +19,135 @@ use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::{ClausePlan, FamilyPlan, Plan, StreamPlan};
 
+/// SSA values that are known to equal words in memory.
 #[derive(Clone, Default)]
 pub(super) struct ValueCache {
+    /// Words of the frame, as integers.
     words: HashMap<FrameSlot, Value>,
+    /// Words of the frame, as floats.
     floats: HashMap<FrameSlot, Value>,
-    /// Between which numbers floats are.
+    /// Bounds of floats in the frame.
     ranges: HashMap<FrameSlot, FloatRange>,
-    /// Words that are not in the frame: the words of a slot, and which of them it is.
+    /// Frame slots whose word is not in the frame but in the slot of an instance: the address of its words, and the
+    /// position among them.
     parameters: BTreeMap<FrameSlot, (Value, usize)>,
-    /// By their distance from the context.
-    places: HashMap<usize, Value>,
-    /// InstanceSlab that have been looked for, by their family and parameters: the slot, plus one, or 0 if there was none.
-    pub(super) found: HashMap<(usize, Vec<Value>), Value>,
+    /// Words of the context, by their offset in bytes.
+    context_words: HashMap<usize, Value>,
+    /// Results of lookups, by family and parameters: the slot plus one, or 0 if no instance was found.
+    pub(super) found_slots: HashMap<(usize, Vec<Value>), Value>,
 }
 
-/// Something that is no longer as it was.
+/// Cached values that no longer hold.
 pub(super) enum Invalidation {
+    /// One word of the frame.
     Word(FrameSlot),
+    /// All words of the frame.
     AllWords,
-    VmContextBuffer,
-    /// An instance has left its slot.
-    InstanceSlab,
+    /// Words of the context: a data structure may have moved in memory.
+    Addresses,
+    /// Results of lookups: an instance has left its slot.
+    FoundSlots,
 }
 
-/// A point that ways part at.
+/// The cache at a branch, for the blocks that it dominates.
 #[derive(Clone)]
 pub(super) struct CacheState {
     cache: ValueCache,
-    /// How much had been lost before.
+    /// How many entries [`ExprEmitter::invalidations`] had at that point.
     invalidations: usize,
 }
 
-/// A way that is gone if a condition holds.
+/// Code that runs only if a condition holds, between [`begin_if`](ExprEmitter::begin_if) and
+/// [`end_if`](ExprEmitter::end_if).
 pub(super) struct IfRegion {
-    fork: CacheState,
+    saved: CacheState,
     done: Block,
 }
 
 impl ExprEmitter<'_, '_> {
-    /// Goes on in a block that can be reached from anywhere.
-    pub(super) fn enter(&mut self, block: Block) {
+    /// Continues in a block with arbitrary predecessors, such as the head of a loop: nothing is cached.
+    pub(super) fn switch_with_empty_cache(&mut self, block: Block) {
         self.builder.switch_to_block(block);
         self.cache = ValueCache::default();
     }
 
-    /// Goes on in a block that can be reached from here only.
-    pub(super) fn go_on(&mut self, block: Block) {
+    /// Continues in a block whose only predecessor is the current one: everything cached still holds.
+    pub(super) fn switch_to_successor(&mut self, block: Block) {
         self.builder.switch_to_block(block);
     }
 
-    pub(super) fn fork(&self) -> CacheState {
+    /// The state of the cache at this point.
+    pub(super) fn save_state(&self) -> CacheState {
         CacheState { cache: self.cache.clone(), invalidations: self.invalidations.len() }
     }
 
-    /// Goes on in a block that can be reached only by way of a fork. All that lies between the two has been written, so
-    /// that nothing is the head of a loop.
-    pub(super) fn resume(&mut self, block: Block, fork: &CacheState) {
+    /// Continues in a block that the point of `saved` dominates. What was cached there holds, except for what was
+    /// invalidated since. All code on paths between the two must have been emitted already, so the block cannot be the
+    /// head of a loop.
+    pub(super) fn switch_to_saved(&mut self, block: Block, saved: &CacheState) {
         self.builder.switch_to_block(block);
-        self.cache = fork.cache.clone();
-        for invalidations in &self.invalidations[fork.invalidations..] {
-            self.cache.invalidate(invalidations);
+        self.cache = saved.cache.clone();
+        for invalidation in &self.invalidations[saved.invalidations..] {
+            self.cache.invalidate(invalidation);
         }
     }
 
-    /// Whether a value is that of a word, and can be used here.
-    pub(super) fn knows(&self, value: Value) -> bool {
+    /// Whether a value is that of a cached word, so that it is defined on every path to this point.
+    pub(super) fn is_cached(&self, value: Value) -> bool {
         self.cache.words.values().any(|word| *word == value)
     }
 
-    /// Writes what is done if a condition holds.
-    pub(super) fn when(&mut self, condition: Value, write: impl FnOnce(&mut Self)) {
-        let way = self.begin_if(condition);
-        write(self);
-        self.end_if(way);
+    /// Emits code that runs if a condition holds.
+    pub(super) fn emit_if(&mut self, condition: Value, emit: impl FnOnce(&mut Self)) {
+        let region = self.begin_if(condition);
+        emit(self);
+        self.end_if(region);
     }
 
-    /// Goes on where a condition holds, until this way [meets](Self::end_if) the one on which it does not.
+    /// Branches on a condition, and continues where it holds, up to [`end_if`](Self::end_if).
     pub(super) fn begin_if(&mut self, condition: Value) -> IfRegion {
-        let [holds, done] = [(); 2].map(|()| self.builder.create_block());
-        let fork = self.fork();
-        self.builder.ins().brif(condition, holds, &[], done, &[]);
-        self.go_on(holds);
-        IfRegion { fork, done }
+        let [then, done] = [(); 2].map(|()| self.builder.create_block());
+        let saved = self.save_state();
+        self.builder.ins().brif(condition, then, &[], done, &[]);
+        self.switch_to_successor(then);
+        IfRegion { saved, done }
     }
 
-    pub(super) fn end_if(&mut self, way: IfRegion) {
-        self.builder.ins().jump(way.done, &[]);
-        self.resume(way.done, &way.fork);
+    /// Merges with the path on which the condition does not hold.
+    pub(super) fn end_if(&mut self, region: IfRegion) {
+        self.builder.ins().jump(region.done, &[]);
+        self.switch_to_saved(region.done, &region.saved);
     }
 
-    /// Something may have been changed, by a call.
-    pub(super) fn invalidate(&mut self, invalidations: Invalidation) {
-        self.cache.invalidate(&invalidations);
-        self.invalidations.push(invalidations);
+    /// Drops cached values that may no longer hold.
+    pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
+        self.cache.invalidate(&invalidation);
+        self.invalidations.push(invalidation);
     }
 
-    /// So many words may have been changed, by a call.
+    /// Drops consecutive words of the frame that a runtime call may have written.
     pub(super) fn invalidate_words(&mut self, first: FrameSlot, count: usize) {
         (first..).take(count).for_each(|slot| self.invalidate(Invalidation::Word(slot)));
     }
 
-    pub(super) fn word(&mut self, slot: FrameSlot) -> Value {
+    /// A word of the frame: a constant of the plan, forwarded from an earlier load or store, or loaded.
+    pub(super) fn load_slot(&mut self, slot: FrameSlot) -> Value {
         if let Some(word) = self.cache.words.get(&slot) {
             return *word;
         }
         if self.plan.constants.contains(&slot) {
-            return self.number(self.plan.frame[slot as usize]);
+            return self.iconst(self.plan.frame[slot as usize]);
         }
         let word = match self.cache.floats.get(&slot) {
             Some(float) => self.builder.ins().bitcast(I64, MemFlags::new(), *float),
-            None => self.in_memory(I64, slot),
+            None => self.load_uncached(I64, slot),
         };
         self.cache.words.insert(slot, word);
         word
     }
 
-    fn in_memory(&mut self, ty: Type, slot: FrameSlot) -> Value {
+    /// Loads a word of the frame, or of the slot that the parameter is in.
+    fn load_uncached(&mut self, ty: Type, slot: FrameSlot) -> Value {
         match self.cache.parameters.get(&slot) {
             Some((words, at)) => self.load(ty, *words, 8 * at),
             None => {
@@ -143,8 +157,8 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// From now on an instance is at hand, whose words these are: its parameters belong to a place in the frame.
-    pub(super) fn know_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
+    /// Sets the current instance: from here on, `width` frame slots from `own` on stand for the parameters in its slot.
+    pub(super) fn cache_parameters(&mut self, own: FrameSlot, width: usize, words: Value) {
         self.invalidate_words(own, width);
         self.cache.parameters.clear();
         for (at, slot) in (own..).take(width).enumerate() {
@@ -152,26 +166,27 @@ impl ExprEmitter<'_, '_> {
         }
     }
 
-    /// Rust will read these words of the frame.
-    pub(super) fn rust_reads(&mut self, first: FrameSlot, count: usize) {
+    /// A runtime call will read these words of the frame: parameters are written there, and stores to them are kept.
+    pub(super) fn flush_for_runtime(&mut self, first: FrameSlot, count: usize) {
         for slot in (first..).take(count) {
             self.dead_stores.note_read(slot);
             if self.cache.parameters.contains_key(&slot) {
-                let word = self.word(slot);
+                let word = self.load_slot(slot);
                 self.store(word, self.frame, 8 * slot as usize);
             }
         }
     }
 
-    /// Rust may read any word of the frame.
-    pub(super) fn rust_reads_anything(&mut self) {
+    /// The same for a runtime call that may read any word of the frame.
+    pub(super) fn flush_all_for_runtime(&mut self) {
         self.dead_stores.keep_all();
         for slot in self.cache.parameters.keys().copied().collect::<Vec<_>>() {
-            self.rust_reads(slot, 1);
+            self.flush_for_runtime(slot, 1);
         }
     }
 
-    pub(super) fn float_at(&mut self, slot: FrameSlot) -> Value {
+    /// The same as [`load_slot`](Self::load_slot), as a float.
+    pub(super) fn load_float(&mut self, slot: FrameSlot) -> Value {
         if let Some(float) = self.cache.floats.get(&slot) {
             return *float;
         }
@@ -180,28 +195,29 @@ impl ExprEmitter<'_, '_> {
         }
         let float = match self.cache.words.get(&slot) {
             Some(word) => self.builder.ins().bitcast(F64, MemFlags::new(), *word),
-            None => self.in_memory(F64, slot),
+            None => self.load_uncached(F64, slot),
         };
         self.cache.floats.insert(slot, float);
         float
     }
 
-    pub(super) fn put(&mut self, slot: FrameSlot, value: Value) {
-        let written = self.store(value, self.frame, 8 * slot as usize);
-        self.dead_stores.note_store(slot, written);
+    /// Stores an integer or a float to the frame, and caches it.
+    pub(super) fn store_slot(&mut self, slot: FrameSlot, value: Value) {
+        let store = self.store(value, self.frame, 8 * slot as usize);
+        self.dead_stores.note_store(slot, store);
         self.invalidate(Invalidation::Word(slot));
         let is_float = self.builder.func.dfg.value_type(value) == F64;
-        let known = if is_float { &mut self.cache.floats } else { &mut self.cache.words };
-        known.insert(slot, value);
+        let cached = if is_float { &mut self.cache.floats } else { &mut self.cache.words };
+        cached.insert(slot, value);
     }
 
-    /// A word of the frame that Rust has just written.
-    pub(super) fn written(&mut self, slot: FrameSlot) -> Value {
+    /// Loads a word of the frame that a runtime call has just written.
+    pub(super) fn reload(&mut self, slot: FrameSlot) -> Value {
         self.load(I64, self.frame, 8 * slot as usize)
     }
 
-    /// Between which numbers two floats are, if that is known.
-    pub(super) fn ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(FloatRange, FloatRange)> {
+    /// The ranges of two floats, if both are known.
+    pub(super) fn float_ranges(&self, a: FrameSlot, b: FrameSlot) -> Option<(FloatRange, FloatRange)> {
         let range = |slot: FrameSlot| match self.plan.constants.contains(&slot) {
             true => FloatRange::of(f64::from_bits(self.plan.frame[slot as usize])),
             false => self.cache.ranges.get(&slot).copied(),
@@ -209,29 +225,31 @@ impl ExprEmitter<'_, '_> {
         Some((range(a)?, range(b)?))
     }
 
-    /// From now on it is known between which numbers a float is.
-    pub(super) fn know_range(&mut self, slot: FrameSlot, range: FloatRange) {
+    /// Notes the range of a float that was just stored.
+    pub(super) fn cache_range(&mut self, slot: FrameSlot, range: FloatRange) {
         self.cache.ranges.insert(slot, range);
     }
 
-    /// What the context says, so many bytes after its beginning.
-    pub(super) fn place_at(&mut self, at: usize) -> Value {
-        if let Some(place) = self.cache.places.get(&at) {
-            return *place;
+    /// Loads the word at an offset in bytes from the context, and caches it.
+    pub(super) fn context_word(&mut self, offset: usize) -> Value {
+        if let Some(word) = self.cache.context_words.get(&offset) {
+            return *word;
         }
-        let place = self.load(I64, self.context, at);
-        self.cache.places.insert(at, place);
-        place
+        let word = self.load(I64, self.context, offset);
+        self.cache.context_words.insert(offset, word);
+        word
     }
 }
 
-/// Words that are written to the frame, and may not be read.
+/// Dead-store elimination: stores to temporaries of programs, which are removed unless something reads the slot.
 #[derive(Default)]
 pub(super) struct DeadStores {
-    /// Those that are read by others than the program that puts them there.
-    lasting: HashSet<FrameSlot>,
+    /// Slots that others read than the program that stores to them: cells and keys. Stores to them are always kept.
+    shared: HashSet<FrameSlot>,
+    /// Slots that are loaded from memory, by machine code or by a runtime call.
     read: HashSet<FrameSlot>,
-    written: Vec<(FrameSlot, Inst)>,
+    /// Stores to other slots.
+    stores: Vec<(FrameSlot, Inst)>,
 }
 
 impl DeadStores {
@@ -251,13 +269,13 @@ impl DeadStores {
         };
         let keys = families.chain(plan.streams.iter().flat_map(clauses));
         let keys = keys.filter_map(|(key, width)| Some((key?, width)));
-        let lasting = cells.chain(keys).flat_map(|(slot, width)| (slot..).take(width)).collect();
-        DeadStores { lasting, ..DeadStores::default() }
+        let shared = cells.chain(keys).flat_map(|(slot, width)| (slot..).take(width)).collect();
+        DeadStores { shared, ..DeadStores::default() }
     }
 
-    fn note_store(&mut self, slot: FrameSlot, by: Inst) {
-        if !self.lasting.contains(&slot) {
-            self.written.push((slot, by));
+    fn note_store(&mut self, slot: FrameSlot, store: Inst) {
+        if !self.shared.contains(&slot) {
+            self.stores.push((slot, store));
         }
     }
 
@@ -265,21 +283,21 @@ impl DeadStores {
         self.read.insert(slot);
     }
 
-    /// Rust may read whatever has been written up to now.
+    /// Keeps all stores so far: a runtime call may read any of them.
     pub(super) fn keep_all(&mut self) {
-        self.written.clear();
+        self.stores.clear();
     }
 
-    /// The instructions that write what nobody reads.
-    pub(super) fn dead(self) -> impl Iterator<Item = Inst> {
-        let DeadStores { read, written, .. } = self;
-        written.into_iter().filter(move |(slot, _)| !read.contains(slot)).map(|(_, by)| by)
+    /// The stores to slots that nothing reads.
+    pub(super) fn into_dead(self) -> impl Iterator<Item = Inst> {
+        let DeadStores { read, stores, .. } = self;
+        stores.into_iter().filter(move |(slot, _)| !read.contains(slot)).map(|(_, store)| store)
     }
 }
 
 impl ValueCache {
-    fn invalidate(&mut self, invalidations: &Invalidation) {
-        match invalidations {
+    fn invalidate(&mut self, invalidation: &Invalidation) {
+        match invalidation {
             Invalidation::Word(slot) => {
                 self.words.remove(slot);
                 self.floats.remove(slot);
@@ -291,8 +309,8 @@ impl ValueCache {
                 self.floats.clear();
                 self.ranges.clear();
             }
-            Invalidation::VmContextBuffer => self.places.clear(),
-            Invalidation::InstanceSlab => self.found.clear(),
+            Invalidation::Addresses => self.context_words.clear(),
+            Invalidation::FoundSlots => self.found_slots.clear(),
         }
     }
 }
