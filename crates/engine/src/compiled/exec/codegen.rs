@@ -8,7 +8,7 @@ use crate::compiled::ir::step::Step;
 ///
 /// # Contract
 /// - A handler is run only on the executor it was compiled for, and only while that has the plan and the representation
-///   of counters it had then: whoever changes either drops all handlers.
+///   of counters it had then: a change of either drops all handlers.
 /// - After [`bind`](Codegen::bind), handlers may be run until the interpreter runs or the batch changes.
 pub(crate) trait Codegen: Default {
     /// A compiled handler.

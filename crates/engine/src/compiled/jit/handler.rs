@@ -108,6 +108,7 @@ impl Jit {
     #[inline(always)]
     fn run(&mut self, handler: &Handler, executor: &mut Executor) -> Result<(), Box<EvalError>> {
         debug_assert!(Arc::ptr_eq(&handler.plan, executor.plan()), "a handler of another plan");
+        debug_assert!(self.buffer.is_current(executor), "an address is stale");
         let context = self.buffer.context();
         // SAFETY: the code was compiled for the plan of this executor, by the contract of `Codegen`, and `handler` keeps
         // the code, its steps and the plan alive. `bind` has written the context, and nothing that it points to has moved

@@ -143,6 +143,7 @@ impl VmOffsets {
 }
 
 /// Owns the context and the addresses after it.
+#[derive(Default)]
 pub(super) struct VmContextBuffer {
     words: Vec<usize>,
     offsets: VmOffsets,
@@ -150,12 +151,6 @@ pub(super) struct VmContextBuffer {
     moves: Option<u64>,
     /// For each family the slots whose close condition is checked, and then those that close.
     pub(super) closing: Vec<Vec<u32>>,
-}
-
-impl Default for VmContextBuffer {
-    fn default() -> VmContextBuffer {
-        VmContextBuffer { words: Vec::new(), offsets: VmOffsets::default(), moves: None, closing: Vec::new() }
-    }
 }
 
 impl VmContextBuffer {
@@ -196,6 +191,11 @@ impl VmContextBuffer {
         // SAFETY: `words` has `offsets.end` bytes, which begin with room for a context, and is aligned for it: both have
         // the alignment of a pointer. A context owns nothing, so that nothing must be dropped before it is overwritten.
         unsafe { self.context().write(context) };
+    }
+
+    /// Whether no data structure has moved since its address was written.
+    pub(super) fn is_current(&self, executor: &Executor) -> bool {
+        self.moves == Some(executor.store().moves())
     }
 
     /// Writes the addresses of data structures anew, if any has moved since.

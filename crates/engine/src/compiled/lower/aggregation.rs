@@ -100,7 +100,7 @@ impl PlanBuilder<'_> {
             InstanceSelection::Fresh | InstanceSelection::FilteredFresh { .. }
         );
         let target = &self.plan.streams[aggregation.target.out_ix()];
-        let aggregate = aggregate(aggregation.aggr, &target.ty, inner(&aggregation.ty));
+        let aggregate = aggregate_of(aggregation.aggr, &target.ty, inner(&aggregation.ty));
         let inner_ty = inner(&expression.ty);
         let to = match aggregate {
             Some(aggregate) if !only_fresh && !filter.is_open => {
@@ -253,7 +253,7 @@ impl PlanBuilder<'_> {
 }
 
 /// The incremental aggregate for an aggregation over instances; `None` if it can only be computed from all values.
-fn aggregate(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Aggregate> {
+fn aggregate_of(operation: InstanceOperation, target: &Type, result: &Type) -> Option<Aggregate> {
     let leaves: Vec<Leaf> = placed(target).into_iter().map(|(_, leaf)| leaf).collect();
     let one = match leaves.as_slice() {
         [leaf] => Some(*leaf),

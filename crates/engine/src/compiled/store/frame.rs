@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::compiled::ir::op::FRAME_SIZE;
 
-/// A word for every [`FrameSlot`] there can be, so that no access needs a bounds check. Words that the plan does not use
+/// A word for every [`FrameSlot`](crate::compiled::ir::op::FrameSlot) there can be, so that no access needs a bounds check. Words that the plan does not use
 /// are never touched, and take no memory.
 pub(crate) struct Frame {
     words: Box<[u64; FRAME_SIZE]>,
