@@ -143,6 +143,7 @@ impl VmOffsets {
 }
 
 /// Owns the context and the addresses after it.
+#[derive(Default)]
 pub(super) struct VmContextBuffer {
     words: Vec<usize>,
     offsets: VmOffsets,
@@ -150,12 +151,6 @@ pub(super) struct VmContextBuffer {
     moves: Option<u64>,
     /// For each family the slots whose close condition is checked, and then those that close.
     pub(super) closing: Vec<Vec<u32>>,
-}
-
-impl Default for VmContextBuffer {
-    fn default() -> VmContextBuffer {
-        VmContextBuffer { words: Vec::new(), offsets: VmOffsets::default(), moves: None, closing: Vec::new() }
-    }
 }
 
 impl VmContextBuffer {
