@@ -289,9 +289,9 @@ impl StepEmitter<'_, '_> {
     }
 
     /// The address of a position in a ring, modulo its size.
-    fn deadline_address(&mut self, ring: Value, last: Value, place: Value) -> Value {
-        let place = self.expr.builder.ins().band(place, last);
-        let at = self.expr.builder.ins().imul_imm(place, size_of::<Deadline>() as i64);
+    fn deadline_address(&mut self, ring: Value, last: Value, position: Value) -> Value {
+        let position = self.expr.builder.ins().band(position, last);
+        let at = self.expr.builder.ins().imul_imm(position, size_of::<Deadline>() as i64);
         self.expr.builder.ins().iadd(ring, at)
     }
 

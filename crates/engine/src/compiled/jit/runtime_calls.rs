@@ -419,3 +419,107 @@ fn fault(done: Result<(), Fault>) -> u64 {
 pub(super) fn code(fault: Fault) -> u64 {
     FAULTS.iter().position(|known| *known == fault).map_or(FAULTS.len(), |at| at) as u64 + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow::datatypes::{Field, Schema};
+    use fairstream_core::{
+        Cancelled, Engine, EngineError, EventBatch, Position, Selection, Subscription, Time, VerdictRef,
+        VerdictSink,
+    };
+
+    use super::PANIC_IN;
+    use crate::Specification;
+    use crate::compiled::CompiledEngine;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// With all changes emitted and a new id in each row, every row makes each call of [`CALLS`] exactly once.
+    const SPEC: &str = "input id : Int64\n\
+        output seen(i) : Int64\n  spawn with id\n  eval @id when id = i with i\n\
+        output largest @id := seen.aggregate(over_instances: all, using: max).defaults(to: 0)\n\
+        output ids @1Hz := seen.aggregate(over_instances: all, using: count)\n";
+    const CALLS: [&str; 4] = ["spawn", "update_group", "reschedule_self", "emit_held_values"];
+
+    struct Discard;
+
+    impl VerdictSink for Discard {
+        fn emit(&mut self, _: &VerdictRef<'_>) -> Result<(), Cancelled> {
+            Ok(())
+        }
+    }
+
+    /// An engine that interprets the first event or tick, and runs a handler from the second on.
+    fn engine() -> (Specification, CompiledEngine) {
+        let spec = Specification::parse("panics", SPEC).unwrap();
+        let engine = CompiledEngine::new(&spec, Time(0)).unwrap();
+        let mut engine = engine.without_precompiling().compile_after(1);
+        engine.prepare(&Subscription::new(Selection::Changes)).unwrap();
+        (spec, engine)
+    }
+
+    /// Rows with these ids, a nanosecond apart.
+    fn events(spec: &Specification, ids: std::ops::Range<i64>, first: i64) -> EventBatch {
+        let wanted = &spec.wanted()[0];
+        let schema = Schema::new(vec![Field::new(&wanted.name, wanted.data_type.clone(), true)]);
+        let times: Vec<i64> = (first..).take(ids.clone().count()).collect();
+        let numbers: Vec<u64> = ids.clone().map(|id| id as u64).collect();
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+        let rows = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
+        EventBatch::new(rows, times, numbers, Position::default())
+    }
+
+    /// Runs something while call `name` panics after `calls` calls.
+    fn with_panic<T>(name: &'static str, calls: u32, run: impl FnOnce() -> T) -> T {
+        PANIC_IN.set(Some((name, calls)));
+        let result = run();
+        PANIC_IN.set(None);
+        result
+    }
+
+    fn is_refused(engine: &mut CompiledEngine, events: &EventBatch) -> bool {
+        matches!(engine.feed(events, &mut Discard), Err(EngineError::Misused(_)))
+    }
+
+    #[test]
+    fn a_panic_in_a_runtime_call_names_the_row() {
+        for name in CALLS {
+            for calls in [0, 3, 7] {
+                let (spec, mut engine) = engine();
+                let batch = events(&spec, 0..20, 1);
+                match with_panic(name, calls, || engine.feed(&batch, &mut Discard)) {
+                    Err(EngineError::Event { index, column: None, reason }) => {
+                        assert_eq!(index, calls as usize + 1, "{name}");
+                        assert!(reason.contains(&format!("injected into {name}")), "{reason}");
+                    }
+                    other => panic!("{name} after {calls} calls: {other:?}"),
+                }
+                assert!(is_refused(&mut engine, &events(&spec, 20..21, 100)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_at_a_deadline_names_its_time() {
+        for is_before_row in [false, true] {
+            let (spec, mut engine) = engine();
+            engine.feed(&events(&spec, 0..3, 1), &mut Discard).unwrap();
+            let later = events(&spec, 3..4, 9 * SECOND);
+            let result = with_panic("emit_held_values", 1, || match is_before_row {
+                true => engine.feed(&later, &mut Discard),
+                false => engine.advance(Time(9 * SECOND), &mut Discard),
+            });
+            match result {
+                Err(EngineError::Deadline { time, before, reason }) => {
+                    assert_eq!((time, before), (Time(3 * SECOND), is_before_row.then_some(0)));
+                    assert!(reason.contains("injected into emit_held_values"), "{reason}");
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(is_refused(&mut engine, &later));
+        }
+    }
+}
