@@ -302,7 +302,9 @@ mod tests {
         let mut pages: HugeVec<u64> = HugeVec::zeros(3);
         pages.fill(7);
         extent.into_iter().for_each(|extent| pages.move_into(extent));
-        for length in [5, 100, 50_000, 130_000, 140_000, 10_000_000] {
+        let lengths = [5, 100, 50_000, 130_000, 140_000, 10_000_000];
+        // Miri runs a thousand times slower.
+        for length in lengths.into_iter().take(if cfg!(miri) { 2 } else { lengths.len() }) {
             let before = pages.len();
             pages.grow(length);
             assert_eq!(pages.len(), length);
@@ -312,7 +314,7 @@ mod tests {
         }
         let copy = pages.clone();
         drop(pages);
-        assert!(copy.len() == 10_000_000 && copy.iter().all(|word| *word == 7));
+        assert!(copy.len() >= 100 && copy.iter().all(|word| *word == 7));
     }
 
     #[test]
