@@ -164,13 +164,15 @@ mod tests {
     fn what_was_added_and_removed_leaves_no_trace() {
         let mut total = ExactSum::default();
         total.add(0.1);
-        for exponent in -300..300 {
-            total.add(1.1 * 10f64.powi(exponent));
-            total.add(-3.3 * 10f64.powi(exponent));
+        // Computed once: `powi` need not give the same result twice.
+        let values: Vec<f64> = (-300..300).map(|exponent| 10f64.powi(exponent)).collect();
+        for value in &values {
+            total.add(1.1 * value);
+            total.add(-3.3 * value);
         }
-        for exponent in -300..300 {
-            total.remove(-3.3 * 10f64.powi(exponent));
-            total.remove(1.1 * 10f64.powi(exponent));
+        for value in &values {
+            total.remove(-3.3 * value);
+            total.remove(1.1 * value);
         }
         assert_eq!(total.value(), 0.1);
         total.add(f64::INFINITY);
