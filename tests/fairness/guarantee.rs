@@ -13,7 +13,7 @@ use super::run::{Heard, csv, listen};
 use crate::support::{BuildFor, compiled, interpreted, reference};
 
 /// A group's trials and positives, scaled to the range.
-type Tally = (f64, f64);
+type Counts = (f64, f64);
 
 /// The expected result from the counts of the oracle: the logarithm of the evidence at each check of each stratum,
 /// and alarms.
@@ -84,15 +84,15 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
     let mut places: Vec<String> = Vec::new();
     #[derive(Default)]
     struct State {
-        cut: BTreeMap<String, Tally>,
-        known: BTreeMap<String, Tally>,
+        cut: BTreeMap<String, Counts>,
+        known: BTreeMap<String, Counts>,
         log: f64,
         stands: bool,
     }
     let mut states: BTreeMap<String, State> = BTreeMap::new();
     for check in 0..checks {
         for stratum in &strata {
-            let mut now: BTreeMap<String, Tally> = BTreeMap::new();
+            let mut now: BTreeMap<String, Counts> = BTreeMap::new();
             let mut time = 0;
             for ((_, group), instance) in instances.iter().filter(|((of, _), _)| of == stratum) {
                 let Some((at, trials)) = series(&of_rate.denominator, instance, check) else { continue };
@@ -124,7 +124,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                     1.0 / guarantee.promise
                 };
             let state = states.entry(stratum.clone()).or_default();
-            let new: BTreeMap<String, Tally> = now
+            let new: BTreeMap<String, Counts> = now
                 .iter()
                 .map(|(group, (trials, sum))| {
                     let (before, sum_before) = state.cut.get(group).copied().unwrap_or_default();
@@ -134,7 +134,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                 .collect();
             let total: f64 = new.values().map(|(trials, _)| trials).sum();
             if total >= guarantee.block as f64 && threshold.is_finite() {
-                let compared: Vec<(&String, &Tally)> =
+                let compared: Vec<(&String, &Counts)> =
                     new.iter().filter(|(group, _)| now[*group].0 >= plan.min_trials as f64).collect();
                 let beliefs: Vec<f64> = compared
                     .iter()

@@ -287,12 +287,12 @@ fn goes_on(with_guarantee: bool) {
             return engine;
         }
         let evidence = Arc::clone(&evidence);
-        let outlet = Box::new(move |batch: EventBatch| {
+        let sink = Box::new(move |batch: EventBatch| {
             let rows = (0..batch.len()).map(|row| format!("{:?}", batch.rows.slice(row, 1).columns()));
             evidence.lock().unwrap().extend(rows);
             Ok(())
         });
-        engine.with_evidence(&fairness, outlet, None).unwrap()
+        engine.with_evidence(&fairness, sink, None).unwrap()
     };
     // Men are accepted at once, women never, until all of them are accepted at the end.
     let rows: Vec<HiringRow> = (0..60)

@@ -142,11 +142,11 @@ pub(crate) fn judged(
             if !compiled.is_final() {
                 return Ok(Box::new(engine) as Box<_>);
             }
-            let outlet = move |batch| {
+            let sink = move |batch| {
                 evidence.lock().unwrap().push(batch);
                 Ok(())
             };
-            Ok(Box::new(engine.with_evidence(&compiled, Box::new(outlet), None)?) as Box<_>)
+            Ok(Box::new(engine.with_evidence(&compiled, Box::new(sink), None)?) as Box<_>)
         })
     };
     let listener = Listener::new(compiled, spec, select);

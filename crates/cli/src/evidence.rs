@@ -64,7 +64,7 @@ impl Evidence {
         Ok(Some(Evidence { writing, hash }))
     }
 
-    /// The outlet that the engine writes to. A failure to write ends the run.
+    /// The evidence sink of the engine. A failure to write ends the run.
     pub(crate) fn sink(&self) -> (EvidenceSink, Option<KeyHash>) {
         let writing = Arc::clone(&self.writing);
         let sink = move |batch: EventBatch| {

@@ -136,7 +136,7 @@ fn the_same_seed_gives_the_same_events() {
 
 /// Acceptances and applications of each group. Also checks invariants of all lists of applications: time does not
 /// run backwards, ids are new, and an accepted person has applied and was not accepted before.
-fn tally(rows: &[Row], gender: usize, accepted: usize) -> BTreeMap<String, (u32, u32)> {
+fn count_by_group(rows: &[Row], gender: usize, accepted: usize) -> BTreeMap<String, (u32, u32)> {
     let mut groups: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let mut waiting: HashMap<&String, &String> = HashMap::new();
     assert!(rows.is_sorted_by_key(|(time, _)| *time));
@@ -167,7 +167,7 @@ fn hiring_accepts_each_group_with_its_probability() {
         delay: Duration::from_secs(3600),
         ..Hiring::default()
     };
-    let groups = tally(&hiring(&setup), 1, 2);
+    let groups = count_by_group(&hiring(&setup), 1, 2);
     for (name, share, accept) in
         [("a", 0.5, 0.5), ("b", 1.0 / 6.0, 0.2), ("c", 1.0 / 6.0, 0.0), ("d", 1.0 / 6.0, 1.0)]
     {
@@ -183,7 +183,7 @@ fn hiring_accepts_each_group_with_its_probability() {
 
 /// The gap between the rates of the two groups.
 fn gap(setup: &Seminar) -> f64 {
-    let groups = tally(&seminar(setup), 1, 4);
+    let groups = count_by_group(&seminar(setup), 1, 4);
     (rate(groups["M"]) - rate(groups["F"])).abs()
 }
 
@@ -255,7 +255,7 @@ proptest! {
     #[test]
     fn places_are_given_to_applicants_and_no_more_than_there_are(setup in setups()) {
         let rows = seminar(&setup);
-        let groups = tally(&rows, 1, 4);
+        let groups = count_by_group(&rows, 1, 4);
         let applied: u32 = groups.values().map(|(_, applied)| applied).sum();
         prop_assert_eq!(u64::from(applied), setup.applicants);
         prop_assert!(rows.is_sorted_by(|one, other| one.0 < other.0), "no two at once");

@@ -202,7 +202,7 @@ impl EvidenceRecorder {
         if self.rows.len() >= MAX_ROWS { self.flush() } else { Ok(()) }
     }
 
-    /// Passes the rows written so far to the outlet.
+    /// Passes the rows written so far to the sink.
     pub(crate) fn flush(&mut self) -> Result<(), Cancelled> {
         match self.rows.batch() {
             Some(batch) => (self.sink)(batch),
