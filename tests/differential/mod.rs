@@ -85,7 +85,12 @@ fn generate(seed: u64, number: usize) -> (Case, Specification, Vec<LeftOut>) {
 }
 
 /// Runs `cases` cases on all cores. Returns one on which the engines differ, with the difference.
-fn search(seed: u64, cases: usize, engine: BuildFor, counts: &Mutex<CaseCounts>) -> Option<(usize, Case, String)> {
+fn search(
+    seed: u64,
+    cases: usize,
+    engine: BuildFor,
+    counts: &Mutex<CaseCounts>,
+) -> Option<(usize, Case, String)> {
     let found = Mutex::new(None);
     let next = AtomicUsize::new(0);
     let work = || {
