@@ -164,7 +164,7 @@ trigger at.1 = (\"b\", 0.5) \"found\"";
     let open = |factory: &dyn SourceFactory, name: &str, rows: usize| {
         factory.open(&request(&at(name), rows)).unwrap()
     };
-    let heard = |sources: Vec<Box<dyn Source>>| {
+    let verdicts_of = |sources: Vec<Box<dyn Source>>| {
         let collect = Collect::new(Selection::Changes);
         let report = run(&spec, sources, vec![Box::new(collect.clone())], RunOptions::default());
         assert!(report.error.is_none(), "{:?}", report.error);
@@ -178,20 +178,28 @@ trigger at.1 = (\"b\", 0.5) \"found\"";
     let (none, relative) = (Options::default(), TimeFormat::Relative);
     write(&ParquetEventWriters, &at("a.parquet"), &none, relative, &batches);
     write(&ArrowEventWriters, &at("a.arrow"), &none, relative, &batches);
-    let expected = heard(vec![open(&JsonSources, "a.jsonl", 8192)]);
+    let expected = verdicts_of(vec![open(&JsonSources, "a.jsonl", 8192)]);
     assert!(expected.iter().filter(|line| line.contains("! found")).count() > 2, "{expected:#?}");
     for rows in [1, 3, 8192] {
-        assert_eq!(heard(vec![open(&JsonSources, "a.jsonl", rows)]), expected, "JSON in batches of {rows}");
         assert_eq!(
-            heard(vec![open(&ParquetSources, "a.parquet", rows)]),
+            verdicts_of(vec![open(&JsonSources, "a.jsonl", rows)]),
+            expected,
+            "JSON in batches of {rows}"
+        );
+        assert_eq!(
+            verdicts_of(vec![open(&ParquetSources, "a.parquet", rows)]),
             expected,
             "Parquet in batches of {rows}"
         );
-        assert_eq!(heard(vec![open(&ArrowSources, "a.arrow", rows)]), expected, "Arrow in batches of {rows}");
+        assert_eq!(
+            verdicts_of(vec![open(&ArrowSources, "a.arrow", rows)]),
+            expected,
+            "Arrow in batches of {rows}"
+        );
         let sorted =
             Sorted::with_memory(open(&ArrowSources, "a.arrow", rows), SourceContext::default(), None, 64)
                 .unwrap();
-        assert_eq!(heard(vec![Box::new(sorted)]), expected, "sorted, in batches of {rows}");
+        assert_eq!(verdicts_of(vec![Box::new(sorted)]), expected, "sorted, in batches of {rows}");
     }
     // The rows with a number are in a file without tuples.
     let (numbers, tuples): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("\"n\""));
@@ -202,7 +210,7 @@ trigger at.1 = (\"b\", 0.5) \"found\"";
     });
     std::fs::write(at("numbers.csv"), "time,n\n".to_owned() + &csv.collect::<String>()).unwrap();
     let merged = vec![open(&JsonSources, "tuples.jsonl", 3), open(&CsvSources, "numbers.csv", 2)];
-    assert_eq!(heard(merged), expected, "merged");
+    assert_eq!(verdicts_of(merged), expected, "merged");
 }
 
 proptest! {

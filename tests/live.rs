@@ -192,10 +192,10 @@ fn an_error_and_a_panic_can_be_read() {
 fn without_a_terminal_it_is_lines() {
     let hiring = std::fs::read_to_string(root().join("specs/hiring.toml")).unwrap();
     let folder = Folder::new().file("hiring.toml", hiring);
-    let said = folder.run("run hiring.toml hiring:?applicants=100 --live");
+    let printed = folder.run("run hiring.toml hiring:?applicants=100 --live");
     let line = "| demographic parity: gap 0.";
-    assert!(said.contains(line) && said.contains(" of 0.1 allowed, ALARM since 600s\n"), "{said}");
-    assert!(!said.contains('\u{1b}'), "{said}");
-    let said = folder.run("run spec.lola nothing.csv --live");
-    assert!(said.ends_with("exit code 2\n"), "{said}");
+    assert!(printed.contains(line) && printed.contains(" of 0.1 allowed, ALARM since 600s\n"), "{printed}");
+    assert!(!printed.contains('\u{1b}'), "{printed}");
+    let printed = folder.run("run spec.lola nothing.csv --live");
+    assert!(printed.ends_with("exit code 2\n"), "{printed}");
 }

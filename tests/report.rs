@@ -45,15 +45,15 @@ pub(crate) fn events(people: u64, groups: &[(&str, u64)]) -> (String, BTreeMap<S
 
 pub(crate) fn report(data: &str) -> (String, String) {
     let folder = Folder::new().file("fairness.toml", FILE).file("events.csv", data);
-    let said = folder.run("report fairness.toml events.csv -q");
-    (folder.read("report.html"), said)
+    let printed = folder.run("report fairness.toml events.csv -q");
+    (folder.read("report.html"), printed)
 }
 
 #[test]
 fn numbers_on_the_page_are_those_of_the_events() {
     let (data, counts) = events(300, &[("F & co", 5), ("M", 2)]);
-    let (html, said) = report(&data);
-    assert!(said.ends_with("exit code 1\n"), "{said}");
+    let (html, printed) = report(&data);
+    assert!(printed.ends_with("exit code 1\n"), "{printed}");
     assert!(html.contains("<h2>Verdict: unfair</h2>"), "{html}");
     for (group, (applied, accepted)) in &counts {
         let estimate = (*accepted as f64 + 12.0) / (*applied as f64 + 24.0);
@@ -81,8 +81,8 @@ fn a_page_comes_of_any_number_of_groups_and_events() {
     assert_eq!(html.matches("<th scope=\"row\">group ").count(), 40);
     assert!(html.contains("34 others"), "lines of six groups, and of the others together");
 
-    let (html, said) = report(&events(20, &[("F", 3), ("M", 3)]).0);
-    assert!(said.ends_with("exit code 0\n"), "{said}");
+    let (html, printed) = report(&events(20, &[("F", 3), ("M", 3)]).0);
+    assert!(printed.ends_with("exit code 0\n"), "{printed}");
     // Without a guarantee, the page makes no claim that the system is fair.
     assert!(html.contains("<h2>Verdict: no alarm</h2>") && !html.contains("<h3>Alarms</h3>"), "{html}");
     let (html, _) = report("time,id,group,accepted\n7,1,F,\n");
@@ -101,11 +101,11 @@ fn a_page_comes_of_any_number_of_groups_and_events() {
 fn a_report_is_of_a_fairness_file() {
     let folder =
         Folder::new().file("spec.lola", "input a: Int64\ntrigger a > 1\n").file("e.csv", "time,a\n1,2\n");
-    let said = folder.run("run spec.lola e.csv --to page.html -q");
-    assert!(said.ends_with("exit code 2\n") && said.contains("a report is about groups"), "{said}");
+    let printed = folder.run("run spec.lola e.csv --to page.html -q");
+    assert!(printed.ends_with("exit code 2\n") && printed.contains("a report is about groups"), "{printed}");
     let folder = Folder::new().file("fairness.toml", FILE).file("e.csv", "time,id,group,accepted\n");
-    let said = folder.run("report fairness.toml e.csv --to nowhere/page.html -q");
-    assert!(said.ends_with("exit code 2\n") && said.contains("nowhere/page.html"), "{said}");
+    let printed = folder.run("report fairness.toml e.csv --to nowhere/page.html -q");
+    assert!(printed.ends_with("exit code 2\n") && printed.contains("nowhere/page.html"), "{printed}");
 }
 
 /// The same events give the same bytes of the figure, from every format; and the figure matches its snapshot.
@@ -240,10 +240,10 @@ fn group_digits(number: usize) -> String {
 #[test]
 fn a_demo_destroys_nothing() {
     let folder = Folder::new();
-    let said = folder.run("demo");
+    let printed = folder.run("demo");
     assert!(
-        said.contains("The same as an HTML page: report.html") && said.ends_with("exit code 1\n"),
-        "{said}"
+        printed.contains("The same as an HTML page: report.html") && printed.ends_with("exit code 1\n"),
+        "{printed}"
     );
     let html = folder.read("report.html");
     assert!(

@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 }
 
 /// The verdicts of an engine, and its failure.
-struct Heard {
+struct Observed {
     verdicts: Vec<VerdictBatch>,
     failure: Option<Failure>,
 }
@@ -80,7 +80,7 @@ impl Case {
         if random.chance(20) {
             return self.verify(spec, other);
         }
-        let expected = self.listen(spec, reference, &mut random);
+        let expected = self.observe(spec, reference, &mut random);
         let is_own_fault = |failure: &&Failure| {
             let overflows = failure.reason.contains("overflows") && may_overflow_decimals(spec);
             is_own_fault(&failure.reason) || overflows
@@ -97,9 +97,9 @@ impl Case {
                 outcome => outcome,
             };
         }
-        let found = self.listen(spec, other, &mut random);
+        let found = self.observe(spec, other, &mut random);
         let difference = first_difference(("compiled", &found.verdicts), ("reference", &expected.verdicts));
-        let reason = |heard: &Heard| heard.failure.as_ref().map(|failure| failure.reason.clone());
+        let reason = |observed: &Observed| observed.failure.as_ref().map(|failure| failure.reason.clone());
         // Where the interpreter wraps, saturates or does not check, the compiled engine stops; its verdicts up to
         // there must be the same.
         let ends = |name: &str| {
@@ -108,7 +108,8 @@ impl Case {
         if reason(&found).is_some_and(|reason| is_stricter(&reason)) && ends("compiled") {
             return Outcome::FailAlike;
         }
-        let overflows = |heard: &Heard| reason(heard).is_some_and(|reason| reason.contains("overflows"));
+        let overflows =
+            |observed: &Observed| reason(observed).is_some_and(|reason| reason.contains("overflows"));
         let may_part = may_overflow_later(spec) && (ends("compiled") || ends("reference"));
         if overflows(&found) && overflows(&expected) && may_part {
             return Outcome::FailAlike;
@@ -144,8 +145,9 @@ impl Case {
             (Err(error), _) => return Outcome::Differ(error.to_string()),
         };
         let engine = VerifyingEngine::new([("compiled", other), ("reference", reference)], start);
-        let heard = self.feed(spec, Box::new(engine.expect("the same streams")), &mut Random::new(self.cuts));
-        match heard.failure.map(|failure| failure.reason) {
+        let observed =
+            self.feed(spec, Box::new(engine.expect("the same streams")), &mut Random::new(self.cuts));
+        match observed.failure.map(|failure| failure.reason) {
             Some(reason) if reason.contains("the interpreter stopped working") => Outcome::GaveUp(reason),
             Some(reason)
                 if reason.contains("only reference fails")
@@ -166,12 +168,12 @@ impl Case {
 
     /// The verdicts of the reference engine, with a clock that starts at zero.
     pub(super) fn expected(&self, spec: &Specification) -> Vec<VerdictBatch> {
-        Case { start: 0, cuts: 0, ..self.clone() }.listen(spec, reference, &mut Random::new(0)).verdicts
+        Case { start: 0, cuts: 0, ..self.clone() }.observe(spec, reference, &mut Random::new(0)).verdicts
     }
 
     /// The verdicts of an engine, with the events divided into batches at random.
-    fn listen(&self, spec: &Specification, build: BuildFor, random: &mut Random) -> Heard {
-        let failed = |reason: String| Heard {
+    fn observe(&self, spec: &Specification, build: BuildFor, random: &mut Random) -> Observed {
+        let failed = |reason: String| Observed {
             verdicts: Vec::new(),
             failure: Some(Failure { events: 0, place: "at the start".to_owned(), reason }),
         };
@@ -182,7 +184,7 @@ impl Case {
         }
     }
 
-    fn feed(&self, spec: &Specification, mut engine: Box<dyn Engine>, random: &mut Random) -> Heard {
+    fn feed(&self, spec: &Specification, mut engine: Box<dyn Engine>, random: &mut Random) -> Observed {
         let mut out = VerdictBatcher::new(engine.streams(), 1000, Vec::new());
         let mut done = 0;
         let mut failure = failed(0, catch_panic(|| engine.prepare(&Subscription::new(self.selection()))));
@@ -197,7 +199,7 @@ impl Case {
             let until = Time(self.start + self.trace.until * 1_000_000);
             failure = failed(done, catch_panic(|| engine.advance(until, &mut out)));
         }
-        Heard { verdicts: out.drain(), failure }
+        Observed { verdicts: out.drain(), failure }
     }
 }
 

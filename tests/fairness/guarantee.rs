@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::draw::{DrawnGuarantee, DrawnPrior, Plan, guaranteed, rows, unfair_rows};
 use super::oracle::{Expected, Row, expected};
-use super::run::{Heard, csv, listen};
+use super::run::{Observed, csv, observe};
 use crate::support::{BuildFor, compiled, interpreted, reference};
 
 /// A group's trials and positives, scaled to the range.
@@ -202,32 +202,32 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let (toml, csv, until) = (plan.toml(), csv(rows), plan.until(rows));
     let expected = expected(plan, rows, until);
     for (name, build) in [("reference", reference as BuildFor), ("interpreted", interpreted)] {
-        let heard = listen(&toml, &csv, Time(until * 1_000_000_000), build, 8192, Selection::Changes);
-        super::compare_values(&expected, &heard)
-            .and_then(|()| compare_guarantee(plan, &expected, &heard))
-            .and_then(|()| compare_evidence(plan, &expected, &heard))
+        let observed = observe(&toml, &csv, Time(until * 1_000_000_000), build, 8192, Selection::Changes);
+        super::compare_values(&expected, &observed)
+            .and_then(|()| compare_guarantee(plan, &expected, &observed))
+            .and_then(|()| compare_evidence(plan, &expected, &observed))
             .map_err(|error| {
-                TestCaseError::fail(format!("{name}: {error}\n{toml}\n{csv}\n{}", heard.rtlola))
+                TestCaseError::fail(format!("{name}: {error}\n{toml}\n{csv}\n{}", observed.rtlola))
             })?;
     }
     Ok(())
 }
 
-fn compare_guarantee(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<(), String> {
-    for (rate, streams) in heard.streams.iter().enumerate() {
+fn compare_guarantee(plan: &Plan, expected: &Expected, observed: &Observed) -> Result<(), String> {
+    for (rate, streams) in observed.streams.iter().enumerate() {
         let weighed = weigh(plan, plan.guarantee.unwrap(), expected, rate);
         if weighed.closest < 1e-6 {
             continue;
         }
-        if weighed.alarms != heard.alarms[rate] {
+        if weighed.alarms != observed.alarms[rate] {
             return Err(format!(
-                "alarms\n  expected {:?}\n  heard    {:?}",
-                weighed.alarms, heard.alarms[rate]
+                "alarms\n  expected {:?}\n  observed {:?}",
+                weighed.alarms, observed.alarms[rate]
             ));
         }
         let none = super::Series::new();
-        let said = heard.values.get(&streams.judged.as_ref().unwrap().e_value).unwrap_or(&none);
-        for (stratum, values) in said {
+        let e_values = observed.values.get(&streams.judged.as_ref().unwrap().e_value).unwrap_or(&none);
+        for (stratum, values) in e_values {
             // An engine may omit checks without new counts; every emitted value must be correct, and the last must
             // be the final one.
             let should = &weighed.evidence[stratum];
@@ -237,11 +237,11 @@ fn compare_guarantee(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<
             let last =
                 values.last().zip(should.last()).is_some_and(|(one, other)| same(other.1.exp(), one.1));
             if !values.iter().all(is_right) || !last {
-                return Err(format!("evidence of {stratum}\n  expected {should:?}\n  heard    {values:?}"));
+                return Err(format!("evidence of {stratum}\n  expected {should:?}\n  observed {values:?}"));
             }
         }
-        if said.len() != weighed.evidence.len() {
-            return Err(format!("evidence of {:?}, expected {:?}", said.keys(), weighed.evidence.keys()));
+        if e_values.len() != weighed.evidence.len() {
+            return Err(format!("evidence of {:?}, expected {:?}", e_values.keys(), weighed.evidence.keys()));
         }
     }
     Ok(())
@@ -252,13 +252,13 @@ fn same(one: f64, other: f64) -> bool {
 }
 
 /// The written evidence adds up to the counts, and leads to every alarm with the same message.
-pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) -> Result<(), String> {
+pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, observed: &Observed) -> Result<(), String> {
     if plan.horizon.is_none() {
         return Ok(());
     }
     let mut recount = Replay::default();
     let mut sums: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
-    for batch in &heard.evidence {
+    for batch in &observed.evidence {
         recount.add(batch).map_err(|error| error.to_string())?;
         let column = |name: &str| batch.rows.column_by_name(name).unwrap().clone();
         let text = |name: &str, row: usize| {
@@ -287,18 +287,18 @@ pub(crate) fn compare_evidence(plan: &Plan, expected: &Expected, heard: &Heard) 
     if !sums.is_empty() {
         return Err(format!("evidence of unknown trials: {sums:?}"));
     }
-    for (metric, time, message) in &heard.said {
+    for (metric, time, message) in &observed.messages {
         if plan.prior == DrawnPrior::OfScores && plan.guarantee.is_none() {
             continue;
         }
-        let said = match recount.alarm(metric, *time, message, true) {
+        let recomputed = match recount.alarm(metric, *time, message, true) {
             Ok(recounted) => recounted.message,
             // Estimates do not decide alarms with a guarantee, but they are reported.
             Err(_) if plan.prior == DrawnPrior::OfScores => continue,
             Err(error) => return Err(format!("{error}\n  {message}")),
         };
-        if said != *message {
-            return Err(format!("recomputed\n  {said}\n  {message}"));
+        if recomputed != *message {
+            return Err(format!("recomputed\n  {recomputed}\n  {message}"));
         }
     }
     Ok(())
@@ -356,22 +356,22 @@ proptest! {
     #[test]
     fn batches_change_nothing(plan in guaranteed("equalized-odds"), rows in unfair_rows(), size in 1..9_usize) {
         let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
-        let whole = listen(&toml, &csv, until, compiled, 8192, Selection::Changes);
-        let pieces = listen(&toml, &csv, until, compiled, size, Selection::Changes);
+        let whole = observe(&toml, &csv, until, compiled, 8192, Selection::Changes);
+        let pieces = observe(&toml, &csv, until, compiled, size, Selection::Changes);
         prop_assert_eq!(&whole.lines, &pieces.lines);
         prop_assert_eq!(evidence(&whole), evidence(&pieces));
         // A narrower selection gives the same alarms and the same evidence.
-        let alarms = listen(&toml, &csv, until, compiled, size, Selection::Alarms);
-        prop_assert_eq!(&whole.said, &alarms.said);
+        let alarms = observe(&toml, &csv, until, compiled, size, Selection::Alarms);
+        prop_assert_eq!(&whole.messages, &alarms.messages);
         prop_assert_eq!(evidence(&whole), evidence(&alarms));
     }
 }
 
 /// Rows of evidence as text, independent of batches.
-fn evidence(heard: &Heard) -> Vec<String> {
+fn evidence(observed: &Observed) -> Vec<String> {
     let options = arrow::util::display::FormatOptions::default();
     let mut lines = Vec::new();
-    for batch in &heard.evidence {
+    for batch in &observed.evidence {
         assert_eq!(batch.rows.num_columns(), EvidenceReader::wanted().len());
         let columns: Vec<_> = batch
             .rows
@@ -398,8 +398,8 @@ fn alarms_are_among_what_is_compared() {
         let plan = guaranteed("demographic-parity").new_tree(&mut runner).unwrap().current();
         let rows = unfair_rows().new_tree(&mut runner).unwrap().current();
         let until = Time(plan.until(&rows) * 1_000_000_000);
-        let heard = listen(&plan.toml(), &csv(&rows), until, compiled, 8192, Selection::Alarms);
-        raised += heard.alarms.iter().flatten().filter(|alarm| alarm.contains("raised")).count();
+        let observed = observe(&plan.toml(), &csv(&rows), until, compiled, 8192, Selection::Alarms);
+        raised += observed.alarms.iter().flatten().filter(|alarm| alarm.contains("raised")).count();
     }
     assert!(raised > 5, "{raised} raised");
 }

@@ -338,12 +338,12 @@ fn goes_on(with_guarantee: bool) {
     assert_eq!(!written.is_empty(), with_guarantee);
     for cut in [1, 20, 50, 70, 100] {
         let mut first = engine();
-        let mut heard = run(&mut first, &rows[..cut]);
+        let mut observed = run(&mut first, &rows[..cut]);
         let snapshot = first.snapshot().unwrap();
         let mut second = engine();
         second.restore(&snapshot).unwrap();
-        heard.extend(run(&mut second, &rows[cut..]));
-        assert_eq!(heard, expected, "cut after {cut} rows");
+        observed.extend(run(&mut second, &rows[cut..]));
+        assert_eq!(observed, expected, "cut after {cut} rows");
         let again = std::mem::take(&mut *evidence.lock().unwrap());
         assert_eq!(again, written, "cut after {cut} rows");
         assert!(second.restore(b"something else").is_err());

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use self::draw::{Plan, plan, rows};
 use self::oracle::{Expected, Row, Series, expected};
-use self::run::{Heard, csv, listen, listen_for_alarms};
+use self::run::{Observed, csv, observe, observe_alarms};
 use crate::support::{BuildFor, compiled, interpreted, reference};
 
 /// Runs every engine on the rows under the plan, and compares all verdicts with the calculation.
@@ -25,46 +25,46 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let until = plan.until(rows);
     let expected = expected(plan, rows, until);
     let until = Time(until * 1_000_000_000);
-    let failed = |name: &str, difference: String, heard: &Heard| {
-        TestCaseError::fail(format!("{name}: {difference}\n{toml}\n{csv}\n{}", heard.rtlola))
+    let failed = |name: &str, difference: String, observed: &Observed| {
+        TestCaseError::fail(format!("{name}: {difference}\n{toml}\n{csv}\n{}", observed.rtlola))
     };
     for (name, build) in [("reference", reference as BuildFor), ("interpreted", interpreted)] {
-        let heard = listen(&toml, &csv, until, build, 8192, Selection::Changes);
-        compare(&expected, &heard)
-            .and_then(|()| guarantee::compare_evidence(plan, &expected, &heard))
-            .map_err(|difference| failed(name, difference, &heard))?;
+        let observed = observe(&toml, &csv, until, build, 8192, Selection::Changes);
+        compare(&expected, &observed)
+            .and_then(|()| guarantee::compare_evidence(plan, &expected, &observed))
+            .map_err(|difference| failed(name, difference, &observed))?;
     }
     // A narrower selection gives the same selected verdicts, though the engine then emits less to the judge.
     for select in [Selection::Triggers, Selection::Alarms] {
-        let heard = listen(&toml, &csv, until, compiled, 8192, select);
+        let observed = observe(&toml, &csv, until, compiled, 8192, select);
         let compared = match select {
             Selection::Alarms => Ok(()),
-            _ => compare_triggers(&expected, &heard),
+            _ => compare_triggers(&expected, &observed),
         };
         compared
-            .and_then(|()| compare_alarms(&expected, &heard))
-            .map_err(|difference| failed(&format!("{select:?}"), difference, &heard))?;
+            .and_then(|()| compare_alarms(&expected, &observed))
+            .map_err(|difference| failed(&format!("{select:?}"), difference, &observed))?;
     }
     // With only alarms selected, the text without estimates gives the same alarms, messages and evidence.
-    let whole = listen(&toml, &csv, until, interpreted, 8192, Selection::Alarms);
-    let heard = listen_for_alarms(&toml, &csv, until, compiled, 8192);
-    let compared = match heard.lines == whole.lines && heard.standings == whole.standings {
-        true => guarantee::compare_evidence(plan, &expected, &heard),
-        false => Err(format!("alarms alone\n  expected {:?}\n  heard    {:?}", whole.lines, heard.lines)),
+    let whole = observe(&toml, &csv, until, interpreted, 8192, Selection::Alarms);
+    let observed = observe_alarms(&toml, &csv, until, compiled, 8192);
+    let compared = match observed.lines == whole.lines && observed.standings == whole.standings {
+        true => guarantee::compare_evidence(plan, &expected, &observed),
+        false => Err(format!("alarms alone\n  expected {:?}\n  observed {:?}", whole.lines, observed.lines)),
     };
-    compared.map_err(|difference| failed("alarms alone", difference, &heard))?;
+    compared.map_err(|difference| failed("alarms alone", difference, &observed))?;
     Ok(())
 }
 
-fn compare(expected: &Expected, heard: &Heard) -> Result<(), String> {
-    compare_values(expected, heard)?;
-    compare_triggers(expected, heard)?;
-    compare_alarms(expected, heard)
+fn compare(expected: &Expected, observed: &Observed) -> Result<(), String> {
+    compare_values(expected, observed)?;
+    compare_triggers(expected, observed)?;
+    compare_alarms(expected, observed)
 }
 
-fn compare_values(expected: &Expected, heard: &Heard) -> Result<(), String> {
+fn compare_values(expected: &Expected, observed: &Observed) -> Result<(), String> {
     for (index, rate) in expected.rates.iter().enumerate() {
-        let streams = &heard.streams[index];
+        let streams = &observed.streams[index];
         let mut named = vec![
             (&streams.numerator, &rate.numerator),
             (&streams.denominator, &rate.denominator),
@@ -74,41 +74,44 @@ fn compare_values(expected: &Expected, heard: &Heard) -> Result<(), String> {
         named.extend(streams.pending.iter().map(|stream| (stream, &rate.pending)));
         named.extend(streams.gap_in.iter().map(|stream| (stream, &rate.gap_in)));
         for (stream, expected) in named {
-            let heard = heard.values.get(stream).cloned().unwrap_or_default();
-            let same = expected.len() == heard.len()
-                && expected.iter().zip(&heard).all(|((instance, values), (other, heard))| {
+            let observed = observed.values.get(stream).cloned().unwrap_or_default();
+            let same = expected.len() == observed.len()
+                && expected.iter().zip(&observed).all(|((instance, values), (other, observed))| {
                     let close = |one: &(i64, f64), other: &(i64, f64)| {
                         one.0 == other.0 && (one.1 - other.1).abs() <= 1e-9 * one.1.abs().max(1.0)
                     };
                     instance == other
-                        && values.len() == heard.len()
-                        && values.iter().zip(heard).all(|(one, other)| close(one, other))
+                        && values.len() == observed.len()
+                        && values.iter().zip(observed).all(|(one, other)| close(one, other))
                 });
             if !same {
-                return Err(format!("`{stream}`\n  expected {expected:?}\n  heard    {heard:?}"));
+                return Err(format!("`{stream}`\n  expected {expected:?}\n  observed {observed:?}"));
             }
         }
     }
     Ok(())
 }
 
-fn compare_triggers(expected: &Expected, heard: &Heard) -> Result<(), String> {
+fn compare_triggers(expected: &Expected, observed: &Observed) -> Result<(), String> {
     // The order of instances of one trigger follows the first trials of strata, which another test checks.
     let sorted = |triggers: &[Vec<String>]| {
         let mut triggers = triggers.to_vec();
         triggers.iter_mut().for_each(|of_rate| of_rate.sort());
         triggers
     };
-    if sorted(&expected.triggers) != sorted(&heard.triggers) {
-        return Err(format!("triggers\n  expected {:?}\n  heard    {:?}", expected.triggers, heard.triggers));
+    if sorted(&expected.triggers) != sorted(&observed.triggers) {
+        return Err(format!(
+            "triggers\n  expected {:?}\n  observed {:?}",
+            expected.triggers, observed.triggers
+        ));
     }
     Ok(())
 }
 
 /// Compares alarms, and the final state of every group.
-fn compare_alarms(expected: &Expected, heard: &Heard) -> Result<(), String> {
-    if expected.alarms != heard.alarms {
-        return Err(format!("alarms\n  expected {:?}\n  heard    {:?}", expected.alarms, heard.alarms));
+fn compare_alarms(expected: &Expected, observed: &Observed) -> Result<(), String> {
+    if expected.alarms != observed.alarms {
+        return Err(format!("alarms\n  expected {:?}\n  observed {:?}", expected.alarms, observed.alarms));
     }
     let last = |series: &Series| -> Vec<f64> {
         series.values().filter_map(|values| values.last().map(|(_, value)| *value)).collect()
@@ -117,14 +120,14 @@ fn compare_alarms(expected: &Expected, heard: &Heard) -> Result<(), String> {
         numbers.sort_by(f64::total_cmp);
         numbers
     };
-    let groups = || heard.standings.iter().flat_map(|standing| &standing.groups);
+    let groups = || observed.standings.iter().flat_map(|standing| &standing.groups);
     let stand = sorted(groups().map(|group| group.denominator as f64).collect());
     let counted = sorted(expected.rates.iter().flat_map(|rate| last(&rate.denominator)).collect());
     let wait = sorted(groups().map(|group| group.pending as f64).collect());
     let pending = sorted(expected.rates.iter().flat_map(|rate| last(&rate.pending)).collect());
     if stand != counted || wait != pending {
         return Err(format!(
-            "standings\n  expected {counted:?}, {pending:?}\n  heard    {stand:?}, {wait:?}"
+            "standings\n  expected {counted:?}, {pending:?}\n  observed {stand:?}, {wait:?}"
         ));
     }
     Ok(())
@@ -192,8 +195,8 @@ proptest! {
     #[test]
     fn batches_change_nothing(plan in plan("equalized-odds"), rows in rows(), size in 1..9_usize) {
         let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
-        let whole = listen(&toml, &csv, until, compiled, 8192, Selection::Changes);
-        let pieces = listen(&toml, &csv, until, compiled, size, Selection::Changes);
+        let whole = observe(&toml, &csv, until, compiled, 8192, Selection::Changes);
+        let pieces = observe(&toml, &csv, until, compiled, size, Selection::Changes);
         prop_assert_eq!(whole.lines, pieces.lines);
     }
 }

@@ -18,7 +18,7 @@ use crate::support::{BuildFor, line};
 
 /// The recorded verdicts, by metric.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Observed {
     pub(crate) rtlola: String,
     pub(crate) streams: Vec<RateStreams>,
     pub(crate) values: HashMap<String, Series>,
@@ -29,7 +29,7 @@ pub(crate) struct Heard {
     /// All verdicts as text.
     pub(crate) lines: Vec<String>,
     /// Every alarm: its stream, time and message.
-    pub(crate) said: Vec<(String, Time, String)>,
+    pub(crate) messages: Vec<(String, Time, String)>,
     /// Every trial that was counted, if trials are final.
     pub(crate) evidence: Vec<EventBatch>,
 }
@@ -63,32 +63,32 @@ fn parse(compiled: &Compiled) -> Specification {
 }
 
 /// Runs a fairness file on CSV text, with batches of that size.
-pub(crate) fn listen(
+pub(crate) fn observe(
     toml: &str,
     csv: &str,
     until: Time,
     build: BuildFor,
     max_rows: usize,
     select: Selection,
-) -> Heard {
+) -> Observed {
     let (compiled, spec) = compile(toml);
-    listen_to(&compiled, &spec, csv, until, build, max_rows, select)
+    observe_compiled(&compiled, &spec, csv, until, build, max_rows, select)
 }
 
 /// The same with only alarms selected, on the text without estimates.
-pub(crate) fn listen_for_alarms(
+pub(crate) fn observe_alarms(
     toml: &str,
     csv: &str,
     until: Time,
     build: BuildFor,
     max_rows: usize,
-) -> Heard {
+) -> Observed {
     let compiled = compile(toml).0.for_alarms().unwrap_or_else(|error| panic!("{error}"));
     let spec = parse(&compiled);
-    listen_to(&compiled, &spec, csv, until, build, max_rows, Selection::Alarms)
+    observe_compiled(&compiled, &spec, csv, until, build, max_rows, Selection::Alarms)
 }
 
-fn listen_to(
+fn observe_compiled(
     compiled: &Compiled,
     spec: &Specification,
     csv: &str,
@@ -96,13 +96,13 @@ fn listen_to(
     build: BuildFor,
     max_rows: usize,
     select: Selection,
-) -> Heard {
+) -> Observed {
     let judge = Judge::new(compiled.rules().to_vec());
     let context =
         SourceContext { max_rows: NonZeroUsize::new(max_rows).unwrap(), ..SourceContext::default() };
-    let (mut heard, judge) = judged(compiled, spec, judge, csv, until, build, context, select);
-    heard.standings = judge.standings();
-    heard
+    let (mut observed, judge) = judged(compiled, spec, judge, csv, until, build, context, select);
+    observed.standings = judge.standings();
+    observed
 }
 
 /// Runs a compiled fairness file with a judge. Returns the verdicts and the final state of the judge.
@@ -116,7 +116,7 @@ pub(crate) fn judged(
     build: BuildFor,
     context: SourceContext,
     select: Selection,
-) -> (Heard, Judge) {
+) -> (Observed, Judge) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.csv");
     std::fs::write(&path, csv).unwrap();
@@ -149,30 +149,30 @@ pub(crate) fn judged(
             Ok(Box::new(engine.with_evidence(&compiled, Box::new(sink), None)?) as Box<_>)
         })
     };
-    let listener = Listener::new(compiled, spec, select);
-    let heard = Arc::clone(&listener.heard);
+    let observer = Observer::new(compiled, spec, select);
+    let observed = Arc::clone(&observer.observed);
     let options = RunOptions { until: Some(until), ..RunOptions::default() };
-    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(listener)], options }.run();
+    let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(observer)], options }.run();
     assert!(report.error.is_none(), "{:?}\n{csv}\n{}", report.error, compiled.rtlola());
-    let mut heard = std::mem::take(&mut *heard.lock().unwrap());
-    heard.evidence = std::mem::take(&mut *evidence.lock().unwrap());
-    heard.rtlola = compiled.rtlola().to_owned();
-    heard.streams = compiled.streams().to_vec();
+    let mut observed = std::mem::take(&mut *observed.lock().unwrap());
+    observed.evidence = std::mem::take(&mut *evidence.lock().unwrap());
+    observed.rtlola = compiled.rtlola().to_owned();
+    observed.streams = compiled.streams().to_vec();
     let judge = asked.lock().unwrap().clone();
-    (heard, judge)
+    (observed, judge)
 }
 
 /// A sink that sorts verdicts by metric.
-struct Listener {
+struct Observer {
     select: Selection,
-    heard: Arc<Mutex<Heard>>,
+    observed: Arc<Mutex<Observed>>,
     /// The triggers in order: one for each rate.
     triggers: BTreeMap<String, usize>,
     alarms: BTreeMap<String, usize>,
 }
 
-impl Listener {
-    fn new(compiled: &Compiled, spec: &Specification, select: Selection) -> Listener {
+impl Observer {
+    fn new(compiled: &Compiled, spec: &Specification, select: Selection) -> Observer {
         let rates = || compiled.rules().iter().flat_map(|rule| &rule.rates);
         let triggers = spec
             .mir()
@@ -182,15 +182,18 @@ impl Listener {
             .map(|(index, trigger)| (spec.mir().output(trigger.output_reference).name.clone(), index));
         let alarms = rates().enumerate().map(|(index, rate)| (rate.stream.clone(), index)).collect();
         let count = rates().count();
-        let heard =
-            Heard { triggers: vec![Vec::new(); count], alarms: vec![Vec::new(); count], ..Heard::default() };
-        Listener { select, heard: Arc::new(Mutex::new(heard)), triggers: triggers.collect(), alarms }
+        let observed = Observed {
+            triggers: vec![Vec::new(); count],
+            alarms: vec![Vec::new(); count],
+            ..Observed::default()
+        };
+        Observer { select, observed: Arc::new(Mutex::new(observed)), triggers: triggers.collect(), alarms }
     }
 }
 
-impl Sink for Listener {
+impl Sink for Observer {
     fn name(&self) -> &str {
-        "listener"
+        "observer"
     }
 
     fn wants(&self) -> Selection {
@@ -198,9 +201,9 @@ impl Sink for Listener {
     }
 
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
-        let mut heard = self.heard.lock().unwrap();
+        let mut observed = self.observed.lock().unwrap();
         for verdict in batch.iter() {
-            heard.lines.push(format!("{} {}", line(&verdict), verdict.message.unwrap_or_default()));
+            observed.lines.push(format!("{} {}", line(&verdict), verdict.message.unwrap_or_default()));
             let seconds = verdict.time.0 / 1_000_000_000;
             let instance = verdict.instance.unwrap_or_default().to_owned();
             match (verdict.kind, verdict.value) {
@@ -210,20 +213,20 @@ impl Sink for Listener {
                         Value::Float(number) => number,
                         _ => continue,
                     };
-                    let series = heard.values.entry(verdict.stream.to_owned()).or_default();
+                    let series = observed.values.entry(verdict.stream.to_owned()).or_default();
                     series.entry(instance).or_default().push((seconds, number));
                 }
                 (Kind::Trigger, _) => {
                     let rate = self.triggers[verdict.stream];
-                    heard.triggers[rate].push(format!("{seconds} {instance}"));
+                    observed.triggers[rate].push(format!("{seconds} {instance}"));
                 }
                 (Kind::Alarm | Kind::Clear, _) => {
                     let word = if verdict.kind == Kind::Alarm { "raised" } else { "cleared" };
                     if verdict.kind == Kind::Alarm {
                         let message = verdict.message.unwrap_or_default().to_owned();
-                        heard.said.push((verdict.stream.to_owned(), verdict.time, message));
+                        observed.messages.push((verdict.stream.to_owned(), verdict.time, message));
                     }
-                    heard.alarms[self.alarms[verdict.stream]].push(format!("{seconds} {word} {instance}"));
+                    observed.alarms[self.alarms[verdict.stream]].push(format!("{seconds} {word} {instance}"));
                 }
                 _ => {}
             }

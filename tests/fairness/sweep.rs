@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::draw::{DrawnPrior, Plan, plan, rows};
 use super::oracle::Row;
-use super::run::{compile, csv, judged, listen};
+use super::run::{compile, csv, judged, observe};
 use crate::support::compiled;
 
 /// Sweeps over the rows once, and then runs the file for every pair of the grid.
@@ -30,11 +30,11 @@ fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
         for epsilon in grid.tolerances() {
             let clear = rule.at(*kappa, *epsilon).clear;
             let one = Plan { confidence: *kappa, tolerance: *epsilon, clear, ..plan.clone() };
-            let heard = listen(&one.toml(), &csv, until, compiled, 8192, Selection::Triggers);
+            let observed = observe(&one.toml(), &csv, until, compiled, 8192, Selection::Triggers);
             for rate in 0..rule.rates.len() {
-                let triggers = heard.triggers[rate].len() as u64;
+                let triggers = observed.triggers[rate].len() as u64;
                 let alarms =
-                    heard.alarms[rate].iter().filter(|alarm| alarm.contains("raised")).count() as u64;
+                    observed.alarms[rate].iter().filter(|alarm| alarm.contains("raised")).count() as u64;
                 let expected = SweepCell { triggers, alarms, runs_with_alarm: u64::from(alarms > 0) };
                 let found = sweep.cells(0, rate).unwrap()[place];
                 prop_assert_eq!(found, expected, "rate {}\n{}\n{}", rate, one.toml(), csv);

@@ -78,10 +78,10 @@ fn count(workload: &str, trials: u64) -> anyhow::Result<(u64, u64)> {
         .current_dir(root)
         .output()
         .context("valgrind")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let collected =
-        said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
+        printed.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
     let instructions = collected.and_then(|count| count.parse().ok());
     let events = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
-    instructions.zip(events).with_context(|| format!("valgrind says: {said}"))
+    instructions.zip(events).with_context(|| format!("valgrind says: {printed}"))
 }

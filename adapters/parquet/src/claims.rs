@@ -28,11 +28,11 @@ pub(crate) fn first_message(bytes: &[u8]) -> Result<Option<Framed>, Cause> {
     let length = usize::try_from(i32::from_le_bytes(length))
         .map_err(|_| "a message says that its length is negative")?;
     let (metadata, body) = (at + 4, at + 4 + length);
-    let Some(said) = bytes.get(metadata..body) else { return Ok(None) };
-    if said.is_empty() {
+    let Some(header) = bytes.get(metadata..body) else { return Ok(None) };
+    if header.is_empty() {
         return Ok(Some(Framed { metadata, body, end: body }));
     }
-    let rest = usize::try_from(message(said)?.bodyLength()).ok().and_then(|rest| rest.checked_add(body));
+    let rest = usize::try_from(message(header)?.bodyLength()).ok().and_then(|rest| rest.checked_add(body));
     let end = rest.ok_or("a message says that it is longer than anything")?;
     Ok((bytes.len() >= end).then_some(Framed { metadata, body, end }))
 }
@@ -102,11 +102,11 @@ fn check_block(file: &mut File, block: &Block) -> Result<(), Cause> {
     if end.is_none_or(|end| file.metadata().is_ok_and(|meta| meta.len() < end)) {
         return Err("a batch says that it goes on behind the end".into());
     }
-    let mut said = Vec::new();
+    let mut header = Vec::new();
     file.seek(SeekFrom::Start(begin))?;
-    Read::by_ref(file).take(metadata).read_to_end(&mut said)?;
-    let said = said.strip_prefix(&[0xff; 4]).unwrap_or(&said);
-    check(said.get(4..).unwrap_or_default(), |at| {
+    Read::by_ref(file).take(metadata).read_to_end(&mut header)?;
+    let header = header.strip_prefix(&[0xff; 4]).unwrap_or(&header);
+    check(header.get(4..).unwrap_or_default(), |at| {
         let mut start = [0; 8];
         file.seek(SeekFrom::Start(begin + metadata + at as u64))?;
         Ok(file.read_exact(&mut start).is_ok().then_some(start))

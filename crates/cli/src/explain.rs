@@ -36,12 +36,12 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     let replayed =
         replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
     let AlarmRecord { time, message, .. } = alarm;
-    let (is_same, said) = match replayed.message == *message {
+    let (is_same, conclusion) = match replayed.message == *message {
         true => (true, format!("{verdicts} has the same message, to the last digit.")),
         false => (false, format!("{verdicts} has a different message:\n  {message}")),
     };
     print(&format!(
-        "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{said}\n",
+        "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{conclusion}\n",
         alarms.len(),
         time.for_people(),
         replayed.narrative,

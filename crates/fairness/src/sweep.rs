@@ -326,12 +326,12 @@ mod tests {
     fn a_grid_is_in_order_and_sane() {
         let grid = Grid::new(vec![24.0, 10.0, 24.0], vec![0.2, 0.1]).unwrap();
         assert_eq!((grid.confidences(), grid.tolerances()), (&[10.0, 24.0][..], &[0.1, 0.2][..]));
-        for (confidences, tolerances, said) in [
+        for (confidences, tolerances, message) in [
             (vec![], vec![0.1], "there is no confidence to try"),
             (vec![1.0], vec![-0.1], "a tolerance has to be 0 or more, and -0.1 is not"),
             (vec![f64::NAN], vec![0.1], "a confidence has to be 0 or more, and NaN is not"),
         ] {
-            assert_eq!(Grid::new(confidences, tolerances).unwrap_err().to_string(), said);
+            assert_eq!(Grid::new(confidences, tolerances).unwrap_err().to_string(), message);
         }
         assert!(Grid::new(vec![1.0; 1], (0..1_000_001).map(f64::from).collect()).is_err());
     }

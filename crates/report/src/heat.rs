@@ -105,7 +105,7 @@ impl HeatMap {
             svg.line((LEFT - 5.0, up), (LEFT, up), "stroke=\"#555555\"");
             svg.text((LEFT - 8.0, up + 4.0), Anchor::End, "font-size=\"11\"", &label(row));
         }
-        for (column, row, said) in &self.marks {
+        for (column, row, caption) in &self.marks {
             let place = |axis: &[f64], number: f64| axis.iter().position(|other| *other == number);
             if let (Some(column), Some(row)) = (place(&self.columns, *column), place(&self.rows, *row)) {
                 let at = corner(column, row);
@@ -120,7 +120,7 @@ impl HeatMap {
                         at,
                         Anchor::Start,
                         &format!("font-size=\"11\" font-weight=\"bold\" {style}"),
-                        said,
+                        caption,
                     );
                 }
             }
@@ -152,9 +152,9 @@ impl HeatMap {
         }
         svg.text((left, TOP - 8.0), Anchor::Start, "font-size=\"11\"", &self.legend);
         let mut below = TOP + FRAME.1 + 12.0;
-        let mut swatch = |colour: &str, said: &str| {
+        let mut swatch = |colour: &str, caption: &str| {
             svg.rect((left, below), (BAR, 12.0), &format!("fill=\"{colour}\""));
-            svg.text((left + BAR + 6.0, below + 10.0), Anchor::Start, "font-size=\"11\"", said);
+            svg.text((left + BAR + 6.0, below + 10.0), Anchor::Start, "font-size=\"11\"", caption);
             below += 18.0;
         };
         if self.values.iter().any(|value| value.is_infinite()) {

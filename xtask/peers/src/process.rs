@@ -42,8 +42,8 @@ impl Tools {
         match Command::new(&self.python).arg(script(file)).arg("--probe").output() {
             Ok(done) if done.status.success() => None,
             Ok(done) => {
-                let said = String::from_utf8_lossy(&done.stderr);
-                let reason = said.lines().last().unwrap_or_default();
+                let printed = String::from_utf8_lossy(&done.stderr);
+                let reason = printed.lines().last().unwrap_or_default();
                 Some(reason.trim_start_matches("ModuleNotFoundError: ").to_owned())
             }
             Err(error) => Some(format!("{}: {error}", self.python.display())),
@@ -74,18 +74,18 @@ impl Tools {
         let Some(output) = wait(child, limit * 2 + Duration::from_secs(60))? else {
             return Ok((stopped(limit), String::new()));
         };
-        let said: serde_json::Value =
+        let result: serde_json::Value =
             serde_json::from_str(&output).with_context(|| format!("{file} printed: {output}"))?;
         let number =
-            |name: &str| said[name].as_u64().with_context(|| format!("the output of {file} has no `{name}`"));
+            |name: &str| result[name].as_u64().with_context(|| format!("the output of {file} has no `{name}`"));
         let run = Run {
-            elapsed: Duration::from_secs_f64(said["seconds"].as_f64().unwrap_or_default()),
+            elapsed: Duration::from_secs_f64(result["seconds"].as_f64().unwrap_or_default()),
             events: number("events")?,
             triggers: Triggers { count: number("count")?, checksum: number("checksum")? },
             live_bytes: 0,
-            ended: said["ended"].as_bool().unwrap_or_default(),
+            ended: result["ended"].as_bool().unwrap_or_default(),
         };
-        Ok((run, said["version"].as_str().unwrap_or_default().to_owned()))
+        Ok((run, result["version"].as_str().unwrap_or_default().to_owned()))
     }
 
     /// Runs rtlola-cli once, from its start to its end.

@@ -46,7 +46,7 @@ fn in_a_process(how: &str, folder: &Path) -> anyhow::Result<serde_json::Value> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     print!("{how}: {text}");
     let peak = text.split_whitespace().next().context("its output does not begin with its memory")?;
-    Ok(json!({ "peak_kib": peak.parse::<u64>()?, "said": text.trim() }))
+    Ok(json!({ "peak_kib": peak.parse::<u64>()?, "output": text.trim() }))
 }
 
 /// Reads a folder, and prints the peak memory.

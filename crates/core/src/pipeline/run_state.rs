@@ -15,7 +15,7 @@ pub(super) struct RunState {
     over: AtomicBool,
     end: OnceLock<RunEnd>,
     /// Number of sinks whose reader has not hung up.
-    listening: AtomicUsize,
+    active_sinks: AtomicUsize,
 }
 
 impl RunState {
@@ -27,7 +27,7 @@ impl RunState {
             failure: Mutex::new(None),
             over: AtomicBool::new(false),
             end: OnceLock::new(),
-            listening: AtomicUsize::new(sinks),
+            active_sinks: AtomicUsize::new(sinks),
         }
     }
 
@@ -47,7 +47,7 @@ impl RunState {
         match result {
             Ok(()) => {}
             Err(SinkError::HungUp { .. }) => {
-                if self.listening.fetch_sub(1, Ordering::AcqRel) == 1 {
+                if self.active_sinks.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.give_up();
                 }
             }

@@ -102,7 +102,7 @@ impl Compiled {
         let problem = |(there, message): &(Range<usize>, String)| {
             // The frontend lists every token that it would have accepted.
             if !message.starts_with("expected ") {
-                return Some(said(text::locate(&self.mappings, there)?, message));
+                return Some(problem_at(text::locate(&self.mappings, there)?, message));
             }
             let at =
                 text::locate(&self.mappings, there).or_else(|| text::before(&self.mappings, there.start))?;
@@ -113,7 +113,7 @@ impl Compiled {
         if problems.is_empty() {
             // The error spans a whole stream: point to the part of it that the user wrote.
             let around = errors.iter().filter_map(|(there, message)| {
-                Some((there.len(), said(text::within(&self.mappings, there)?, message)))
+                Some((there.len(), problem_at(text::within(&self.mappings, there)?, message)))
             });
             problems.extend(around.min_by_key(|(length, _)| *length).map(|(_, problem)| problem));
         }
@@ -122,7 +122,7 @@ impl Compiled {
 }
 
 /// The message of the frontend without the name of its component.
-fn said(at: Range<usize>, message: &str) -> Problem {
+fn problem_at(at: Range<usize>, message: &str) -> Problem {
     if message.starts_with("In pacing type analysis") {
         let help = "`.hold(or: …)` behind a column is its last value: `score.hold(or: 0)`";
         return Problem::new(at, "this does not have a value at every check").help(help);

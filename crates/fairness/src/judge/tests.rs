@@ -140,8 +140,8 @@ fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
     let mut changes = Vec::new();
     for second in 1..100 {
         let new = if second < 20 { [2.0, 8.0] } else { [5.0, 5.0] };
-        let said = ten(&mut judge, second, &mut counted, new);
-        changes.extend(said.into_iter().map(|message| (second, message)));
+        let messages = ten(&mut judge, second, &mut counted, new);
+        changes.extend(messages.into_iter().map(|message| (second, message)));
     }
     let [(raised, _), (cleared, message)] = changes.as_slice() else { panic!("{changes:?}") };
     assert!((2..8).contains(raised) && (20..60).contains(cleared), "{changes:?}");
