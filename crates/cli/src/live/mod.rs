@@ -113,10 +113,10 @@ fn draw_frame(
     let start = Instant::now();
     let model = sampler.sample(start);
     // A panic in another thread may have left the screen, which is not entered again.
-    if screen::is_in_use() {
+    screen::draw_if_in_use(|| {
         let lines = |to, count| screen::latest(to, count);
-        canvas.draw(|frame| view.draw(frame, &model, lines))?;
-    }
+        canvas.draw(|frame| view.draw(frame, &model, lines)).map(drop)
+    })?;
     // If keys cannot be read, signals still work. A timeout of zero would never read keys.
     while event::poll(Duration::from_millis(1)).unwrap_or(false) {
         match event::read() {

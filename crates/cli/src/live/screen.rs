@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossterm::cursor::Show;
 use crossterm::execute;
@@ -21,6 +23,13 @@ pub(crate) enum To {
 
 /// Output held back while the screen is in use; `None` while it is not.
 static HELD: Mutex<Option<HeldOutput>> = Mutex::new(None);
+
+/// Locked while a frame is drawn, so that the screen is not left in the middle of one. It is locked before [`HELD`].
+static DRAWING: Mutex<()> = Mutex::new(());
+
+/// Maximum time to wait for the end of a frame. The thread that draws may be the one that panics, and a terminal may
+/// not accept output.
+const FRAME_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct HeldOutput {
@@ -42,13 +51,29 @@ pub(super) fn enter() -> io::Result<Canvas> {
     entered.inspect_err(|_| leave())
 }
 
-/// Whether the alternate screen is in use.
-pub(super) fn is_in_use() -> bool {
-    held().is_some()
+/// Calls `draw` if the alternate screen is in use.
+pub(super) fn draw_if_in_use(draw: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let _drawing = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_in_use = held().is_some();
+    if is_in_use { draw() } else { Ok(()) }
+}
+
+/// Waits until no frame is being drawn, at most [`FRAME_LIMIT`].
+fn wait_for_frame() -> Option<MutexGuard<'static, ()>> {
+    let start = Instant::now();
+    loop {
+        match DRAWING.try_lock() {
+            Ok(drawing) => return Some(drawing),
+            Err(TryLockError::Poisoned(drawing)) => return Some(drawing.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() >= FRAME_LIMIT => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 /// Leaves the alternate screen if it is in use, and writes the output that was held back.
 pub(crate) fn leave() {
+    let _drawing = wait_for_frame();
     let held = held().take();
     restore(held);
 }
@@ -101,12 +126,14 @@ pub(crate) fn leave_on_panic() {
     HOOK.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
+            let drawing = wait_for_frame();
             // The panicking thread may hold the lock.
             restore(match HELD.try_lock() {
                 Ok(mut held) => held.take(),
                 Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
                 Err(TryLockError::WouldBlock) => Some(HeldOutput::default()),
             });
+            drop(drawing);
             previous(info);
         }));
     });
