@@ -35,6 +35,11 @@ impl Lifecycle {
         Ok(())
     }
 
+    /// Refuses further events: the state is not one that can be evaluated.
+    pub(crate) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
     /// The call has succeeded, or the state was replaced as a whole.
     pub(crate) fn succeed(&mut self) {
         self.has_failed = false;
@@ -67,5 +72,8 @@ mod tests {
         assert!(matches!(lifecycle.begin(), Err(EngineError::Misused(_))));
         lifecycle.succeed();
         lifecycle.begin().unwrap();
+        lifecycle.succeed();
+        lifecycle.fail();
+        assert!(matches!(lifecycle.begin(), Err(EngineError::Misused(_))));
     }
 }

@@ -110,8 +110,10 @@ impl CompiledEngine {
     fn specialise(&mut self, subscription: &Subscription) -> Result<(), String> {
         self.dispatch.drop_handlers();
         let now = self.timeline.since_start(self.timeline.evaluated).saturating_add(1);
-        let subscribed = self.executor.subscribe(self.plan.clone(), subscription, now);
-        subscribed.map_err(|error| self.reason(&error))?;
+        if let Err(error) = self.executor.subscribe(self.plan.clone(), subscription, now) {
+            self.lifecycle.fail();
+            return Err(self.reason(&error));
+        }
         if self.precompiles {
             self.dispatch.precompile(&self.executor);
             self.executor.prefault();
@@ -152,7 +154,7 @@ impl CompiledEngine {
         self.run_clock_before(*row, time, out)?;
         let now = self.timeline.since_start(time);
         let inputs = self.executor.batch().inputs(*row);
-        let can_run = self.timeline.is_in_order(time.0) && now <= self.executor.scheduler_mut().idle_until();
+        let can_run = self.timeline.is_in_order(time.0) && now <= self.executor.scheduler().idle_until();
         if can_run && self.dispatch.find_handler(&self.executor, inputs) {
             return Ok(());
         }
@@ -191,7 +193,7 @@ impl CompiledEngine {
     ) -> Result<(), EngineError> {
         let until = self.timeline.since_start(time);
         let mut done = self.timeline.since_start(self.timeline.evaluated);
-        while self.executor.scheduler_mut().idle_until() <= until {
+        while self.executor.scheduler().idle_until() <= until {
             let result = self.dispatch.run_next_deadline(&mut self.executor, done, until);
             if matches!(result, Ok(false)) {
                 break;

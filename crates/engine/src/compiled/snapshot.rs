@@ -1,5 +1,6 @@
 //! Snapshots of the engine: a header that identifies the plan, and the store. Never loaded in part: a snapshot that fails
-//! a check leaves the engine as it was.
+//! a check leaves the engine as it was. If the plan cannot be specialised for a restored store, the engine takes no
+//! events until another snapshot is restored.
 
 use fairstream_core::{SnapshotError, Time};
 use serde::{Deserialize, Serialize};

@@ -212,10 +212,10 @@ impl<C: Codegen> Dispatch<C> {
         let prefetches = prefetch::is_worthwhile(executor.plan(), executor.store());
         while *row < end && timeline.is_in_order(times[*row]) {
             let now = timeline.since_start(Time(times[*row]));
-            if now > executor.scheduler_mut().idle_until() {
+            if now > executor.scheduler().idle_until() {
                 let before = executor.store().instant;
                 self.run_due_before(executor, timeline, now - 1, out)?;
-                let idle_until = executor.scheduler_mut().idle_until();
+                let idle_until = executor.scheduler().idle_until();
                 if now > idle_until && executor.store().instant > before {
                     // The budget was used up: there may be many more.
                     out.check()?;
@@ -299,7 +299,8 @@ impl<C: Codegen> Dispatch<C> {
         self.codegen.run_deadline_loop(handler, executor, until, budget)
     }
 
-    /// Runs what is due next, after `done` and up to `until`, for the caller to emit. Whether there was something.
+    /// Runs what is due next, after `done` and up to `until`, for the caller to emit. Returns whether anything
+    /// was due.
     #[inline]
     pub(crate) fn run_next_deadline(
         &mut self,
@@ -311,7 +312,7 @@ impl<C: Codegen> Dispatch<C> {
             let before = executor.store().instant;
             self.codegen.bind(executor);
             self.run_deadline_loop(executor, done, until)?;
-            if executor.store().instant > before || executor.scheduler_mut().idle_until() > until {
+            if executor.store().instant > before || executor.scheduler().idle_until() > until {
                 return Ok(executor.store().instant > before);
             }
         }

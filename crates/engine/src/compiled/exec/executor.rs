@@ -90,6 +90,10 @@ impl Executor {
         &mut self.store
     }
 
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
     pub(crate) fn scheduler_mut(&mut self) -> &mut Scheduler {
         &mut self.scheduler
     }
