@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::compiled::ir::op::FRAME_SIZE;
 
-/// A word for every [`FrameSlot`](crate::compiled::ir::op::FrameSlot) there can be, so that no access needs a bounds check. Words that the plan does not use
-/// are never touched, and take no memory.
+/// A word for every [`FrameSlot`](crate::compiled::ir::op::FrameSlot) there can be, so that no access needs a bounds
+/// check. Words that the plan does not use are never touched, and take no memory.
 pub(crate) struct Frame {
     words: Box<[u64; FRAME_SIZE]>,
     /// How many words the plan uses.
@@ -97,6 +97,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "130,000 words: too slow")]
     fn a_snapshot_with_more_words_than_a_frame_is_refused() {
         let fits = postcard::to_stdvec(&vec![1_u64; FRAME_SIZE]).unwrap();
         assert_eq!(postcard::from_bytes::<Frame>(&fits).unwrap().used(), FRAME_SIZE);

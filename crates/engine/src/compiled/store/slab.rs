@@ -608,18 +608,22 @@ mod tests {
 
     use super::*;
 
+    const STEPS: usize = if cfg!(miri) { 60 } else { 300 };
+
     /// Two parameters of few values: chains get long, and neither index stays selective.
     fn key() -> impl Strategy<Value = [u64; 2]> {
         prop_oneof![[0..2_u64, 0..40_u64], [0..40_u64, 0..2_u64], [0..40_u64, 0..40_u64]]
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
+
         /// The slab agrees with a list of keys in order of spawn.
         #[test]
         fn instances_are_found_by_all_and_by_some_parameters(
-            changes in prop::collection::vec((key(), 0..4_u8), 0..300),
+            changes in prop::collection::vec((key(), 0..4_u8), 0..STEPS),
             indexes in prop::sample::subsequence(vec![vec![0], vec![1], vec![1, 0]], 0..=3),
-            restored in 0..300_usize,
+            restored in 0..STEPS,
         ) {
             let mut instances = InstanceSlab::new(2, 4, &indexes);
             let mut known: Vec<([u64; 2], u32)> = Vec::new();
