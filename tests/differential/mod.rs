@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use fairstream_core::{
-    Engine, EngineError, EventBatch, Subscription, Time, Value, VerdictBatch, VerdictBatcher, VerdictSink,
+    Engine, EngineError, EventBatch, Subscription, Time, Value, Verdict, VerdictBatch, VerdictBatcher,
+    VerdictSink,
 };
 use fairstream_engine::Specification;
 
@@ -279,16 +280,8 @@ impl Forgetful {
         let result = work(&mut *self.0, &mut emitted);
         for verdict in emitted.drain().iter().flat_map(VerdictBatch::iter) {
             let stream = self.0.streams().iter().position(|name| name == verdict.stream).unwrap();
-            if let Some(value) = verdict.value {
-                let value = if value == Value::Int(7) { Value::Int(8) } else { value };
-                out.value(verdict.time, stream, verdict.instance, value)?;
-            } else if let Some(message) = verdict.message {
-                out.trigger(verdict.time, stream, verdict.instance, message)?;
-            } else if verdict.kind == fairstream_core::Kind::Spawn {
-                out.spawn(verdict.time, stream, verdict.instance.unwrap())?;
-            } else {
-                out.close(verdict.time, stream, verdict.instance.unwrap())?;
-            }
+            let value = verdict.value.map(|value| if value == Value::Int(7) { Value::Int(8) } else { value });
+            out.repeat(&Verdict { value, ..verdict }, stream)?;
         }
         result
     }
