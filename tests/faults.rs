@@ -347,7 +347,7 @@ fn a_reader_that_hangs_up_is_let_go_and_the_other_sink_gets_everything() {
 }
 
 #[test]
-fn when_nobody_is_left_to_tell_the_run_ends_quietly() {
+fn a_run_without_a_reader_ends_quietly() {
     let source = Rows { fault: Some((6, Fault::Block)), ..rows("events") };
     let outcome =
         Run { sources: vec![source], sink: Some((2, Fault::HangUp)), alone: true, ..Run::default() }.go();
@@ -447,7 +447,7 @@ fn a_report_that_panics_keeps_the_rows_before_it() {
 }
 
 #[test]
-fn the_failure_of_one_source_is_told_while_another_is_silent() {
+fn the_failure_of_one_source_is_reported_while_another_is_silent() {
     let silent = Rows { fault: Some((0, Fault::Block)), ..rows("silent") };
     let broken = Rows { fault: Some((0, Fault::Error)), ..rows("broken") };
     let outcome = Run { sources: vec![silent, broken], ..Run::default() }.go();

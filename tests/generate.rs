@@ -74,7 +74,7 @@ fn arguments_that_do_not_fit() {
 }
 
 #[test]
-fn a_mistake_costs_nobody_a_file() {
+fn a_mistake_leaves_existing_files_alone() {
     let folder = Folder::new().file("keep.csv", "precious").file("scores.csv", format!("{SCORES}x\n"));
     for mistake in ["hiring --seed x", "seminar --late F=2", "compas nowhere.csv", "compas scores.csv"] {
         let output = folder.run(&format!("generate {mistake} --to keep.csv"));

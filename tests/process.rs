@@ -144,7 +144,7 @@ fn ctrl_c_while_waiting_for_the_first_byte_ends_it() {
 }
 
 #[test]
-fn ctrl_c_while_waiting_for_somebody_to_read_a_sink_ends_it() {
+fn ctrl_c_ends_a_run_whose_sink_is_not_read() {
     let folder = Folder::new(SPEC);
     folder.rows("events.csv", 10);
     let _pipe = folder.pipe("unread");
@@ -214,7 +214,7 @@ fn a_reader_that_was_never_there_ends_it_quietly() {
 }
 
 #[test]
-fn nobody_who_reads_standard_error_is_no_reason_to_fail() {
+fn a_closed_standard_error_is_no_failure() {
     let folder = Folder::new(SPEC);
     std::fs::write(folder.path("events.csv"), "time,a\n1,x\n2,5\n").unwrap();
     let mut child =

@@ -189,7 +189,7 @@ fn a_figure_shows_alarms_and_the_tolerance_where_they_are() {
 
 /// Problems of the data are reported on the page.
 #[test]
-fn rows_that_do_not_count_are_owned_up_to() {
+fn rows_that_do_not_count_are_reported() {
     let data = "time,id,group,accepted\n1,1,F,\n2,2,M,\n4,3,,\n5,x,M,\n3,4,F,\n9,5,M,\n";
     let folder = Folder::new().file("fairness.toml", FILE).file("e.csv", data);
     folder.run("report fairness.toml e.csv --on-bad-row skip --until 8 -q");

@@ -113,8 +113,8 @@ proptest! {
         }
     }
 
-    /// COMPAS with a horizon of 3 days instead of 730 and κ = 4 instead of 100: at each tick, count the people for
-    /// whom it is the third tick.
+    /// COMPAS with a horizon of 3 days instead of 730 and κ = 4 instead of 100: at each tick, the people are
+    /// counted for whom it is the third tick.
     #[test]
     fn equalized_odds_are_violated_when_the_counts_say_so(
         people in prop::collection::vec(person(), 1..40),

@@ -193,7 +193,7 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
     rows_of(6, 1..40)
 }
 
-/// Many people, of whom those with an odd key are F and are accepted less often, for alarms that need evidence; or
+/// Rows of many people. Those with an odd key are F and are accepted less often, for alarms that need evidence; or they
 /// are accepted more often after some time, for alarms that are cleared.
 pub(crate) fn unfair_rows() -> impl Strategy<Value = Vec<Row>> {
     (rows_of(60, 60..140), any::<bool>()).prop_map(|(mut rows, turns)| {

@@ -58,7 +58,7 @@ impl<S: BatchSink> VerdictBatcher<S> {
         }
     }
 
-    /// Hands on what has been collected. The pipeline calls it after each batch of events.
+    /// Passes on what has been collected. The pipeline calls it after each batch of events.
     ///
     /// # Errors
     /// The run is ending.

@@ -56,24 +56,23 @@ fn trial(file: &FairnessFile) -> String {
         Some(opens) => format!("with {} that has `{key}` and {groups}", opens.text),
         None => format!("that has `{key}` and {groups}"),
     };
-    let others: Vec<String> = file
-        .indicators
-        .iter()
-        .filter_map(|indicator| indicator.key.as_ref().map(|other| format!(", or in `{}`", other.value)))
-        .collect();
+    let others = file.indicators.iter().filter_map(|indicator| indicator.key.as_ref());
+    let mut keys = vec![format!("`{key}`")];
+    for other in others.map(|other| format!("`{}`", other.value)) {
+        if !keys.contains(&other) {
+            keys.push(other);
+        }
+    }
+    let same = match keys.as_slice() {
+        [key] => key.clone(),
+        keys => format!("value in {}", keys.join(" or ")),
+    };
     let counted = match file.trial.horizon {
         Some(horizon) => {
             format!("It counts {} after its opening; until then it is pending.", in_words(horizon))
         }
         None => "It counts at once, with what is known of it so far.".to_owned(),
     };
-    let mut others_once: Vec<&String> = Vec::new();
-    for other in &others {
-        if !others_once.contains(&other) {
-            others_once.push(other);
-        }
-    }
-    let others: String = others_once.into_iter().map(String::as_str).collect();
     let opened = match &file.trial.called {
         Some(called) => format!("The {called} are trials: one is opened"),
         None => "A trial is opened".to_owned(),
@@ -83,9 +82,7 @@ fn trial(file: &FairnessFile) -> String {
             "{opened} by the first event {with}, and counts at once: later events with the same `{key}` change nothing."
         );
     }
-    format!(
-        "{opened} by the first event {with}; later events with the same `{key}`{others} belong to it. {counted}"
-    )
+    format!("{opened} by the first event {with}; later events with the same {same} belong to it. {counted}")
 }
 
 fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {

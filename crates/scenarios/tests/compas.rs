@@ -63,7 +63,7 @@ fn people_become_screenings_and_offences_in_order_of_time() {
 }
 
 #[test]
-fn who_has_no_score_or_outcome_is_counted_by_reason() {
+fn rows_without_score_or_outcome_are_counted_by_reason() {
     let people = "\
         1,2013-05-02,Male,25 - 45,Other,-1,-1,\n\
         2,2013-05-02,Male,25 - 45,Other,-1,0,\n\

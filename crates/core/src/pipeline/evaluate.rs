@@ -65,7 +65,7 @@ impl Evaluation {
                     .feed(&merged.events, &self.shared)
                     .map_err(|error| self.name_event(error, &merged))?;
             }
-            self.tell_through(&merged.through);
+            self.report_progress(&merged.through);
         }
         if self.shared.stop.is_stopped() {
             return Ok(());
@@ -94,8 +94,8 @@ impl Evaluation {
         Ok(Running { engine, verdicts, reached: start })
     }
 
-    /// Every verdict on the events up to there has been handed out.
-    fn tell_through(&self, through: &Through) {
+    /// Informs the sinks that every verdict on the events up to there has been sent.
+    fn report_progress(&self, through: &Through) {
         for sender in &self.senders {
             let _ = send(sender, SinkMessage::Through(Arc::clone(through)), &self.shared);
         }

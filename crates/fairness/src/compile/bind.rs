@@ -61,7 +61,7 @@ impl ColumnBinder<'_> {
                 self.column(key);
                 if file.trial.at_opening && key.value != file.trial.key.value {
                     let message = format!(
-                        "`{}` is said by later events, and with a horizon of 0s only the opening event counts",
+                        "`{}` is decided by later events, and with a horizon of 0s only the opening event counts",
                         indicator.name.value
                     );
                     let help = "give the trial a longer horizon";

@@ -121,7 +121,7 @@ fn with_a_guarantee_evidence_decides_and_not_the_gap() {
 }
 
 #[test]
-fn groups_that_are_too_small_are_told_of() {
+fn groups_that_are_too_small_are_reported() {
     let mut rule = guaranteed(Promise::Ever(0.05)).rules()[0].clone();
     rule.min_trials = 15;
     let mut judge = Judge::new(vec![rule]);

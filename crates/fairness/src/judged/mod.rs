@@ -55,7 +55,7 @@ struct Snapshot {
 
 impl JudgedEngine {
     /// Puts `judge` behind an engine for the compiled text, whose columns are `columns` in this order. The
-    /// judge is shared, so that a live view can ask how things stand.
+    /// judge is shared, so that a live view can ask for its state.
     ///
     /// # Errors
     /// The engine is for another text.

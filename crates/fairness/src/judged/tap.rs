@@ -84,7 +84,7 @@ impl VerdictSink for Tap<'_> {
 }
 
 impl Tap<'_> {
-    /// Hands on what has piled up: counts, so that a live view sees all of them; and evidence.
+    /// Passes on what has been collected: counts, so that a live view sees all of them; and evidence.
     pub(super) fn flush(&mut self) -> Result<(), Cancelled> {
         if !self.pending.is_empty() {
             self.pending.hand_over(&mut lock(self.judge));
@@ -124,7 +124,7 @@ impl Tap<'_> {
             .into_iter()
             .filter_map(|stratum| judge.assess(metric, rate, &stratum).map(|of| (stratum, of)))
             .collect();
-        // A consumer may ask the judge how things stand before it takes more.
+        // The consumer may ask the judge for its state before it takes the next one.
         drop(judge);
         for (stratum, assessment) in &assessed {
             if let Some(first) = assessment_streams {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_behind_last_term_comes_first_this_term() {
+    fn students_behind_last_term_come_first_this_term() {
         let mut allocation = Allocation::new(Algorithm::EqualGender, 1, 1, 2);
         let mut order = Vec::new();
         for _ in 0..6 {

@@ -30,7 +30,7 @@ pub(crate) trait Codegen: Default {
         at_ticks: Vec<Vec<Step>>,
     ) -> Option<Self::Handler>;
 
-    /// Takes up where things are in memory.
+    /// Passes the addresses of the store's parts to the code.
     fn bind(&mut self, executor: &mut Executor);
 
     /// Runs a handler for a row of the batch.

@@ -122,7 +122,7 @@ impl Call<'_> {
         buffer.refresh(self.executor);
     }
 
-    /// Says where the listed slots are; how many there are.
+    /// Writes the address of the listed slots, and returns how many there are.
     fn show_listed(&mut self) -> u64 {
         let mut cx = self.executor.cx();
         let listed = cx.listed();
