@@ -291,6 +291,7 @@ hired = "hired"
 metric = "demographic-parity"
 decision = "hired"
 tolerance = 0.2
+rule = "map"
 confidence = 0
 min_trials = 2
 [[fairness]]
@@ -298,6 +299,7 @@ metric = "mean-difference"
 of = "score"
 strata = "place"
 tolerance = 1
+rule = "map"
 "#;
 
 fn fair() -> Folder {

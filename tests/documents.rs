@@ -1,4 +1,5 @@
-//! The commands in the documents have the output that the documents show.
+//! The commands in the documents have the output that the documents show. With `FAIRSTREAM_UPDATE_DOCUMENTS` set, the
+//! documents are rewritten instead.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,7 @@ use crate::support::{fairstream, root, without_seconds};
 
 /// A command of a `console` block, and its expected output.
 struct Example {
+    /// Number of the line of the command, from 1.
     line: usize,
     command: String,
     output: String,
@@ -56,8 +58,10 @@ fn check(document: &Path) -> usize {
     let binary = fairstream().get_program().to_owned();
     std::os::unix::fs::symlink(binary, place.path().join("fairstream")).unwrap();
     let path = format!("{}:{}", place.path().display(), std::env::var("PATH").unwrap_or_default());
-    let mut run = 0;
-    for Example { line, command, output } in examples(&std::fs::read_to_string(document).unwrap()) {
+    let text = std::fs::read_to_string(document).unwrap();
+    let is_update = std::env::var_os("FAIRSTREAM_UPDATE_DOCUMENTS").is_some();
+    let (mut run, mut outputs) = (0, Vec::new());
+    for Example { line, command, output } in examples(&text) {
         if NOT_RUN.contains(&command.as_str()) {
             continue;
         }
@@ -70,6 +74,12 @@ fn check(document: &Path) -> usize {
             .output()
             .unwrap();
         let printed = String::from_utf8_lossy(&done.stdout);
+        if is_update {
+            if without_seconds(&printed) != without_seconds(&output) {
+                outputs.push((line, output.lines().count(), printed.into_owned()));
+            }
+            continue;
+        }
         assert_eq!(
             without_seconds(&printed),
             without_seconds(&output),
@@ -77,7 +87,19 @@ fn check(document: &Path) -> usize {
             document.display()
         );
     }
+    if !outputs.is_empty() {
+        update(document, &text, outputs);
+    }
     run
+}
+
+/// Replaces outputs, each with the line of its command and its number of lines.
+fn update(document: &Path, text: &str, outputs: Vec<(usize, usize, String)>) {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (line, count, output) in outputs.into_iter().rev() {
+        lines.splice(line..line + count, output.lines().map(str::to_owned));
+    }
+    std::fs::write(document, lines.join("\n") + "\n").unwrap();
 }
 
 /// The chapters of the book, from its table of contents.
@@ -128,7 +150,7 @@ fn every_metric_has_its_section() {
     let mut seen = Vec::new();
     for section in text.split("\n## ").skip(1) {
         for table in section.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-            let file = format!("{AROUND}{indicators}[[fairness]]\ntolerance = 0.1\n{table}");
+            let file = format!("{AROUND}{indicators}[[fairness]]\ntolerance = 0.1\nrule = \"map\"\n{table}");
             let parsed = FairnessFile::parse("metrics.md", &file).and_then(|file| file.compile(&[]));
             parsed.unwrap_or_else(|error| panic!("{error}"));
             let name = table.lines().next().unwrap().split('"').nth(1).unwrap().to_owned();

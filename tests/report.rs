@@ -20,6 +20,7 @@ metric = "demographic-parity"
 decision = "accepted"
 tolerance = 0.1
 rule = "map"
+prior = 0.5
 confidence = 24
 "#;
 
@@ -58,8 +59,9 @@ fn numbers_on_the_page_are_those_of_the_events() {
     for (group, (applied, accepted)) in &counts {
         let estimate = (*accepted as f64 + 12.0) / (*applied as f64 + 24.0);
         let name = group.replace('&', "&amp;");
+        let share = *accepted as f64 / *applied as f64;
         let row = format!(
-            "<tr><th scope=\"row\">{name}</th><td>{estimate:.3}</td><td>{accepted}</td><td>{applied}</td></tr>"
+            "<tr><th scope=\"row\">{name}</th><td>{share:.3}</td><td>{estimate:.3}</td><td>{accepted}</td><td>{applied}</td></tr>"
         );
         assert!(html.contains(&row), "no {row} in {html}");
     }
@@ -221,8 +223,9 @@ fn alarms_without_end_fit_on_a_page() {
             data += &format!("{time},,,{id}\n");
         }
     }
-    let file =
-        FILE.replace("tolerance = 0.1", "tolerance = 0.0001").replace("confidence = 24", "confidence = 0");
+    let file = FILE
+        .replace("tolerance = 0.1", "tolerance = 0.0001")
+        .replace("prior = 0.5\nconfidence = 24", "confidence = 0");
     let folder = Folder::new().file("fairness.toml", file).file("e.csv", data);
     folder.run("run fairness.toml e.csv --to page.html --to verdicts.jsonl?select=alarms -q");
     let raised = folder.read("verdicts.jsonl").lines().filter(|line| line.contains("\"alarm\"")).count();

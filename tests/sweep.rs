@@ -74,7 +74,8 @@ fn errors() {
     assert_snapshot!("sweep_other_columns", bad("hiring.toml admissions:"));
     assert_snapshot!("sweep_help", bad("--help"));
     let text = std::fs::read_to_string(root().join("specs/hiring.toml")).unwrap();
-    let ratio = "[[fairness]]\nmetric = \"disparate-impact\"\ndecision = \"accepted\"\n";
+    let ratio =
+        "[[fairness]]\nmetric = \"disparate-impact\"\ndecision = \"accepted\"\nrule = \"map\"\nprior = 0.5\n";
     let folder = folder.file("both.toml", format!("{text}\n{ratio}"));
     assert_snapshot!("sweep_two_kinds", folder.run("sweep both.toml events.csv"));
     let one = folder.run("sweep both.toml events.csv --metric disparate-impact --confidence 24 -q");

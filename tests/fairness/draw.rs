@@ -153,7 +153,7 @@ impl Plan {
         };
         text += &format!("tolerance = {}\nconfidence = {}\n", self.tolerance, self.confidence);
         match self.guarantee {
-            None => text += &format!("clear = {}\n", self.clear),
+            None => text += &format!("rule = \"map\"\nclear = {}\n", self.clear),
             Some(DrawnGuarantee { promise, block, strata }) => {
                 let key = if promise > 1.0 { "memory = 9, false_alarm_every" } else { "false_alarms" };
                 let strata = strata.map(|strata| format!(", strata = {strata}")).unwrap_or_default();

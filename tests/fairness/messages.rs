@@ -36,12 +36,16 @@ accepted = { when = "true", key = "accepted" }
 metric    = "demographic-parity"
 decision  = "accepted"
 tolerance = 0.1
+rule      = "map"
 "#;
 
 /// The error if one text of the valid file is replaced.
 fn with(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
-    let text = GOOD.replace(from, to);
+    let mut text = GOOD.replace(from, to);
+    if to.contains("rule =") || to.contains("guarantee =") {
+        text = text.replace("rule      = \"map\"\n", "");
+    }
     let file = match FairnessFile::parse("bad.toml", &text) {
         Ok(file) => file,
         Err(error) => return error.to_string(),
@@ -72,9 +76,11 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("no metric", "metric    = \"demographic-parity\"\n", ""),
         (
             "no fairness",
-            "[[fairness]]\nmetric    = \"demographic-parity\"\ndecision  = \"accepted\"\ntolerance = 0.1\n",
+            "[[fairness]]\nmetric    = \"demographic-parity\"\ndecision  = \"accepted\"\ntolerance = 0.1\nrule      = \"map\"\n",
             "",
         ),
+        ("neither rule nor guarantee", "rule      = \"map\"\n", ""),
+        ("clear without a rule", "rule      = \"map\"\n", "clear = 0.05\n"),
         ("unknown metric", "demographic-parity", "demografic-parity"),
         ("quite unknown metric", "demographic-parity", "fair"),
         ("unknown indicator", "decision  = \"accepted\"", "decision  = \"acepted\""),

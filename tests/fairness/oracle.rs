@@ -277,8 +277,15 @@ fn one_check(
     let prior = match (plan.prior, plan.metric) {
         (DrawnPrior::Number(number), _) => number,
         (DrawnPrior::OfScores, _) => last_score as f64 / 10.0,
-        (DrawnPrior::Default, "mean-difference" | "delay" | "counterfactual-fairness") => 0.0,
-        (DrawnPrior::Default, _) => 0.5,
+        (DrawnPrior::Default, "counterfactual-fairness") => 0.0,
+        // The rate of all groups of the stratum, below.
+        (DrawnPrior::Default, _) => f64::NAN,
+    };
+    let pooled = |stratum: &str| {
+        let of_stratum = || sums.iter().filter(|((other, _), _)| other == stratum).map(|(_, sums)| sums);
+        let trials: u64 = of_stratum().map(|sums| sums.denominator).sum();
+        let positives: f64 = of_stratum().map(|sums| sums.numerator).sum();
+        if trials == 0 { 0.5 } else { positives / trials as f64 }
     };
     let mut strata: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for ((stratum, group), sums) in sums {
@@ -290,6 +297,7 @@ fn one_check(
         let compared = strata.entry(stratum).or_default();
         if plan.confidence > 0.0 || sums.denominator > 0 {
             let denominator = sums.denominator as f64 + plan.confidence;
+            let prior = if prior.is_nan() { pooled(stratum) } else { prior };
             let estimate = (sums.numerator + prior * plan.confidence) / denominator;
             push(&mut of_rate.estimate, instance, estimate);
             if sums.denominator >= plan.min_trials {

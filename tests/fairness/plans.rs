@@ -37,8 +37,9 @@ const METRICS: [&str; 12] = [
 ];
 
 fn file(metrics: &[&str], trial: &str, more: &str) -> String {
+    let rule = if more.contains("guarantee") { "" } else { "rule = \"map\"\n" };
     let metrics: String =
-        metrics.iter().map(|metric| format!("\n[[fairness]]\n{metric}\n{more}\n")).collect();
+        metrics.iter().map(|metric| format!("\n[[fairness]]\n{metric}\n{rule}{more}\n")).collect();
     format!("{HEAD}\n[trial]\nkey = \"id\"\n{trial}\n{metrics}")
 }
 
@@ -101,7 +102,7 @@ fn many_columns_take_no_time() {
     let condition: Vec<String> = columns.iter().map(|column| format!("{column} > 0")).collect();
     let toml = format!(
         "[events.columns]\nid = \"UInt64\"\ngender = \"String\"\n{types}\n[trial]\nkey = \"id\"\ngroup = \"gender\"\n\
-         [indicators]\nall = '{}'\n[[fairness]]\nmetric = \"demographic-parity\"\ndecision = \"all\"\ntolerance = 0.1\n",
+         [indicators]\nall = '{}'\n[[fairness]]\nmetric = \"demographic-parity\"\ndecision = \"all\"\ntolerance = 0.1\nrule = \"map\"\n",
         condition.join(" and ")
     );
     let start = std::time::Instant::now();

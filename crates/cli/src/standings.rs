@@ -83,18 +83,24 @@ fn table(text: &mut String, standing: &Standing) {
     let _ = writeln!(text, "  {}", standing.question);
     let width = standing.groups.iter().map(|group| group.group.chars().count()).max().unwrap_or(0).max(5);
     let pending = standing.groups.iter().any(|group| group.pending > 0);
+    let basis = |group: &GroupStanding| match standing.is_mean {
+        true => counted(group.denominator, "trial"),
+        false => format!("{} of {}", grouped(group.numerator as u64), grouped(group.denominator)),
+    };
+    let is_estimated = standing.is_estimated();
+    let bases = standing.groups.iter().map(|group| basis(group).chars().count()).max().unwrap_or(0);
     for group in &standing.groups {
-        let GroupStanding { group: name, numerator, denominator, shown, has_evidence, .. } = group;
-        let basis = match standing.is_mean {
-            true => counted(*denominator, "trial"),
-            false => format!("{} of {}", grouped(*numerator as u64), grouped(*denominator)),
-        };
+        let GroupStanding { group: name, shown, has_evidence, .. } = group;
         let waiting = if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         let evidence = if *has_evidence { "" } else { "  not enough evidence" };
         let interval =
             group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
         let interval = interval.unwrap_or_default();
-        let _ = writeln!(text, "  {name:<width$}  {shown:>8}  {basis}{waiting}{interval}{evidence}");
+        let estimate = if is_estimated { format!("  estimate {}", group.compared()) } else { String::new() };
+        let basis = basis(group);
+        let line =
+            format!("  {name:<width$}  {shown:>8}  {basis:<bases$}{waiting}{estimate}{interval}{evidence}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     evidence(text, standing);
 }

@@ -266,17 +266,6 @@ fn notes(file: &FairnessFile) -> Vec<String> {
             percent(levels.iter().sum::<f64>().min(1.0))
         ));
     }
-    let by_default: Vec<&str> =
-        file.metrics.iter().filter(|metric| !metric.says_rule).map(|metric| metric.title.as_str()).collect();
-    if !by_default.is_empty() {
-        let is = if by_default.len() == 1 { "is" } else { "are" };
-        let first = if file.trial.is_final() { "" } else { ", with a `horizon`," };
-        notes.push(format!(
-            "{} {is} judged by the rule of the paper, under which fair systems raise alarms too if they are checked often. \
-             `guarantee = {{ false_alarms = 0.05 }}`{first} bounds how many do; `rule = \"map\"` confirms this choice.",
-            list(by_default)
-        ));
-    }
     notes
 }
 
@@ -287,6 +276,10 @@ fn estimated(metric: &Metric) -> String {
     };
     let prior = match &metric.prior {
         _ if metric.confidence == 0.0 => ", without a prior".to_owned(),
+        Prior::Pooled => format!(
+            ", with the rate of all groups together as a prior that is worth {} trials",
+            metric.confidence
+        ),
         Prior::Number(number) => {
             format!(", with a prior of {number} that is worth {} trials", metric.confidence)
         }

@@ -92,7 +92,7 @@ pub(crate) struct Metric {
     pub(crate) confidence: f64,
     /// `None` for the rule of the paper.
     pub(crate) guarantee: Option<Located<Guarantee>>,
-    /// Whether the file names the rule explicitly.
+    /// Whether the file asks for the guarantee or the rule; otherwise there is a guarantee by default.
     pub(crate) says_rule: bool,
     /// Numbers of a mean are clamped to this range.
     pub(crate) range: Option<(f64, f64)>,
@@ -116,6 +116,8 @@ impl Metric {
 /// The prior γ.
 #[derive(Clone, Debug)]
 pub(crate) enum Prior {
+    /// The rate of all groups together, in the same stratum.
+    Pooled,
     Number(f64),
     Expression(Expression),
 }
@@ -358,7 +360,7 @@ fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Opt
     let title = table.text("name");
     let check = table.duration("check").map(|check| check.value);
     let guarantee = guarantee::read(&table, kind, check);
-    let says_rule = guarantee.is_some() || table.has("rule");
+    let says_rule = table.has("guarantee") || table.has("rule");
     let range = if kind == MetricKind::MeanDifference { table.range("range") } else { None };
     let rates = RateReader { table: &table, indicators, file: text, range }.rates(kind);
     let strata = metric::strata(&table, kind);
@@ -373,7 +375,7 @@ fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Opt
         confidence.value
     });
     let prior = match table.number_or_text("prior") {
-        None => Prior::Number(kind.default_prior()),
+        None => kind.default_prior(),
         Some(Ok(number)) => {
             if kind != MetricKind::MeanDifference && !(0.0..=1.0).contains(&number.value) {
                 table.problem(Problem::new(number.at.range(), "`prior` is a probability: 0 to 1"));

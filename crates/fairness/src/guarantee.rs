@@ -85,7 +85,7 @@ impl Rule {
 /// Miscoverage of the intervals of a detector, which has no probability of its own.
 pub(crate) const MISCOVERAGE: f64 = 0.05;
 
-/// Reads `rule` and `guarantee` of a metric.
+/// Reads `rule` and `guarantee` of a metric. Without either, there is a guarantee.
 pub(crate) fn read(
     table: &TomlTable<'_>,
     kind: MetricKind,
@@ -108,9 +108,14 @@ pub(crate) fn read(
         }
     }
     let by_default = || {
-        let rule = rule.as_ref().filter(|rule| rule.value == "guarantee" && !table.has("guarantee"))?;
+        let at = match &rule {
+            _ if table.has("guarantee") => return None,
+            Some(rule) if rule.value == "guarantee" => rule.at.clone(),
+            Some(_) => return None,
+            None => table.at.clone(),
+        };
         let guarantee = Guarantee { promise: Promise::Ever(0.05), block: Hypothesis::BLOCK, strata: None };
-        Some(Located { value: guarantee, at: rule.at.clone() })
+        Some(Located { value: guarantee, at })
     };
     let found = match guarantee {
         Some(guarantee) => read_promise(guarantee, table, check),
@@ -119,10 +124,13 @@ pub(crate) fn read(
     if found.is_some() && table.has("clear") {
         let message =
             "`clear` belongs to the rule `map`: an alarm with a guarantee does not end because the gap does";
-        table.problem(Problem::new(table.at.range(), message).help("leave `clear` out"));
+        let help = "leave `clear` out; or ask for that rule: `rule = \"map\"`";
+        table.problem(Problem::new(table.at.range(), message).help(help));
     }
     if found.is_some() && kind == MetricKind::MeanDifference && !table.has("range") {
-        table.missing("range", "a guarantee needs bounds of the number, such as `range = [0, 10]`");
+        let why =
+            "a guarantee needs bounds of the number, such as `range = [0, 10]`; `rule = \"map\"` needs none";
+        table.missing("range", why);
     }
     found
 }

@@ -20,6 +20,7 @@
 //!     metric = "demographic-parity"
 //!     decision = "accepted"
 //!     tolerance = 0.1
+//!     rule = "map"
 //! "#)?;
 //! let compiled = file.compile(&[])?;
 //! assert!(compiled.rtlola().contains("trigger demographic_parity_gap > 0.1"));

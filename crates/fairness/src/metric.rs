@@ -4,7 +4,7 @@ use fairstream_core::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::expression::Expression;
-use crate::file::Indicator;
+use crate::file::{Indicator, Prior};
 use crate::table::{Located, TomlTable, list};
 use crate::{Problem, Unit};
 
@@ -77,11 +77,12 @@ impl MetricKind {
         (self == MetricKind::DisparateImpact).then_some(0.8)
     }
 
-    /// Default prior γ: 0.5 for a probability, 0 for a change of the decision, which should never happen.
-    pub(crate) fn default_prior(self) -> f64 {
+    /// Default prior γ: the pooled rate, so that the prior makes no difference between groups that have the same rate;
+    /// 0 for a change of the decision, which should never happen and is not compared between groups.
+    pub(crate) fn default_prior(self) -> Prior {
         match self {
-            MetricKind::MeanDifference | MetricKind::CounterfactualFairness => 0.0,
-            _ => 0.5,
+            MetricKind::CounterfactualFairness => Prior::Number(0.0),
+            _ => Prior::Pooled,
         }
     }
 

@@ -125,6 +125,8 @@ pub struct SweepCell {
 ///     metric = "demographic-parity"
 ///     decision = "hired"
 ///     tolerance = 0.1
+///     rule = "map"
+///     prior = 0.5
 /// "#)?;
 /// let rules = file.compile(&[])?.rules().to_vec();
 /// let mut sweep = Sweep::new(&rules, Grid::new(vec![10.0, 100.0], vec![0.1])?);

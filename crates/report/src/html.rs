@@ -106,7 +106,9 @@ pub struct Group {
     pub positives: String,
     /// Number of pending trials.
     pub pending: String,
-    /// The estimate.
+    /// The fraction of positive trials, or the mean.
+    pub share: String,
+    /// The estimate, if it is not the share.
     pub estimate: String,
     /// Interval of the rate, if there is one.
     pub interval: String,
@@ -249,8 +251,9 @@ impl Section {
 
     fn write_groups(&self, text: &mut String) {
         type Cell = fn(&Group) -> &str;
-        let columns: [(&str, Cell); 7] = [
+        let columns: [(&str, Cell); 8] = [
             ("group", |group| &group.name),
+            ("rate", |group| &group.share),
             ("estimate", |group| &group.estimate),
             ("lies between", |group| &group.interval),
             (&self.counted, |group| &group.positives),

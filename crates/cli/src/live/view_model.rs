@@ -174,7 +174,7 @@ fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
     let groups = standing.groups.iter().map(|group| GroupModel {
         name: group.group.clone(),
         estimate: group.estimate.filter(|_| group.has_evidence),
-        shown: group.shown.clone(),
+        shown: group.compared().to_owned(),
         basis: match (standing.is_mean, group.has_evidence) {
             (_, false) => format!("{}, too few", counted(group.denominator, "trial")),
             (true, true) => counted(group.denominator, "trial"),

@@ -67,7 +67,8 @@ fn described(standing: &Standing, rate_history: &RateHistory) -> String {
     if count > LINES {
         groups.drain(LINES / 2..count - LINES / 2);
     }
-    let at_end: Vec<String> = groups.iter().map(|group| format!("{} {}", group.group, group.shown)).collect();
+    let at_end: Vec<String> =
+        groups.iter().map(|group| format!("{} {}", group.group, group.compared())).collect();
     let which = if count > LINES { " the highest and the lowest of them are at" } else { "" };
     let alarms = match rate_history.alarms.as_slice() {
         [] => "There was no alarm.".to_owned(),

@@ -143,7 +143,8 @@ fn group(rule: &Rule, standing: &Standing, one: &GroupStanding) -> Group {
         trials: grouped(one.denominator),
         positives,
         pending,
-        estimate: one.shown.clone(),
+        share: one.shown.clone(),
+        estimate: if standing.is_estimated() { one.compared().to_owned() } else { String::new() },
         interval: one
             .interval
             .map_or_else(String::new, |Interval { low, high }| format!("{low:.3} and {high:.3}")),
@@ -168,9 +169,15 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
     }
     if rule.confidence > 0.0 {
         let computed = standing.groups.iter().find_map(|group| group.prior);
-        let prior =
-            computed.map_or(rule.prior.to_string(), |prior| format!("{} at present", significant(prior)));
-        rows.push(row("prior", prior, "γ: the estimate before the first trial"));
+        let prior = match (computed, rule.prior) {
+            (Some(prior), _) => format!("{} at present", significant(prior)),
+            (None, prior) => prior.map(|prior| prior.to_string()).unwrap_or_default(),
+        };
+        let about = match rule.prior {
+            Some(_) => "γ: the estimate before the first trial",
+            None => "γ: the rate of all groups together",
+        };
+        rows.push(row("prior", prior, about));
         rows.push(row("confidence", rule.confidence.to_string(), "κ: the weight of the prior, in trials"));
     }
     if rule.min_trials > 0 {

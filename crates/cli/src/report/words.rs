@@ -87,10 +87,14 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
     };
     let tolerance = rule.tolerance;
     if rule.comparison == Comparison::Highest {
-        return format!("{} has the highest rate, {}; {tolerance} is allowed.", highest.group, highest.shown);
+        return format!(
+            "{} has the highest rate, {}; {tolerance} is allowed.",
+            highest.group,
+            highest.compared()
+        );
     }
     if highest.values == lowest.values {
-        return format!("Only {} has enough trials to be judged ({}).", highest.group, highest.shown);
+        return format!("Only {} has enough trials to be judged ({}).", highest.group, highest.compared());
     }
     let (high, low) = (by(&highest), by(&lowest));
     let (far, allowed) = match rule.comparison {
@@ -108,9 +112,16 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
         ),
     };
     if high == low {
-        return format!("All groups that are compared are at {}; {allowed}.", highest.shown);
+        return format!("All groups that are compared are at {}; {allowed}.", highest.compared());
     }
-    format!("{} {far} ({} against {}); {allowed}.", lowest.group, lowest.shown, highest.shown)
+    let is_estimated = [highest, lowest].iter().any(|group| group.estimate_shown.is_some());
+    let against = if is_estimated { "estimated at " } else { "" };
+    format!(
+        "{} {far} ({against}{} against {}); {allowed}.",
+        lowest.group,
+        lowest.compared(),
+        highest.compared()
+    )
 }
 
 fn fair(standing: &Standing) -> String {

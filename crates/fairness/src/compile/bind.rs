@@ -135,8 +135,12 @@ impl ColumnBinder<'_> {
         if let Some(guarantee) = metric.guarantee.as_ref().filter(|_| !trial.is_final()) {
             let message = "this cannot be guaranteed: a trial without a horizon is never final, what happens later \
                  changes what was counted";
-            let help = "say in [trial] when it is: `horizon = \"30d\"` after so long, or `horizon = \"0s\"` if the event \
-                 that opens it says all (`opens` can name the decision)";
+            let mut help = "say in [trial] when it is: `horizon = \"30d\"` after so long, or `horizon = \"0s\"` if the event \
+                 that opens it says all (`opens` can name the decision)"
+                .to_owned();
+            if !metric.says_rule {
+                help += "; or ask for the rule of the paper, which guarantees nothing: `rule = \"map\"`";
+            }
             self.problems.push(Problem::new(guarantee.at.range(), message).help(help));
         }
         if !trial.at_opening {

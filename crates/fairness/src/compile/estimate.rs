@@ -39,7 +39,8 @@ pub(super) struct Estimated {
 impl EstimateLayer<'_> {
     pub(super) fn rate(&mut self, base: &str, title: &str, counts: &RateCounts<'_>) -> Estimated {
         let prior = self.prior(base);
-        let estimate = self.estimate(base, counts, prior.as_deref());
+        let gamma = self.gamma(base, counts, prior.as_deref());
+        let estimate = self.estimate(base, counts, &gamma);
         let required = self.metric.required_trials();
         let denominator = self.read(counts.denominator, counts, "0");
         let [highest, lowest] = match required {
@@ -61,7 +62,7 @@ impl EstimateLayer<'_> {
     /// Whether the estimate streams of a rate can be omitted because they cannot fail: they only add and divide counts
     /// and constants. Sums of numbers and computed priors may be infinite.
     pub(super) fn can_omit_estimates(&self, counts: &RateCounts<'_>) -> bool {
-        !counts.is_sum && matches!(self.metric.prior, Prior::Number(_))
+        !counts.is_sum && !matches!(self.metric.prior, Prior::Expression(_))
     }
 
     /// Writes the stream that triggers checks of a rate whose estimate streams are omitted.
@@ -97,7 +98,36 @@ impl EstimateLayer<'_> {
         Some(name)
     }
 
-    fn estimate(&mut self, base: &str, counts: &RateCounts<'_>, prior: Option<&str>) -> String {
+    /// The prior γ as an expression of a stream over groups.
+    fn gamma(&mut self, base: &str, counts: &RateCounts<'_>, prior: Option<&str>) -> String {
+        match (prior, &self.metric.prior) {
+            (Some(stream), _) => format!("{stream}({})", self.scope.count_params()),
+            (None, Prior::Number(number)) => float(*number),
+            (None, Prior::Pooled) if self.metric.confidence > 0.0 => {
+                let pooled = self.pooled(base, counts);
+                let params = self.scope.strata_params();
+                if params.is_empty() { pooled } else { format!("{pooled}({params})") }
+            }
+            (None, Prior::Pooled | Prior::Expression(_)) => String::new(),
+        }
+    }
+
+    /// Writes the rate of all groups together.
+    fn pooled(&mut self, base: &str, counts: &RateCounts<'_>) -> String {
+        let name = self.names.new_name(&format!("{base}_pooled"));
+        let trials = self.scope.over_groups(counts.denominator, "sum");
+        let sum = self.scope.over_groups(counts.numerator, "sum");
+        let sum = if counts.is_sum { sum } else { format!("cast<UInt64, Float64>({sum})") };
+        // Both branches may be evaluated, so that the divisor must not be 0 in either.
+        let expression = format!(
+            "if {trials} > 0 then {sum}\n       / cast<UInt64, Float64>(if {trials} > 0 then {trials} else 1)\n       else 0.5"
+        );
+        self.text.line("// The prior γ: the rate of all groups together.");
+        self.over_groups(&name, &expression);
+        name
+    }
+
+    fn estimate(&mut self, base: &str, counts: &RateCounts<'_>, gamma: &str) -> String {
         let name = self.names.new_name(&format!("{base}_estimate"));
         let denominator = self.read(counts.denominator, counts, "0");
         let of = format!("cast<UInt64, Float64>({denominator})");
@@ -106,11 +136,6 @@ impl EstimateLayer<'_> {
             false => format!("cast<UInt64, Float64>({})", self.read(counts.numerator, counts, "0")),
         };
         let (kappa, pace) = (float(self.metric.confidence), self.pace.text());
-        let gamma = match (prior, &self.metric.prior) {
-            (Some(stream), _) => format!("{stream}({})", self.scope.count_params()),
-            (None, Prior::Number(number)) => float(*number),
-            (None, Prior::Expression(_)) => String::new(),
-        };
         if self.metric.confidence == 0.0 {
             self.text.line("// Estimates: numerator / denominator, where there is a trial to divide by.");
             self.of_groups(&name, &format!("{pace} when {denominator} > 0"), &format!("{positive} / {of}"));

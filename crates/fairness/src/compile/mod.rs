@@ -443,8 +443,10 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
         clear: metric.clear,
         min_trials: metric.min_trials,
         prior: match metric.prior {
-            Prior::Number(number) => number,
-            Prior::Expression(_) => 0.0,
+            Prior::Pooled => None,
+            Prior::Number(number) => Some(number),
+            // The counts have their own.
+            Prior::Expression(_) => Some(0.0),
         },
         confidence: metric.confidence,
         groups: file.trial.groups.iter().map(|group| group.value.clone()).collect(),

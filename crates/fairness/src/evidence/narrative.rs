@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::recompute::BlockStep;
-use super::replay::RecomputedAlarm;
+use super::replay::{RecomputedAlarm, prior_of};
 use crate::judge::words::{label, stratum_suffix};
 use crate::unit::in_words;
 use crate::{Comparison, Every, Promise, Rule, significant};
@@ -45,8 +45,9 @@ pub(super) fn narrative(
         };
         let estimate = match rule.guarantee {
             None if rule.confidence > 0.0 => {
-                let (gamma, kappa) = (rule.prior, rule.confidence);
+                let (gamma, kappa) = (prior_of(rule, &alarm.groups), rule.confidence);
                 let estimate = (counts.numerator + gamma * kappa) / (trials as f64 + kappa);
+                let gamma = significant(gamma);
                 format!(
                     "; ({} + {gamma} · {kappa}) / ({trials} + {kappa}) = {estimate:.3}",
                     significant(counts.numerator)
@@ -85,11 +86,15 @@ fn fair(rule: &Rule) -> String {
 }
 
 fn by_map(text: &mut String, rule: &Rule) {
+    let kappa = rule.confidence;
+    let prior = match rule.prior {
+        Some(gamma) => format!("with γ = {gamma} and κ = {kappa}"),
+        None => format!("with κ = {kappa} and\n  γ the rate of all groups together"),
+    };
     let _ = writeln!(
         text,
-        "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), with γ = {} and κ = {}. An alarm is\n  \
+        "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), {prior}. An alarm is\n  \
          raised when estimates are further apart than the tolerance. The rate of false alarms is not bounded.",
-        rule.prior, rule.confidence
     );
 }
 

@@ -253,9 +253,19 @@ impl StratumEvidence {
     }
 }
 
+/// The prior γ: that of the rule, or else the rate of all groups together.
+pub(super) fn prior_of(rule: &Rule, groups: &BTreeMap<String, Counts>) -> f64 {
+    if let Some(prior) = rule.prior {
+        return prior;
+    }
+    let trials: u64 = groups.values().map(|counts| counts.denominator).sum();
+    let positives: f64 = groups.values().map(|counts| counts.numerator).sum();
+    if trials > 0 { positives / trials as f64 } else { 0.5 }
+}
+
 /// The highest and the lowest estimate among groups with enough trials.
 pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Gap<'a> {
-    let (gamma, kappa) = (rule.prior, rule.confidence);
+    let (gamma, kappa) = (prior_of(rule, groups), rule.confidence);
     let mut estimates: Vec<GroupEstimate<'a>> = Vec::new();
     for (group, counts) in groups {
         let trials = counts.denominator as f64 + kappa;

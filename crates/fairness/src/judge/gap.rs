@@ -1,7 +1,7 @@
 //! The gap between groups.
 
 use super::named_vec::NamedVec;
-use super::{Counts, Rule};
+use super::{Counts, Estimator, Rule};
 use crate::Comparison;
 
 /// The groups with the highest and the lowest estimate, and the size of the gap between them.
@@ -17,10 +17,11 @@ pub(crate) type GroupEstimate<'a> = (&'a str, Counts, f64);
 
 impl<'a> Gap<'a> {
     pub(crate) fn of(rule: &Rule, groups: &'a NamedVec<Counts>) -> Gap<'a> {
+        let estimator = Estimator::new(rule, groups.values());
         let compared = groups
             .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))
-            .filter_map(|(group, counts)| Some((group, *counts, counts.estimate(rule)?)));
+            .filter_map(|(group, counts)| Some((group, *counts, estimator.estimate(counts)?)));
         let (mut highest, mut lowest): (Option<GroupEstimate<'_>>, Option<GroupEstimate<'_>>) = (None, None);
         for one in compared {
             if highest.is_none_or(|(_, _, most)| one.2 > most) {

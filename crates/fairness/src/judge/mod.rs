@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use gap::{Gap, GroupEstimate};
 pub(crate) use named_vec::NamedVec;
+pub(crate) use rule::Estimator;
 pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
 pub use stratum_test::Assessment;
@@ -215,8 +216,9 @@ impl Judge {
             let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
             if let Some(history) = &mut self.history {
+                let estimator = Estimator::new(rule, stratum.groups.values());
                 let estimates = stratum.groups.iter();
-                let estimates = estimates.map(|(group, counts)| (group, counts.estimate(rule)));
+                let estimates = estimates.map(|(group, counts)| (group, estimator.estimate(counts)));
                 let gap = Gap::of(rule, &stratum.groups);
                 history.note((number, rate, name), time, &gap, estimates);
             }

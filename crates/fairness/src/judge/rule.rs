@@ -16,8 +16,8 @@ pub struct Rule {
     pub clear: f64,
     /// A group with fewer trials is not compared.
     pub min_trials: u64,
-    /// The prior γ, unless the counts have their own.
-    pub prior: f64,
+    /// The prior γ, unless the counts have their own; `None` for the pooled rate of all groups of the stratum.
+    pub prior: Option<f64>,
     /// The confidence κ in the prior, in trials.
     pub confidence: f64,
     /// The columns whose values are groups.
@@ -62,20 +62,47 @@ pub struct Counts {
     pub prior: Option<f64>,
 }
 
-impl Counts {
+/// Pooled rate before the first trial of any group.
+const NO_TRIALS: f64 = 0.5;
+
+/// Computes the MAP estimates of the groups of one stratum. Same formulas as the compiled text, so that both round alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimator {
+    prior: f64,
+    confidence: f64,
+}
+
+impl Estimator {
+    /// An estimator for a stratum with these groups.
+    pub(crate) fn new<'a>(rule: &Rule, groups: impl Iterator<Item = &'a Counts>) -> Estimator {
+        let pooled = || {
+            let (numerator, denominator) = groups.fold((0.0, 0), |(numerator, denominator), counts| {
+                (numerator + counts.numerator, denominator + counts.denominator)
+            });
+            if denominator == 0 { NO_TRIALS } else { numerator / denominator as f64 }
+        };
+        Estimator { prior: rule.prior.unwrap_or_else(pooled), confidence: rule.confidence }
+    }
+
+    /// The prior γ of a group.
+    pub(crate) fn prior(&self, counts: &Counts) -> f64 {
+        counts.prior.unwrap_or(self.prior)
+    }
+
     /// The MAP estimate; `None` without a trial or a prior.
-    pub fn estimate(&self, rule: &Rule) -> Option<f64> {
-        let (gamma, kappa) = (self.prior.unwrap_or(rule.prior), rule.confidence);
-        if self.denominator == 0 && kappa == 0.0 {
-            return None;
+    pub(crate) fn estimate(&self, counts: &Counts) -> Option<f64> {
+        let kappa = self.confidence;
+        if kappa == 0.0 {
+            return counts.share();
         }
-        // Same formula as the compiled text, so that both round alike.
-        let denominator = self.denominator as f64;
-        Some(if kappa == 0.0 {
-            self.numerator / denominator
-        } else {
-            (self.numerator + gamma * kappa) / (denominator + kappa)
-        })
+        Some((counts.numerator + self.prior(counts) * kappa) / (counts.denominator as f64 + kappa))
+    }
+}
+
+impl Counts {
+    /// The fraction of positive trials, or the mean of numbers; `None` without a trial.
+    pub fn share(&self) -> Option<f64> {
+        (self.denominator > 0).then(|| self.numerator / self.denominator as f64)
     }
 
     pub(super) fn has_evidence(&self, rule: &Rule) -> bool {

@@ -4,7 +4,7 @@ use fairstream_core::Time;
 use fairstream_guarantee::Interval;
 
 use super::words::{label, number, stratum_suffix};
-use super::{Assessment, Gap, Judge};
+use super::{Assessment, Estimator, Gap, Judge};
 use crate::Comparison;
 
 /// The state of a rate in one stratum.
@@ -51,16 +51,34 @@ pub struct GroupStanding {
     pub denominator: u64,
     /// Trials that wait for their horizon.
     pub pending: u64,
+    /// The fraction of positive trials, or the mean of their numbers; `None` without a trial.
+    pub share: Option<f64>,
     /// The prior γ, if it is computed.
     pub prior: Option<f64>,
-    /// The MAP estimate, if there is one.
+    /// The MAP estimate, if there is one. It is what the rule `map` compares.
     pub estimate: Option<f64>,
     /// Whether the group has enough trials to be compared.
     pub has_evidence: bool,
-    /// The estimate as text.
+    /// The share as text.
     pub shown: String,
+    /// The estimate as text, if it is not the text of the share.
+    pub estimate_shown: Option<String>,
     /// Confidence interval for the rate, if there is a guarantee.
     pub interval: Option<Interval>,
+}
+
+impl Standing {
+    /// Whether an estimate differs from the share of its group.
+    pub fn is_estimated(&self) -> bool {
+        self.groups.iter().any(|group| group.estimate_shown.is_some())
+    }
+}
+
+impl GroupStanding {
+    /// The number that is compared with other groups, as text: the estimate, or the share if they are the same.
+    pub fn compared(&self) -> &str {
+        self.estimate_shown.as_deref().unwrap_or(&self.shown)
+    }
 }
 
 impl Judge {
@@ -79,18 +97,23 @@ impl Judge {
                         let groups = &assessment.as_ref()?.groups;
                         groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)
                     };
+                    let estimator = Estimator::new(rule, stratum.groups.values());
                     let groups = stratum.groups.iter().map(|(values, counts)| {
-                        let estimate = counts.estimate(rule);
+                        let (share, estimate) = (counts.share(), estimator.estimate(counts));
+                        let is_computed = counts.prior.is_some() || rule.prior.is_none();
+                        let shown = |of: Option<f64>| of.map(|of| number(of, rate));
                         GroupStanding {
                             group: label(values),
                             values: values.to_owned(),
                             numerator: counts.numerator,
                             denominator: counts.denominator,
                             pending: counts.pending,
-                            prior: counts.prior,
+                            share,
+                            prior: is_computed.then(|| estimator.prior(counts)),
                             estimate,
                             has_evidence: counts.has_evidence(rule) && estimate.is_some(),
-                            shown: estimate.map_or_else(|| "-".to_owned(), |estimate| number(estimate, rate)),
+                            shown: shown(share).unwrap_or_else(|| "-".to_owned()),
+                            estimate_shown: shown(estimate).filter(|of| shown(share).as_ref() != Some(of)),
                             interval: interval(values),
                         }
                     });

@@ -14,7 +14,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         tolerance,
         clear,
         min_trials,
-        prior: 0.5,
+        prior: Some(0.5),
         confidence,
         groups: vec!["gender".to_owned()],
         strata: Vec::new(),

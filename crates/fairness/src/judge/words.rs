@@ -15,59 +15,46 @@ pub(crate) fn change(
     since: Option<Time>,
 ) -> String {
     let suffix = stratum_suffix(&rule.strata, stratum);
-    let described = |of: Option<GroupEstimate<'_>>| {
-        of.map(|(group, counts, estimate)| group_in_words(rate, group, counts, estimate)).unwrap_or_default()
+    let compared = match (gap.highest, gap.lowest) {
+        (Some(highest), Some(lowest)) => Some(comparison(rule, rate, gap.size, highest, lowest)),
+        _ => None,
     };
-    let (highest, lowest) = (described(gap.highest), described(gap.lowest));
-    let is_known = gap.highest.is_some();
-    let gap = number(gap.size, rate);
-    let what = match (rule.comparison, since) {
-        _ if rule.guarantee.is_some() => {
-            let (e_value, threshold) = evidence.unwrap_or_default();
-            let so_far = match rule.comparison {
-                _ if !is_known => "there is nothing to compare".to_owned(),
-                Comparison::Difference => format!("{highest} and {lowest} differ by {gap}"),
-                Comparison::Ratio => format!("{lowest} is {gap} of {highest}"),
-                Comparison::Highest => highest,
-            };
-            // The e-value is about all groups together, not only the two that are furthest apart.
-            let tolerance = rule.tolerance;
-            let (beyond, within) = match rule.comparison {
-                Comparison::Difference => (
-                    format!("groups differ by more than {tolerance}"),
-                    format!("groups differ by no more than {tolerance}"),
-                ),
-                Comparison::Ratio => (
-                    format!("a group has less than {tolerance} of another"),
-                    format!("no group has less than {tolerance} of another"),
-                ),
-                Comparison::Highest => (
-                    format!("a group has more than {tolerance}"),
-                    format!("no group has more than {tolerance}"),
-                ),
-            };
-            match since {
-                None => format!(
-                    "{so_far}; that {beyond} has an e-value of {}, an alarm at {}",
-                    significant(e_value),
-                    significant(threshold)
-                ),
-                Some(_) => format!("{so_far}; of late {within}"),
+    let what = if rule.guarantee.is_some() {
+        let (e_value, threshold) = evidence.unwrap_or_default();
+        let so_far = compared.unwrap_or_else(|| "there is nothing to compare".to_owned());
+        // The e-value is about all groups together, not only the two that are furthest apart.
+        let tolerance = rule.tolerance;
+        let (beyond, within) = match rule.comparison {
+            Comparison::Difference => (
+                format!("groups differ by more than {tolerance}"),
+                format!("groups differ by no more than {tolerance}"),
+            ),
+            Comparison::Ratio => (
+                format!("a group has less than {tolerance} of another"),
+                format!("no group has less than {tolerance} of another"),
+            ),
+            Comparison::Highest => {
+                (format!("a group has more than {tolerance}"), format!("no group has more than {tolerance}"))
             }
+        };
+        match since {
+            None => format!(
+                "{so_far}; that {beyond} has an e-value of {}, an alarm at {}",
+                significant(e_value),
+                significant(threshold)
+            ),
+            Some(_) => format!("{so_far}; of late {within}"),
         }
-        _ if !is_known => "there is not enough evidence any more".to_owned(),
-        (Comparison::Difference, None) => {
-            format!("{highest} and {lowest} differ by {gap}, more than {}", rule.tolerance)
-        }
-        (Comparison::Difference, Some(_)) => {
-            format!("{highest} and {lowest} differ by {gap}, no more than {}", rule.clear)
-        }
-        (Comparison::Ratio, None) => format!("{lowest} is {gap} of {highest}, less than {}", rule.tolerance),
-        (Comparison::Ratio, Some(_)) => {
-            format!("{lowest} is {gap} of {highest}, no less than {}", rule.clear)
-        }
-        (Comparison::Highest, None) => format!("{highest}, more than {}", rule.tolerance),
-        (Comparison::Highest, Some(_)) => format!("{highest}, no more than {}", rule.clear),
+    } else if let Some(compared) = compared {
+        let limit = match (rule.comparison, since) {
+            (Comparison::Ratio, None) => format!("less than {}", rule.tolerance),
+            (Comparison::Ratio, Some(_)) => format!("no less than {}", rule.clear),
+            (_, None) => format!("more than {}", rule.tolerance),
+            (_, Some(_)) => format!("no more than {}", rule.clear),
+        };
+        format!("{compared}, {limit}")
+    } else {
+        "there is not enough evidence any more".to_owned()
     };
     let since = since.map(|since| format!(" (alarm since {})", since.for_people())).unwrap_or_default();
     format!("{}{suffix}: {what}{since}", rate.title)
@@ -84,13 +71,45 @@ pub(crate) fn stratum_suffix(columns: &[String], stratum: &str) -> String {
     format!(" in {}", pairs.join(", "))
 }
 
-fn group_in_words(rate: &RuleRate, group: &str, counts: Counts, estimate: f64) -> String {
+/// The shares of two groups and what is compared: the shares, or the estimates where they differ from them.
+fn comparison(
+    rule: &Rule,
+    rate: &RuleRate,
+    gap: f64,
+    highest: GroupEstimate<'_>,
+    lowest: GroupEstimate<'_>,
+) -> String {
+    let [(high, high_estimate), (low, low_estimate)] = [highest, lowest]
+        .map(|(group, counts, estimate)| (group_in_words(rate, group, counts), number(estimate, rate)));
+    let is_share = |(_, counts, estimate): GroupEstimate<'_>| {
+        counts.share().is_some_and(|share| number(share, rate) == number(estimate, rate))
+    };
+    let gap = number(gap, rate);
+    match (rule.comparison, is_share(highest) && is_share(lowest)) {
+        (Comparison::Difference, true) => format!("{high} and {low} differ by {gap}"),
+        (Comparison::Difference, false) => {
+            format!("{high} and {low}, estimated at {high_estimate} and {low_estimate}, differ by {gap}")
+        }
+        (Comparison::Ratio, true) => format!("{low} is {gap} of {high}"),
+        (Comparison::Ratio, false) => {
+            format!("{low}, estimated at {low_estimate}, is {gap} of {high}, estimated at {high_estimate}")
+        }
+        (Comparison::Highest, true) => high,
+        (Comparison::Highest, false) => format!("{high}, estimated at {high_estimate}"),
+    }
+}
+
+/// `M 0.500 (5 of 10)`
+fn group_in_words(rate: &RuleRate, group: &str, counts: Counts) -> String {
     let of = match (rate.is_mean, counts.denominator) {
         (true, 1) => "1 trial".to_owned(),
         (true, trials) => format!("{trials} trials"),
         (false, trials) => format!("{} of {trials}", counts.numerator),
     };
-    format!("{} {} ({of})", label(group), number(estimate, rate))
+    match counts.share() {
+        Some(share) => format!("{} {} ({of})", label(group), number(share, rate)),
+        None => format!("{} (no trials)", label(group)),
+    }
 }
 
 /// The values of a group or stratum as a label.
