@@ -5,11 +5,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use fairstream_core::nearest;
-use fairstream_fairness::{ColumnSample, FairnessFile, Proposal};
+use fairstream_fairness::{FairnessFile, Proposal};
 
 use crate::args::InitArguments;
 use crate::registry::Address;
-use crate::{ExitStatus, load, note, print, sample};
+use crate::sample::{self, Samples};
+use crate::{ExitStatus, load, note, print};
 
 /// Typical names of a column with the time.
 const TIMES: [&str; 12] = [
@@ -33,7 +34,8 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
         bail!("standard input cannot be read twice; write the data to a file first");
     }
     let (time, samples) = samples(&input, arguments.time.as_deref())?;
-    let mut proposal = Proposal::guess(samples, &time).with_context(|| input.location.clone())?;
+    let mut proposal =
+        Proposal::guess(samples.columns, &time, &samples.times).with_context(|| input.location.clone())?;
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         ask(&mut proposal)?;
     }
@@ -54,7 +56,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
 }
 
 /// Samples the data, with the time in the column of this name.
-fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Vec<ColumnSample>)> {
+fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Samples)> {
     let given = time.or_else(|| input.options.text("time"));
     let candidates = given.map_or_else(|| TIMES.to_vec(), |time| vec![time]);
     let mut first_error = None;

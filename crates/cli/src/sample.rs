@@ -18,7 +18,7 @@ const ROWS: usize = 10_000;
 pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<EventColumn>> {
     let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
-        for column in column_types(&samples(input, time, ROWS)?) {
+        for column in column_types(&samples(input, time, ROWS)?.columns) {
             if !columns.iter().any(|known| known.name == column.name) {
                 columns.push(column);
             }
@@ -27,8 +27,15 @@ pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<
     Ok(columns)
 }
 
+/// The columns of a data file, and the times of its first rows.
+pub(crate) struct Samples {
+    pub(crate) columns: Vec<ColumnSample>,
+    /// Nanoseconds since 1970, one for each row whose values are kept.
+    pub(crate) times: Vec<i64>,
+}
+
 /// Samples a number of values of every column except the time.
-pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Vec<ColumnSample>> {
+pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Samples> {
     let kind = registry::source_for(input)?;
     let mut options = input.options.clone();
     if let Some(time) = time {
@@ -68,11 +75,12 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
         .iter()
         .map(|field| ColumnSample::new(field.name(), rtlola_type(field.data_type())))
         .collect();
-    let mut seen = 0;
+    let (mut seen, mut times) = (0, Vec::new());
     while seen < rows
         && let Some(batch) = source.next_batch()?
     {
         seen += batch.len();
+        times.extend(batch.times.iter().take(ColumnSample::KEPT.saturating_sub(times.len())));
         for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
             let texts = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
             for row in 0..column.len() {
@@ -80,7 +88,7 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
             }
         }
     }
-    Ok(samples)
+    Ok(Samples { columns: samples, times })
 }
 
 /// The type of a column in the source; `None` for text, whose type is inferred.

@@ -1,12 +1,14 @@
 //! Proposes a fairness file from the names and values of columns. The result is a guess, meant to be read and changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::ColumnSample;
 use crate::file::bad_name;
 use crate::sample::column_types;
 use crate::table::{Located, TextSpan};
+use crate::unit::in_words;
 
 /// A proposal for a fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,20 @@ pub struct Proposal {
     pub group: String,
     /// The column with the decision.
     pub decision: String,
+    /// Times of the rows in the samples, in nanoseconds since 1970.
+    times: Vec<i64>,
+}
+
+/// How the rows of the data make up cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseRows {
+    /// Each row is a case, and has its decision.
+    One,
+    /// A case has several rows.
+    Several {
+        /// The longest time from the first row of a case to another.
+        longest: Duration,
+    },
 }
 
 /// Why there is no proposal.
@@ -70,12 +86,18 @@ impl Proposal {
     ///
     /// # Errors
     /// Nothing in the data can be a key, a group or a decision.
-    pub fn guess(samples: Vec<ColumnSample>, time: &str) -> Result<Proposal, NoProposal> {
+    pub fn guess(samples: Vec<ColumnSample>, time: &str, times: &[i64]) -> Result<Proposal, NoProposal> {
         let samples: Vec<ColumnSample> =
             samples.into_iter().filter(|sample| sample.name != time && is_name(&sample.name)).collect();
         let key = keys(&samples).first().map(|sample| sample.name.clone()).ok_or(NoProposal::Key)?;
-        let mut proposal =
-            Proposal { samples, time: time.to_owned(), key, group: String::new(), decision: String::new() };
+        let mut proposal = Proposal {
+            samples,
+            time: time.to_owned(),
+            key,
+            group: String::new(),
+            decision: String::new(),
+            times: times.to_vec(),
+        };
         proposal.group = proposal.groups().first().cloned().ok_or(NoProposal::Group)?;
         proposal.decision = proposal.decisions().first().cloned().ok_or(NoProposal::Decision)?;
         Ok(proposal)
@@ -148,6 +170,28 @@ impl Proposal {
             && key.column().data_type == sample.column().data_type
     }
 
+    /// How the rows of the sample make up cases.
+    pub fn case_rows(&self) -> CaseRows {
+        let column = |name: &str| self.samples.iter().find(|sample| sample.name == name);
+        let decision = column(&self.decision).filter(|decision| self.names_the_key(decision));
+        let mut first: BTreeMap<&str, i64> = BTreeMap::new();
+        let (mut several, mut longest) = (decision.is_some(), 0);
+        let keys = column(&self.key).into_iter().flat_map(ColumnSample::values);
+        for (key, time) in keys.zip(&self.times).filter_map(|(key, time)| Some((key?, *time))) {
+            let opened = *first.entry(key).or_insert_with(|| time);
+            several |= opened < time;
+            longest = longest.max(time.saturating_sub(opened));
+        }
+        let decided = decision.into_iter().flat_map(ColumnSample::values);
+        for (key, time) in decided.zip(&self.times).filter_map(|(key, time)| Some((key?, *time))) {
+            longest = longest.max(time.saturating_sub(first.get(key).copied().unwrap_or(time)));
+        }
+        match several {
+            false => CaseRows::One,
+            true => CaseRows::Several { longest: Duration::from_nanos(longest.unsigned_abs()) },
+        }
+    }
+
     /// The fairness file. It passes every check on the data that it was derived from.
     pub fn toml(&self) -> String {
         let mut text = String::new();
@@ -167,11 +211,17 @@ impl Proposal {
             writeln!(text, "{:<width$} = \"{}\"", column.name, column.data_type)?;
         }
         writeln!(text, "\n# Events with the same `{key}` are one trial.\n[trial]")?;
-        writeln!(text, "key   = \"{key}\"\ngroup = \"{group}\"")?;
-        writeln!(
-            text,
-            "# horizon = \"730d\"   # if what counts may happen up to so long after the first event\n"
-        )?;
+        writeln!(text, "key     = \"{key}\"\ngroup   = \"{group}\"")?;
+        match self.case_rows() {
+            CaseRows::One => writeln!(text, "horizon = \"0s\"   # each row is a case, with its decision\n")?,
+            CaseRows::Several { longest } => writeln!(
+                text,
+                "# After so long a case is final, and counts. In the data the longest took {}: say how long it can take.\n\
+                 horizon = \"{}\"\n",
+                in_words(longest),
+                rounded_up(longest)
+            )?,
+        }
         writeln!(text, "# A trial has this if it has such an event.\n[indicators]")?;
         let sample = self.samples.iter().find(|sample| sample.name == *decision);
         let condition =
@@ -179,18 +229,11 @@ impl Proposal {
         writeln!(text, "{decision} = {condition}\n")?;
         writeln!(text, "# How often, compared between the values of `{group}`.\n[[fairness]]")?;
         writeln!(text, "metric     = \"demographic-parity\"\ndecision   = \"{decision}\"")?;
-        writeln!(
-            text,
-            "tolerance  = 0.1   # groups may differ by this much\nclear      = 0.05  # an alarm ends here"
-        )?;
+        writeln!(text, "tolerance  = 0.1   # groups may differ by this much")?;
         writeln!(text, "min_trials = 30    # smaller groups are not compared")?;
         writeln!(
             text,
-            "rule       = \"map\" # alarms of fair systems are not bounded; with a horizon they can be, by"
-        )?;
-        writeln!(
-            text,
-            "# guarantee = {{ false_alarms = 0.05 }}   # instead of `rule` and `clear`: docs/guarantee.md"
+            "guarantee  = {{ false_alarms = 0.05 }}   # of fair systems, at most 5 % ever raise an alarm"
         )?;
         if let Some(stratum) = self.groups().into_iter().find(|name| name != group && name != decision) {
             writeln!(text, "\n# The same within each `{stratum}`:\n# [[fairness]]")?;
@@ -199,6 +242,18 @@ impl Proposal {
         }
         Ok(())
     }
+}
+
+/// A usual length of time that is no shorter.
+fn rounded_up(time: Duration) -> String {
+    const DAY: u64 = 86_400;
+    let usual = [(1, "s", [1, 2, 5, 10, 30]), (60, "m", [1, 2, 5, 10, 30]), (3_600, "h", [1, 2, 4, 8, 16])];
+    let usual =
+        usual.iter().flat_map(|(unit, name, numbers)| numbers.map(|number| (unit * number, number, *name)));
+    let days = [1, 2, 7, 14, 30, 60, 90, 180, 365, 730].map(|days| (days * DAY, days, "d"));
+    let found = usual.chain(days).find(|(seconds, ..)| Duration::from_secs(*seconds) >= time);
+    let years = || time.as_secs().div_ceil(365 * DAY) * 365;
+    found.map_or_else(|| format!("{}d", years()), |(_, number, unit)| format!("{number}{unit}"))
 }
 
 fn is_name(name: &str) -> bool {
@@ -273,9 +328,37 @@ mod tests {
         samples
     }
 
+    fn seconds(line: &str) -> i64 {
+        line.split(',').next().unwrap().parse::<i64>().unwrap() * 1_000_000_000
+    }
+
+    #[test]
+    fn a_case_is_final_after_its_longest_delay() {
+        let horizon = |csv: &str| {
+            let times: Vec<i64> = csv.lines().skip(1).map(seconds).collect();
+            let toml = Proposal::guess(samples(csv), "time", &times).unwrap().toml();
+            FairnessFile::parse("proposal.toml", &toml).unwrap().compile(&[]).unwrap();
+            toml.lines()
+                .find(|line| line.starts_with("horizon"))
+                .unwrap()
+                .split('#')
+                .next()
+                .unwrap()
+                .trim()
+                .to_owned()
+        };
+        assert_eq!(horizon("time,id,gender,hired\n1,1,F,true\n2,2,M,false"), "horizon = \"0s\"");
+        assert_eq!(horizon("time,id,gender,accepted\n1,1,F,\n2,2,M,\n92,,,2"), "horizon = \"2m\"");
+        assert_eq!(horizon("time,id,gender,hired\n1,1,F,\n2,2,M,\n90000,2,M,true"), "horizon = \"2d\"");
+        for (seconds, expected) in [(0, "1s"), (3_600, "1h"), (3_601, "2h"), (731 * 86_400, "1095d")] {
+            assert_eq!(rounded_up(Duration::from_secs(seconds)), expected);
+        }
+    }
+
     /// Key, group, decision and its condition.
     fn guess(csv: &str) -> Result<String, NoProposal> {
-        let proposal = Proposal::guess(samples(csv), "time")?;
+        let times: Vec<i64> = csv.trim().lines().skip(1).map(seconds).collect();
+        let proposal = Proposal::guess(samples(csv), "time", &times)?;
         let toml = proposal.toml();
         let file = FairnessFile::parse("proposal.toml", &toml).unwrap();
         file.compile(&[]).unwrap();

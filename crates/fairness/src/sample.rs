@@ -28,10 +28,10 @@ const GUESSES: [Guess; 4] = [
     }),
 ];
 
-/// Number of values that are kept. Later values still count for the type.
-const KEPT: usize = 10_000;
-
 impl ColumnSample {
+    /// Number of values that are kept. Later values still count for the type.
+    pub const KEPT: usize = 10_000;
+
     /// A column without values.
     pub fn new(name: impl Into<String>, data_type: Option<String>) -> ColumnSample {
         ColumnSample { name: name.into(), data_type, ..ColumnSample::default() }
@@ -44,9 +44,14 @@ impl ColumnSample {
                 *misfit |= !fits(value);
             }
         }
-        if self.values.len() < KEPT {
+        if self.values.len() < Self::KEPT {
             self.values.push(value.map(str::to_owned));
         }
+    }
+
+    /// The kept values, by row.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Option<&str>> {
+        self.values.iter().map(Option::as_deref)
     }
 
     /// Whether a row has a value, for the rows that are kept.
