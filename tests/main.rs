@@ -26,3 +26,4 @@ mod specs;
 mod structure;
 mod support;
 mod sweep;
+mod verdicts;

@@ -63,13 +63,22 @@ struct Trial {
 
 fn checks(plan: &Plan, rows: &[Row], until: i64) -> Vec<Check> {
     match plan.period {
-        None => (0..rows.len()).map(|index| Check { time: rows[index].time, rows: index + 1 }).collect(),
+        None => (0..rows.len()).flat_map(|index| row_checks(plan, rows, index)).collect(),
         // A tick follows the rows of the same time.
         Some(period) => (1..=until / period)
             .map(|tick| tick * period)
             .map(|time| Check { time, rows: rows.iter().filter(|row| row.time <= time).count() })
             .collect(),
     }
+}
+
+/// The checks of a row without a period: after it; and with a horizon, before the first row of each time.
+fn row_checks(plan: &Plan, rows: &[Row], index: usize) -> impl Iterator<Item = Check> {
+    let time = rows[index].time;
+    let is_new = index == 0 || rows[index - 1].time < time;
+    let before = plan.horizon.is_some_and(|horizon| horizon > 0) && is_new;
+    let before = before.then_some(Check { time, rows: index });
+    before.into_iter().chain([Check { time, rows: index + 1 }])
 }
 
 fn opens(plan: &Plan, row: &Row) -> bool {

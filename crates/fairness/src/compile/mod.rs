@@ -74,6 +74,12 @@ impl Compiled {
         self.clock.as_deref()
     }
 
+    /// Whether due trials are counted at events, which must happen before the event: it may open another trial of the
+    /// same key. [`JudgedEngine`](crate::JudgedEngine) supplies a row without values for that.
+    pub(crate) fn counts_before_events(&self) -> bool {
+        self.file.trial.horizon.is_some() && self.file.metrics.iter().any(|metric| metric.check.is_none())
+    }
+
     /// Whether counted trials are final. Evidence requires that.
     pub fn is_final(&self) -> bool {
         self.file.trial.is_final()

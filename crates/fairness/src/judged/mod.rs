@@ -1,19 +1,19 @@
 //! An engine with a judge behind it: counts of the inner engine go to the judge, alarms of the judge become verdicts
 //! among the others.
 
+mod input_rows;
 mod pending_counts;
 mod tap;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
 use fairstream_core::{
     Engine, EngineError, EventBatch, Selection, SnapshotError, Subscription, Time, VerdictSink,
 };
 use serde::{Deserialize, Serialize};
 
+use self::input_rows::InputRows;
 use self::pending_counts::{InstanceIndex, PendingCounts};
 use self::tap::{Bindings, CountBinding, Tap, lock};
 use crate::compile::CountRole;
@@ -34,8 +34,7 @@ pub struct JudgedEngine {
     recorder: Option<EvidenceRecorder>,
     /// What the consumer wants, once the engine has been prepared.
     subscription: Option<Subscription>,
-    /// The index and name of the time column that the inner engine reads, if it reads one.
-    clock: Option<(usize, String)>,
+    input_rows: InputRows,
     /// The streams whose values the judge or the recorder reads.
     read_streams: Vec<usize>,
     /// The streams whose every value starts a check.
@@ -51,6 +50,8 @@ struct Snapshot {
     judge: Vec<u8>,
     /// Trials that have not been recorded yet, if they are to be.
     recorder: Option<Vec<u8>>,
+    /// Time of the last row.
+    last: Option<i64>,
 }
 
 impl JudgedEngine {
@@ -94,9 +95,6 @@ impl JudgedEngine {
                 streams.extend(more.all().map(String::clone));
             }
         }
-        let clock = compiled.clock().and_then(|clock| {
-            columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
-        });
         Ok(JudgedEngine {
             inner,
             streams,
@@ -105,7 +103,7 @@ impl JudgedEngine {
             pending: PendingCounts::default(),
             recorder: None,
             subscription: None,
-            clock,
+            input_rows: InputRows::new(compiled, columns),
             read_streams,
             check_streams,
             label: String::new(),
@@ -167,23 +165,6 @@ impl JudgedEngine {
             }
         }
     }
-
-    /// The events with the time as a column, if the text reads it.
-    fn with_clock(&self, events: &EventBatch) -> Result<EventBatch, EngineError> {
-        let Some((index, name)) = &self.clock else { return Ok(events.clone()) };
-        let mut fields: Vec<Arc<Field>> = events.rows.schema().fields().iter().cloned().collect();
-        let mut columns = events.rows.columns().to_vec();
-        let at = (*index).min(columns.len());
-        fields.insert(at, Arc::new(Field::new(name, DataType::Int64, true)));
-        let times: ArrayRef =
-            Arc::new(Int64Array::from_iter_values((0..events.len()).map(|row| events.time(row).0)));
-        columns.insert(at, times);
-        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-            .map_err(|error| EngineError::Build(error.to_string()))?;
-        let mut events = events.clone();
-        events.rows = rows;
-        Ok(events)
-    }
 }
 
 /// The index of a stream of the inner engine.
@@ -205,7 +186,7 @@ impl Engine for JudgedEngine {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        let events = self.with_clock(events)?;
+        let events = self.input_rows.convert(events)?;
         self.tapped(out, |engine, tap| engine.feed(&events, tap))
     }
 
@@ -218,12 +199,12 @@ impl Engine for JudgedEngine {
         let judge = lock(&self.judge).save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         let recorder = self.recorder.as_ref().and_then(EvidenceRecorder::save);
-        postcard::to_stdvec(&Snapshot { engine, judge, recorder })
+        postcard::to_stdvec(&Snapshot { engine, judge, recorder, last: self.input_rows.last() })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let Snapshot { engine, judge, recorder } =
+        let Snapshot { engine, judge, recorder, last } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
         let loaded = self.recorder.as_ref().map(|known| known.decode(recorder.as_deref())).transpose();
         let loaded = loaded.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
@@ -232,6 +213,7 @@ impl Engine for JudgedEngine {
         restored.load(&judge).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         self.inner.restore(&engine)?;
         *lock(&self.judge) = restored;
+        self.input_rows.resume(last);
         // The engine numbers its instances anew.
         self.pending.clear();
         self.bindings.counts.iter_mut().flatten().for_each(|binding| binding.instances.clear());
