@@ -207,7 +207,8 @@ fn rows_that_do_not_count_are_reported() {
         let row = format!("<dt>{name}</dt><dd>{value}</dd>");
         assert!(html.contains(&row), "no {row} in {}", html.split("dl>").nth(1).unwrap());
     }
-    assert!(html.contains("<dt>without a group</dt><dd>1 row with a key and no group"), "{html}");
+    let left_out = "<dt>in no trial</dt><dd>1 row (33.3 %) without `group`: they open no trial";
+    assert!(html.contains(left_out), "{}", html.split("dl>").nth(1).unwrap());
 }
 
 /// A very large number of alarms becomes a few rows with the right number.

@@ -16,7 +16,7 @@ use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
 use crate::null_sink::NullSink;
 use crate::progress::grouped;
-use crate::report::{PageData, Subject, UngroupedRows};
+use crate::report::{PageData, Subject};
 use crate::{ExitStatus, load, print, run, standings};
 
 /// The fairness files that employers are monitored with: by the rule of the paper, and with a guarantee.
@@ -96,7 +96,6 @@ struct Watched {
     compiled: Compiled,
     judge: Arc<Mutex<Judge>>,
     counters: Arc<Counters>,
-    ungrouped: Arc<UngroupedRows>,
 }
 
 impl Watched {
@@ -132,15 +131,9 @@ impl Watched {
             inputs: vec![input],
         };
         let (judge, counts) = (self.judge(), self.counters.now());
-        let Watched { compiled, ungrouped, .. } = self;
-        let data = PageData {
-            judge: &judge,
-            compiled,
-            counts: &counts,
-            ungrouped,
-            subject: &subject,
-            is_complete: true,
-        };
+        let Watched { compiled, .. } = self;
+        let data =
+            PageData { judge: &judge, compiled, counts: &counts, subject: &subject, is_complete: true };
         data.page().html()
     }
 }
@@ -162,14 +155,14 @@ fn watch(
     let sources = vec![employer.source(&request)?];
     let columns = Columns::bind(&request.wanted, &sources)?;
     let judge = Arc::new(Mutex::new(Judge::new(compiled.rules().to_vec()).with_history()));
-    let (counters, ungrouped): (Arc<Counters>, Arc<UngroupedRows>) = Default::default();
+    let counters: Arc<Counters> = Arc::default();
     let judged = Some((compiled.clone(), Arc::clone(&judge)));
-    let engine = run::build(spec, EngineKind::Compiled, false, judged, None, Some(Arc::clone(&ungrouped)));
+    let engine = run::build(spec, EngineKind::Compiled, false, judged, None);
     let options = RunOptions { stop: stop.clone(), counters: Arc::clone(&counters), ..RunOptions::default() };
     let report = Pipeline { sources, columns, engine, sinks: vec![Box::new(NullSink)], options }.run();
     match report.error {
         Some(error) => Err(error.into()),
-        None => Ok(Watched { compiled, judge, counters, ungrouped }),
+        None => Ok(Watched { compiled, judge, counters }),
     }
 }
 

@@ -14,6 +14,7 @@ mod explain;
 mod generate;
 mod init;
 mod interrupt;
+mod left_out;
 mod live;
 mod load;
 mod null_sink;

@@ -16,12 +16,12 @@ use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
+use crate::left_out::lock;
 use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
 use crate::progress::{ProgressLine, summary};
 use crate::registry::{self, RunContext};
-use crate::report::{UngroupedRows, UngroupedRowsEngine};
-use crate::{ExitStatus, load, note, outputs, report};
+use crate::{ExitStatus, left_out, load, note, outputs, report};
 
 /// Builds the selected engine once the start of the clock is known.
 pub(crate) fn build(
@@ -30,7 +30,6 @@ pub(crate) fn build(
     verify: bool,
     judged: Option<(Compiled, Arc<Mutex<Judge>>)>,
     evidence: Option<(EvidenceSink, Option<KeyHash>)>,
-    ungrouped: Option<Arc<UngroupedRows>>,
 ) -> BuildEngine {
     Box::new(move |start| {
         type Built = Result<Box<dyn Engine>, EngineError>;
@@ -47,14 +46,10 @@ pub(crate) fn build(
         let Some((fairness, judge)) = judged else { return Ok(engine) };
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
         let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
-        let engine = Box::new(match evidence {
+        Ok(Box::new(match evidence {
             Some((sink, hash)) => engine.with_evidence(&fairness, sink, hash)?,
             None => engine,
-        });
-        Ok(match ungrouped {
-            Some(ungrouped) => Box::new(UngroupedRowsEngine::new(engine, &fairness, ungrouped)),
-            None => engine,
-        })
+        }))
     })
 }
 
@@ -93,15 +88,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
         let subject = report::Subject::of(arguments, &monitor);
-        Arc::new(report::ReportedRun {
-            judge,
-            compiled,
-            counters: Arc::clone(&counters),
-            ungrouped: Arc::default(),
-            subject,
-        })
+        Arc::new(report::ReportedRun { judge, compiled, counters: Arc::clone(&counters), subject })
     });
-    let ungrouped = reported.as_ref().map(|run| Arc::clone(&run.ungrouped));
     // Opened last, so that a mistake above does not destroy the verdicts of an earlier run.
     let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
@@ -132,11 +120,12 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let Monitor { spec, fairness, .. } = if is_for_alarms { monitor.for_alarms()? } else { monitor };
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
+    let monitored = judged.clone();
     if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
     }
     let sink = evidence.as_ref().map(Evidence::sink);
-    let engine = build(spec, arguments.engine, arguments.verify, judged, sink, ungrouped);
+    let engine = build(spec, arguments.engine, arguments.verify, judged, sink);
 
     interrupt.start();
     let start = Instant::now();
@@ -149,14 +138,17 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     // An alarm without its evidence is worthless, so a failure to write it is reported first.
     evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {
-        note(&summary(&report.counts, start.elapsed(), is_judged));
-        if report.counts.evaluated == 0 && report.error.is_none() {
+        let left_out = monitored.as_ref().map(|(_, judge)| left_out::summary(&lock(judge)));
+        note(&(summary(&report.counts, start.elapsed(), is_judged) + &left_out.unwrap_or_default()));
+        if !is_judged && report.counts.evaluated == 0 && report.error.is_none() {
             note("warning: no event was evaluated");
         }
     }
+    let nothing = |(file, judge): (Compiled, Arc<Mutex<Judge>>)| left_out::nothing(&file, &lock(&judge));
     match report.error {
         Some(error) => Err(error.into()),
         None if interrupt.happened() => Ok(ExitStatus::Interrupted),
+        None if let Some(reason) = monitored.and_then(nothing) => bail!("{reason}"),
         // For a fairness file the judge decides. An alarm that was cleared later still counts for the exit status.
         None if is_judged && report.counts.alarms > 0 => Ok(ExitStatus::Violated),
         None if !is_judged && report.counts.triggers > 0 => Ok(ExitStatus::Violated),

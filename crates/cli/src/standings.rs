@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant};
 
+use crate::left_out;
 use crate::progress::{counted, grouped};
 
 /// Maximum number of strata of one rate that are shown.
@@ -13,7 +14,9 @@ const SHOWN: usize = 20;
 pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> String) -> String {
     let mut standings = judge.standings();
     let mut text = String::new();
-    if judge.raised() == 0 {
+    if !judge.has_groups() {
+        let _ = writeln!(text, "no trial was counted{so_far}");
+    } else if judge.raised() == 0 {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "no alarm{so_far}");
     }
@@ -29,6 +32,9 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         };
         let _ = writeln!(text, "{}: {state}", standing.title);
         table(&mut text, standing);
+    }
+    for sentence in left_out::sentences(judge) {
+        let _ = writeln!(text, "\n{sentence}");
     }
     if hidden > 0 {
         let _ = writeln!(

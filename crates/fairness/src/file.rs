@@ -186,6 +186,40 @@ impl FairnessFile {
         self.title.as_deref().unwrap_or(&self.path)
     }
 
+    /// The columns that can refer to a trial.
+    pub(crate) fn key_columns(&self) -> Vec<String> {
+        let others = self.indicators.iter().filter_map(|indicator| indicator.key.as_ref());
+        distinct(std::iter::once(&self.trial.key).chain(others).map(|key| key.value.as_str()))
+    }
+
+    /// The columns with groups.
+    pub(crate) fn group_columns(&self) -> Vec<String> {
+        distinct(self.trial.groups.iter().map(|group| group.value.as_str()))
+    }
+
+    /// The columns that a row needs to open a trial, in any stratum.
+    pub(crate) fn opening_columns(&self) -> Vec<String> {
+        let opens = self.trial.opens.iter().flat_map(|opens| &opens.names);
+        let opens = opens.filter(|name| name.is_sync).map(|name| name.text.as_str());
+        let groups = self.trial.groups.iter().map(|group| group.value.as_str());
+        distinct(std::iter::once(self.key()).chain(groups).chain(opens))
+    }
+
+    /// Whether every metric is checked at events and not periodically.
+    pub fn is_checked_at_events(&self) -> bool {
+        self.metrics.iter().all(|metric| metric.check.is_none())
+    }
+
+    /// Whether a trial consists of its opening row only.
+    pub fn has_trials_of_one_row(&self) -> bool {
+        self.trial.at_opening
+    }
+
+    /// The condition on a row that opens a trial, if there is one.
+    pub fn opens(&self) -> Option<&str> {
+        self.trial.opens.as_ref().map(|opens| opens.text.as_str())
+    }
+
     pub(crate) fn refused(&self, problems: Vec<Problem>) -> FileError {
         FileError::new(&self.path, &self.text, problems)
     }
@@ -193,6 +227,17 @@ impl FairnessFile {
     pub(crate) fn indicator(&self, name: &str) -> Option<&Indicator> {
         self.indicators.iter().find(|indicator| indicator.name.value == name)
     }
+}
+
+/// Names in order, each once.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in names {
+        if !distinct.iter().any(|known| known == name) {
+            distinct.push(name.to_owned());
+        }
+    }
+    distinct
 }
 
 fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {

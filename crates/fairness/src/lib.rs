@@ -57,8 +57,8 @@ pub use file::{Endpoint, EventColumn, FairnessFile};
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
-    AlarmChange, Assessment, BadState, Counts, GroupStanding, Judge, Rule, RuleRate, Standing,
-    TrialPlacement, significant,
+    AlarmChange, Assessment, BadState, Counts, GroupStanding, Judge, RowCounts, Rule, RuleRate, SeenColumn,
+    Standing, TrialPlacement, significant,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

@@ -3,7 +3,6 @@
 mod figure;
 mod page;
 mod sinks;
-mod ungrouped_rows;
 mod words;
 
 use fairstream_fairness::{Judge, RateHistory, Standing};
@@ -16,7 +15,6 @@ use crate::run;
 pub(crate) use self::page::PageData;
 use self::sinks::HTML;
 pub(crate) use self::sinks::{NAMES, ReportFormat, ReportSinks, ReportedRun};
-pub(crate) use self::ungrouped_rows::{UngroupedRows, UngroupedRowsEngine};
 
 /// `fairstream report`: a run with a report sink and the console sink.
 pub(crate) fn report(mut arguments: RunArguments) -> anyhow::Result<crate::ExitStatus> {

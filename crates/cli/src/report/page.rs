@@ -8,9 +8,9 @@ use fairstream_fairness::{
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
 use super::figure::figure;
-use super::ungrouped_rows::UngroupedRows;
 use super::words::{certainty, sentence, verdict};
 use super::{SHOWN, Subject, rate_history, worst_first};
+use crate::left_out;
 use crate::progress::{counted, grouped};
 
 /// The data of a page.
@@ -18,7 +18,6 @@ pub(crate) struct PageData<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) compiled: &'a Compiled,
     pub(crate) counts: &'a RunCounts,
-    pub(crate) ungrouped: &'a UngroupedRows,
     pub(crate) subject: &'a Subject,
     pub(crate) is_complete: bool,
 }
@@ -71,7 +70,7 @@ impl PageData<'_> {
 
     /// The table of data quality: rows that were read, rejected and left out.
     fn quality(&self, standings: &[Standing]) -> Vec<(String, String)> {
-        let PageData { counts, ungrouped, subject, .. } = self;
+        let PageData { judge, counts, subject, .. } = self;
         let row = |name: &str, value: String| (name.to_owned(), value);
         let mut groups: Vec<&str> = standings
             .iter()
@@ -88,7 +87,13 @@ impl PageData<'_> {
             row("outside of the span", grouped(counts.outside)),
             row("judged", counted(counts.evaluated, "event")),
             row("groups", grouped(groups.len() as u64)),
-            row("without a group", ungrouped.in_words()),
+            row(
+                "in no trial",
+                match left_out::sentences(judge) {
+                    none if none.is_empty() => "0 rows".to_owned(),
+                    sentences => sentences.join("; "),
+                },
+            ),
         ];
         if counts.dropped > 0 {
             rows.push(row("lost by a live input", counted(counts.dropped, "row")));

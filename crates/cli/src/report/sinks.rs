@@ -8,7 +8,7 @@ use fairstream_core::{
 use fairstream_fairness::{Compiled, Judge};
 
 use super::figure::sheet;
-use super::{PageData, Subject, UngroupedRows};
+use super::{PageData, Subject};
 
 /// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,6 @@ pub(crate) struct ReportedRun {
     pub(crate) judge: Arc<Mutex<Judge>>,
     pub(crate) compiled: Compiled,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) ungrouped: Arc<UngroupedRows>,
     pub(crate) subject: Subject,
 }
 
@@ -104,14 +103,14 @@ impl Sink for Report {
     }
 
     fn finish(self: Box<Self>, end: &RunEnd) -> Result<(), SinkError> {
-        let ReportedRun { judge, compiled, counters, ungrouped, subject } = &*self.run;
+        let ReportedRun { judge, compiled, counters, subject } = &*self.run;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = &counters.now();
         let text = match self.format {
             ReportFormat::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
             ReportFormat::Html => {
                 let is_complete = *end == RunEnd::Complete;
-                PageData { judge: &judge, compiled, counts, ungrouped, subject, is_complete }.page().html()
+                PageData { judge: &judge, compiled, counts, subject, is_complete }.page().html()
             }
         };
         std::fs::write(&self.location, text)

@@ -3,6 +3,7 @@
 
 mod gap;
 mod named_vec;
+mod row_counts;
 mod rule;
 mod standing;
 mod stratum_test;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use gap::{Gap, GroupEstimate};
 pub(crate) use named_vec::NamedVec;
+pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;
 pub use rule::{Counts, Rule, RuleRate};
 pub use standing::{GroupStanding, Standing};
@@ -45,6 +47,7 @@ pub struct Judge {
     /// State of each rate, by rule and rate.
     state: Vec<Vec<Strata>>,
     raised: u64,
+    rows: RowCounts,
     /// Sweep over other confidences and tolerances, fed with the same counts.
     sweep: Option<SweptRun>,
     /// Estimates and alarms over time, if they are kept.
@@ -107,6 +110,7 @@ struct StandingAlarm {
 struct SavedState {
     state: Vec<Vec<Strata>>,
     raised: u64,
+    rows: RowCounts,
 }
 
 /// The saved state belongs to other rules, or is damaged.
@@ -118,7 +122,7 @@ impl Judge {
     /// A judge without any counts.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![Strata::default(); rule.rates.len()]).collect();
-        Judge { rules, state, raised: 0, sweep: None, history: None }
+        Judge { rules, state, raised: 0, rows: RowCounts::default(), sweep: None, history: None }
     }
 
     /// Feeds every check to a run of a sweep over the same rules. A sweep covers a whole run, so it is not part of the
@@ -154,6 +158,21 @@ impl Judge {
     /// Number of alarms raised so far, over all rates and strata.
     pub fn raised(&self) -> u64 {
         self.raised
+    }
+
+    /// The rows that were monitored.
+    pub fn rows(&self) -> &RowCounts {
+        &self.rows
+    }
+
+    pub(crate) fn rows_mut(&mut self) -> &mut RowCounts {
+        &mut self.rows
+    }
+
+    /// Whether any group has been counted, even without a trial that counts for a rate.
+    pub fn has_groups(&self) -> bool {
+        let strata = self.state.iter().flatten().flat_map(|strata| strata.items.values());
+        strata.into_iter().any(|stratum| stratum.groups.values().next().is_some())
     }
 
     /// Mutable access to the counts of a group. The next check of the rate uses them. Groups and strata are JSON arrays
@@ -289,7 +308,7 @@ impl Judge {
     /// # Errors
     /// The state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, BadState> {
-        let state = SavedState { state: self.state.clone(), raised: self.raised };
+        let state = SavedState { state: self.state.clone(), raised: self.raised, rows: self.rows.clone() };
         postcard::to_stdvec(&state).map_err(|_| BadState)
     }
 
@@ -298,13 +317,13 @@ impl Judge {
     /// # Errors
     /// The saved state belongs to other rules, or is damaged. The judge is unchanged.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let SavedState { mut state, raised } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let SavedState { mut state, raised, rows } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
         let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
         if shape(&state) != shape(&self.state) {
             return Err(BadState);
         }
         state.iter_mut().flatten().for_each(Strata::count);
-        (self.state, self.raised) = (state, raised);
+        (self.state, self.raised, self.rows) = (state, raised, rows);
         Ok(())
     }
 }

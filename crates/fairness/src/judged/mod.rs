@@ -3,6 +3,7 @@
 
 mod input_rows;
 mod pending_counts;
+mod row_counter;
 mod tap;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::input_rows::InputRows;
 use self::pending_counts::{InstanceIndex, PendingCounts};
+use self::row_counter::RowCounter;
 use self::tap::{Bindings, CountBinding, Tap, lock};
 use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
@@ -35,6 +37,7 @@ pub struct JudgedEngine {
     /// What the consumer wants, once the engine has been prepared.
     subscription: Option<Subscription>,
     input_rows: InputRows,
+    row_counter: RowCounter,
     /// The streams whose values the judge or the recorder reads.
     read_streams: Vec<usize>,
     /// The streams whose every value starts a check.
@@ -104,6 +107,7 @@ impl JudgedEngine {
             recorder: None,
             subscription: None,
             input_rows: InputRows::new(compiled, columns),
+            row_counter: RowCounter::new(compiled),
             read_streams,
             check_streams,
             label: String::new(),
@@ -186,6 +190,8 @@ impl Engine for JudgedEngine {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
+        let counted = self.row_counter.count(events, lock(&self.judge).rows_mut());
+        counted.map_err(|error| EngineError::Build(error.to_string()))?;
         let events = self.input_rows.convert(events)?;
         self.tapped(out, |engine, tap| engine.feed(&events, tap))
     }

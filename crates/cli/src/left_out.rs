@@ -1,0 +1,71 @@
+//! Rows that are in no trial, in words; and the error of a run without any trial.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fairstream_fairness::{Compiled, Judge};
+
+use crate::progress::{counted, grouped};
+
+/// A sentence for each reason why rows are in no trial, with their number and share.
+pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
+    let rows = judge.rows();
+    let key = rows.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
+    let groups = judge.rules().first().map(|rule| rule.groups.join("` or no `")).unwrap_or_default();
+    let sentence = |count: u64, column: &str, so: &str| {
+        let share = share(count, rows.rows);
+        (count > 0).then(|| format!("{} ({share}) without `{column}`: {so}", counted(count, "row")))
+    };
+    let reasons = [
+        sentence(rows.without_key, key, "in no trial"),
+        sentence(rows.without_group, &groups, "they open no trial"),
+    ];
+    reasons.into_iter().flatten().collect()
+}
+
+/// The same, briefly, for the line at the end of a run.
+pub(crate) fn summary(judge: &Judge) -> String {
+    let rows = judge.rows();
+    match rows.without_key + rows.without_group {
+        0 => String::new(),
+        count => {
+            format!("; {} ({}) without a key or group", counted(count, "row"), share(count, rows.rows))
+        }
+    }
+}
+
+fn share(count: u64, rows: u64) -> String {
+    let percent = count as f64 * 100.0 / rows.max(1) as f64;
+    if percent < 0.1 { "under 0.1 %".to_owned() } else { format!("{percent:.1} %") }
+}
+
+/// Why nothing was monitored, if no trial was opened.
+pub(crate) fn nothing(compiled: &Compiled, judge: &Judge) -> Option<String> {
+    let (file, rows) = (compiled.file(), judge.rows());
+    // A check at a period that has not come yet has not seen the trials that are open.
+    let is_certain = file.is_checked_at_events() || rows.complete == 0;
+    if judge.has_groups() || !is_certain {
+        return None;
+    }
+    if rows.rows == 0 {
+        return Some("no event was evaluated, so nothing was monitored".to_owned());
+    }
+    let names: Vec<String> = rows.columns.iter().map(|column| format!("`{}`", column.name)).collect();
+    let condition = file.opens().map(|opens| format!(" and fulfils `{opens}`")).unwrap_or_default();
+    let mut text = format!(
+        "no trial was opened in {}, so nothing was monitored\na trial is opened by a row that has {}{condition}; {}:",
+        counted(rows.rows, "row"),
+        names.join(", "),
+        match rows.complete {
+            0 => "no row has all of them".to_owned(),
+            complete => format!("{} of them have these columns", grouped(complete)),
+        }
+    );
+    for line in rows.columns_in_words() {
+        text += &format!("\n  {line}");
+    }
+    Some(text)
+}
+
+pub(crate) fn lock(judge: &Mutex<Judge>) -> MutexGuard<'_, Judge> {
+    judge.lock().unwrap_or_else(PoisonError::into_inner)
+}
