@@ -118,8 +118,16 @@ fn keys_can_be_hashed() {
         Folder::new().file("secret", "a secret of some length\n").file("other", "another secret of a length");
     let spec = spec("guarantee/hiring.toml");
     let keys = |secret: Option<&str>, evidence: &str| {
-        let mut arguments =
-            vec!["run", &spec, "hiring:", "-q", "--to", "verdicts.jsonl", "--evidence", evidence];
+        let mut arguments = vec![
+            "run",
+            &spec,
+            "hiring:",
+            "-q",
+            "--to",
+            "verdicts.jsonl?mode=replace",
+            "--evidence",
+            evidence,
+        ];
         secret.into_iter().for_each(|secret| arguments.extend(["--hash-keys", secret]));
         let (code, text) = run(folder.path(), &arguments);
         assert_eq!((code, text.as_str()), (1, ""));

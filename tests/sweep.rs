@@ -50,7 +50,7 @@ fn tables() {
 #[test]
 fn a_sweep_agrees_with_a_run() {
     let folder = folder();
-    let run = folder.run("run hiring.toml events.csv --to csv:- -q");
+    let run = folder.run("run hiring.toml events.csv --to csv:-?select=triggers -q");
     let triggers = run.lines().filter(|line| line.contains(",trigger,")).count();
     let alarms = run.lines().filter(|line| line.contains(",alarm,")).count();
     let sweep = folder.run("sweep hiring.toml events.csv --confidence 24 --tolerance 0.1 --to - -q");

@@ -55,3 +55,50 @@ fn rows_in_no_trial_are_counted() {
     assert!(out.contains("; 2 rows (50.0 %) without a key or group"), "{out}");
     assert!(folder.read("report.html").contains("1 row (25.0 %) without `sex`"));
 }
+
+/// Verdicts and evidence are records: an earlier file is neither lost nor continued unless that is asked for.
+#[test]
+fn earlier_records_are_kept() {
+    let file = file("horizon = \"0s\"", "");
+    let mut data = "time,id,sex,ok\n".to_owned();
+    for id in 0..400 {
+        let (sex, ok) = if id % 2 == 0 { ("F", id % 20 == 0) } else { ("M", id % 20 != 1) };
+        data += &format!("{id},{id},{sex},{ok}\n");
+    }
+    let folder = Folder::new().file("f.toml", &file).file("d.csv", &data);
+    for kind in ["v.jsonl", "v.csv"] {
+        let written = folder.run(&format!("run f.toml d.csv -q --to {kind}"));
+        assert!(written.ends_with("exit code 1\n"), "{written}");
+        let first = folder.read(kind);
+        // One line for the alarm (and a header), not one for each check at which the trigger is violated.
+        assert!(first.lines().count() <= 2, "{first}");
+        let refused = folder.run(&format!("run f.toml d.csv -q --to {kind}"));
+        assert!(refused.contains(&format!("`{kind}?mode=append` continues it")), "{refused}");
+        assert!(refused.ends_with("exit code 2\n"), "{refused}");
+        assert_eq!(folder.read(kind), first);
+        assert!(
+            folder.run(&format!("run f.toml d.csv -q --to {kind}?mode=append")).ends_with("exit code 1\n")
+        );
+        let alarm = first.lines().last().unwrap();
+        assert_eq!(folder.read(kind), format!("{first}{alarm}\n"), "the header is written once");
+        assert!(
+            folder.run(&format!("run f.toml d.csv -q --to {kind}?mode=replace")).ends_with("exit code 1\n")
+        );
+        assert_eq!(folder.read(kind), first);
+    }
+    let folder = folder.file("half.jsonl", "{\"ti");
+    let refused = folder.run("run f.toml d.csv -q --to half.jsonl?mode=append");
+    assert!(refused.contains("does not end with a complete line"), "{refused}");
+    for (option, name) in [("--to", "v.parquet"), ("--evidence", "e.jsonl")] {
+        assert!(folder.run(&format!("run f.toml d.csv -q {option} {name}")).ends_with("exit code 1\n"));
+        let refused = folder.run(&format!("run f.toml d.csv -q {option} {name}"));
+        assert!(
+            refused.contains(&format!("{name} exists; `{name}?mode=replace` overwrites it")),
+            "{refused}"
+        );
+        let refused = folder.run(&format!("run f.toml d.csv -q {option} {name}?mode=append"));
+        assert!(refused.ends_with("exit code 2\n"), "{refused}");
+        let replaced = folder.run(&format!("run f.toml d.csv -q {option} {name}?mode=replace"));
+        assert!(replaced.ends_with("exit code 1\n"), "{replaced}");
+    }
+}

@@ -7,37 +7,36 @@ use anyhow::anyhow;
 use fairstream_core::{ANY_OPTION, Adapter, OptionDoc};
 use fairstream_plugin::Library;
 
-use crate::registry::{OF_EVERY_SINK, OF_EVERY_SOURCE, RunContext, event_writers, sinks, sources};
+use crate::registry::{OF_EVERY_SOURCE, RunContext, event_writers, sink_options, sinks, sources};
 
 /// The text of `fairstream adapters`.
 pub(crate) fn built_in() -> String {
     let mut text =
         String::from("Inputs, written [KIND:]LOCATION[?OPTION=VALUE&...]; scenarios have no location\n");
     for kind in sources() {
-        describe_adapter(&mut text, &kind.adapter(), &[]);
+        describe_adapter(&mut text, &kind.adapter(), kind.adapter().options);
     }
     text += "\n  every kind of input\n";
     describe_options(&mut text, OF_EVERY_SOURCE.iter().map(|doc| (written(doc.name, doc.default), doc.help)));
     text += "\nEvents, for --to of `generate`\n";
     for kind in event_writers() {
-        describe_adapter(&mut text, &kind.adapter(), &[]);
+        describe_adapter(&mut text, &kind.adapter(), kind.adapter().options);
     }
     text += "\nSinks, for --to of `run`\n";
     for kind in sinks(&RunContext::default()) {
-        describe_adapter(&mut text, &kind.adapter(), &[OF_EVERY_SINK]);
+        describe_adapter(&mut text, &kind.adapter(), &sink_options(&kind.adapter()));
     }
     text
 }
 
-fn describe_adapter(text: &mut String, adapter: &Adapter, more: &[OptionDoc]) {
+fn describe_adapter(text: &mut String, adapter: &Adapter, options: &[OptionDoc]) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\n  {:<10} {}", adapter.name, adapter.about);
     let endings: Vec<String> = adapter.extensions.iter().map(|ending| format!(".{ending}")).collect();
     if !endings.is_empty() {
         let _ = writeln!(text, "             endings: {}", endings.join(" "));
     }
-    let options = adapter.options.iter().chain(more);
-    describe_options(text, options.map(|option| (written(option.name, option.default), option.help)));
+    describe_options(text, options.iter().map(|option| (written(option.name, option.default), option.help)));
 }
 
 fn describe_options<'a>(text: &mut String, options: impl Iterator<Item = (String, &'a str)>) {

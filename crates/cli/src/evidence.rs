@@ -53,7 +53,9 @@ impl Evidence {
             }
         };
         let Some(location) = &arguments.evidence else { return Ok(None) };
-        let address = Address::parse(location);
+        let mut address = Address::parse(location);
+        // It has been checked with the other outputs.
+        address.options.take("mode");
         let writer = registry::event_writer_for(&address)?.open(&EventWriterRequest {
             location: address.location,
             options: address.options,

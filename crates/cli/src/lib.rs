@@ -20,6 +20,7 @@ mod load;
 mod null_sink;
 mod outputs;
 mod progress;
+mod records;
 mod registry;
 mod repeat;
 mod report;

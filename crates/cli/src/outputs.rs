@@ -9,6 +9,7 @@ use fairstream_core::{BadRowPolicy, Selection, Sink, SinkRequest};
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows;
 use crate::load::Monitor;
+use crate::records;
 use crate::registry::{self, Address, RunContext};
 
 /// Opens every sink, and then the list of bad rows if there is one. None may be among the files in `read`.
@@ -21,16 +22,11 @@ pub(crate) fn open(
     let mut openings = Vec::new();
     for address in wanted(arguments, monitor) {
         let kind = registry::sink_for(&address, run_context)?;
-        // The console shows alarms; triggers are for machine-readable sinks.
-        let is_for_people = kind.adapter().name == "console" && monitor.fairness.is_some();
-        let default = if is_for_people { Selection::Alarms } else { Selection::Triggers };
-        let request = SinkRequest {
-            select: address.options.parse("select", default)?,
-            location: address.location,
-            options: address.options,
-            resume: None,
-        };
-        openings.push((kind, request));
+        // A trigger of a fairness file repeats its alarm at every check.
+        let default = if monitor.fairness.is_some() { Selection::Alarms } else { Selection::Triggers };
+        let select = address.options.parse("select", default)?;
+        let Address { location, options, .. } = address;
+        openings.push((kind, SinkRequest { select, location, options, resume: None }));
     }
     // The location of a plugin is that of its code, which is not written to.
     let written = openings.iter().filter(|(kind, _)| kind.adapter().name != "plugin");
@@ -38,9 +34,18 @@ pub(crate) fn open(
     if let OnBadRow::File(path) = &arguments.on_bad_row {
         written.push(path);
     }
-    let evidence = arguments.evidence.as_deref().map(Address::parse);
+    let mut evidence = arguments.evidence.as_deref().map(Address::parse);
     written.extend(evidence.iter().map(|evidence| evidence.location.as_str()));
     refuse_to_destroy(arguments, &monitor.inputs, read, &written)?;
+    for (kind, request) in &mut openings {
+        let name = kind.adapter().name;
+        if records::SINKS.contains(&name) {
+            request.resume = records::position_of_sink(&request.location, name, &mut request.options)?;
+        }
+    }
+    if let Some(Address { location, options, .. }) = &mut evidence {
+        records::check_evidence(location, options)?;
+    }
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
     Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
 }

@@ -19,6 +19,7 @@ use fairstream_plugin::{PluginSinks, PluginSources};
 use fairstream_scenarios::scenarios;
 
 use crate::console::ConsoleSinks;
+use crate::records;
 use crate::report::{self, ReportFormat, ReportSinks};
 
 /// Every kind of source.
@@ -74,12 +75,21 @@ pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
 /// Options that every source takes.
 pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [ColumnAliases::OPTION, SORT];
 
-/// Options that every sink takes.
-pub(crate) const OF_EVERY_SINK: OptionDoc = OptionDoc {
+/// The option that every sink takes.
+pub(crate) const SELECT: OptionDoc = OptionDoc {
     name: "select",
-    default: "triggers",
-    help: "`alarms` leaves triggers out; `changes` writes every new value, spawned and closed instance as well",
+    default: "alarms of a fairness file, triggers of an RTLola specification",
+    help: "`triggers` are violated at every check; `changes` writes every new value, spawned and closed instance as well",
 };
+
+/// The options of a sink, its own and those of its kind.
+pub(crate) fn sink_options(adapter: &Adapter) -> Vec<OptionDoc> {
+    let mut options = [adapter.options, &[SELECT]].concat();
+    if records::SINKS.contains(&adapter.name) {
+        options.push(records::MODE);
+    }
+    options
+}
 
 /// A parsed address, `[KIND:]LOCATION[?OPTION=VALUE&...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +166,7 @@ pub(crate) fn sink_for(address: &Address, run_context: &RunContext) -> anyhow::R
     let mut kinds = sinks(run_context);
     let adapters: Vec<Adapter> = kinds.iter().map(|kind| kind.adapter()).collect();
     let index = find(&adapters, kind, &address.location)?;
-    check(address, &[adapters[index].options, &[OF_EVERY_SINK]].concat())?;
+    check(address, &sink_options(&adapters[index]))?;
     Ok(kinds.swap_remove(index))
 }
 

@@ -17,7 +17,7 @@ pub use column::{Column, shortened, type_name};
 pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
-pub use output::Output;
+pub use output::{Output, check_replaceable, replace};
 pub use rows::{NextRow, Place, RowSource, Rows};
 pub use sort::{SORT, Sorted};
 pub use time_column::no_time_column;

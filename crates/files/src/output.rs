@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairstream_core::{Position, SinkError};
@@ -111,6 +111,57 @@ impl Write for Output {
             None => io::stdout().lock().flush(),
         }
     }
+}
+
+/// Checks that [`replace`] can write a file.
+///
+/// # Errors
+/// The file or its folder cannot be written.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    if is_special(path) {
+        return Ok(());
+    }
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let (_, beside) = places(path);
+    File::create(&beside)?;
+    std::fs::remove_file(beside)
+}
+
+/// Replaces a file in one step: the text is written beside it and renamed, so that readers see the old file or the
+/// new one. Pipes and devices are written to directly.
+///
+/// # Errors
+/// The file cannot be written; the old one is unchanged.
+pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    if is_special(path) {
+        return std::fs::write(path, text);
+    }
+    let (path, beside) = places(path);
+    let written = File::create(&beside).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    });
+    if written.is_err() {
+        // The error of the write is the one to report.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Whether a path is a pipe or a device.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// The file that a path leads to, and a name beside it for a new version.
+fn places(path: &Path) -> (PathBuf, PathBuf) {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    (path, beside)
 }
 
 /// An output of rows of text under a header, with the number of rows written.

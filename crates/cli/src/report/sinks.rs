@@ -1,5 +1,6 @@
 //! Report sinks: written once, at the end of a run.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairstream_core::{
@@ -71,9 +72,9 @@ impl SinkFactory for ReportSinks {
                 "a report is about groups, which a fairness file names; this is an RTLola specification";
             return Err(SinkError::Open { sink: location, cause: reason.into() });
         };
-        // Checks before the run that the file can be written.
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(&location);
-        file.map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
+        // A report that cannot be written is an error before the run, not after it.
+        fairstream_files::check_replaceable(Path::new(&location))
+            .map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
         Ok(Box::new(Report { location, format: self.format, run: Arc::clone(run) }))
     }
 }
@@ -113,7 +114,7 @@ impl Sink for Report {
                 PageData { judge: &judge, compiled, counts, subject, is_complete }.page().html()
             }
         };
-        std::fs::write(&self.location, text)
+        fairstream_files::replace(Path::new(&self.location), text.as_bytes())
             .map_err(|error| SinkError::Write { sink: self.location.clone(), cause: error.into() })
     }
 }
