@@ -52,7 +52,7 @@ fn rows_in_no_trial_are_counted() {
     let out = folder.run("report f.toml d.csv");
     assert!(out.contains("1 row (25.0 %) without `id`: in no trial"), "{out}");
     assert!(out.contains("1 row (25.0 %) without `sex`: they open no trial"), "{out}");
-    assert!(out.contains("; 2 rows (50.0 %) without a key or group"), "{out}");
+    assert!(out.contains("; 2 rows (50.0 %) without a key or a group that is compared"), "{out}");
     assert!(folder.read("report.html").contains("1 row (25.0 %) without `sex`"));
 }
 

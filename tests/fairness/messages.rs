@@ -164,7 +164,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("prior beyond one", "tolerance = 0.1", "tolerance = 0.1\nprior = 3"),
         ("prior without confidence", "tolerance = 0.1", "tolerance = 0.1\nprior = 0.5\nconfidence = 0"),
         ("keys of two types", "accepted = \"UInt64\"", "accepted = \"Int64\""),
-        ("name that RTLola has", "score    = \"Int64\"", "close    = \"Int64\""),
+        ("name that RTLola has", "high     = ", "close    = "),
         ("name that is none", "high     = ", "\"so high\" = "),
         (
             "condition that is no syntax",

@@ -1,6 +1,7 @@
 //! Fairness files, compared with calculations without streams: random events, random files, every value at every
 //! check, on every engine.
 
+mod columns;
 mod draw;
 mod equivalence;
 mod guarantee;

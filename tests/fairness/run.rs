@@ -120,8 +120,7 @@ pub(crate) fn judged(
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.csv");
     std::fs::write(&path, csv).unwrap();
-    let mut wanted = spec.wanted().to_vec();
-    wanted.retain(|column| Some(column.name.as_str()) != compiled.clock());
+    let wanted = compiled.columns();
     let request = SourceRequest {
         location: path.to_str().unwrap().to_owned(),
         wanted: wanted.clone(),

@@ -147,7 +147,7 @@ fn watch(
     let (compiled, spec) = load::compile(&FairnessFile::parse(path, text)?, &[])?;
     let request = SourceRequest {
         location: "hiring".to_owned(),
-        wanted: spec.wanted().to_vec(),
+        wanted: compiled.columns(),
         context: SourceContext { stop: stop.clone(), ..SourceContext::default() },
         ..SourceRequest::default()
     };

@@ -9,15 +9,21 @@ use crate::progress::{counted, grouped};
 /// A sentence for each reason why rows are in no trial, with their number and share.
 pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
     let rows = judge.rows();
-    let key = rows.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
-    let groups = judge.rules().first().map(|rule| rule.groups.join("` or no `")).unwrap_or_default();
+    let key = rows.key.as_deref().unwrap_or_default();
+    let groups = rows.groups.join("` or no `");
+    let no_trial =
+        if rows.groups.len() > 1 { "they are not in every comparison" } else { "they open no trial" };
     let sentence = |count: u64, column: &str, so: &str| {
         let share = share(count, rows.rows);
         (count > 0).then(|| format!("{} ({share}) without `{column}`: {so}", counted(count, "row")))
     };
     let reasons = [
         sentence(rows.without_key, key, "in no trial"),
-        sentence(rows.without_group, &groups, "they open no trial"),
+        sentence(rows.without_group, &groups, no_trial),
+        (rows.excepted > 0).then(|| {
+            let (count, share) = (counted(rows.excepted, "row"), share(rows.excepted, rows.rows));
+            format!("{count} ({share}) with a value that the file leaves out (`except`): {no_trial}")
+        }),
     ];
     reasons.into_iter().flatten().collect()
 }
@@ -25,10 +31,14 @@ pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
 /// The same, briefly, for the line at the end of a run.
 pub(crate) fn summary(judge: &Judge) -> String {
     let rows = judge.rows();
-    match rows.without_key + rows.without_group {
+    match rows.without_key + rows.without_group + rows.excepted {
         0 => String::new(),
         count => {
-            format!("; {} ({}) without a key or group", counted(count, "row"), share(count, rows.rows))
+            format!(
+                "; {} ({}) without a key or a group that is compared",
+                counted(count, "row"),
+                share(count, rows.rows)
+            )
         }
     }
 }

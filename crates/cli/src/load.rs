@@ -60,12 +60,11 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let sinks = of_file(file.sinks());
     let time = arguments.time.clone().or_else(|| file.time().map(str::to_owned));
     let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
-    // Types that the file does not state may be inferred from the inputs.
-    let known =
-        if file.columns().is_empty() { sample::columns(&inputs, time.as_deref())? } else { Vec::new() };
+    // Types that the file does not state are inferred from the inputs.
+    let is_declared = file.undeclared_columns().is_empty();
+    let known = if is_declared { Vec::new() } else { sample::columns(&inputs, time.as_deref())? };
     let (compiled, spec) = compile(&file, &known)?;
-    let mut wanted = spec.wanted().to_vec();
-    wanted.retain(|column| Some(column.name.as_str()) != compiled.clock());
+    let wanted = compiled.columns();
     let sort = arguments.sort;
     Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format, sort })
 }

@@ -89,6 +89,7 @@ fn table(text: &mut String, standing: &Standing) {
     let _ = writeln!(text, "  {}", standing.question);
     let width = standing.groups.iter().map(|group| group.group.chars().count()).max().unwrap_or(0).max(5);
     let pending = standing.groups.iter().any(|group| group.pending > 0);
+    let unknown = standing.groups.iter().any(|group| group.unknown > 0);
     let basis = |group: &GroupStanding| match standing.is_mean {
         true => counted(group.denominator, "trial"),
         false => format!("{} of {}", grouped(group.numerator as u64), grouped(group.denominator)),
@@ -97,7 +98,11 @@ fn table(text: &mut String, standing: &Standing) {
     let bases = standing.groups.iter().map(|group| basis(group).chars().count()).max().unwrap_or(0);
     for group in &standing.groups {
         let GroupStanding { group: name, shown, has_evidence, .. } = group;
-        let waiting = if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
+        let mut waiting =
+            if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
+        if unknown {
+            waiting += &format!("  {} unknown", grouped(group.unknown));
+        }
         let evidence = if *has_evidence { "" } else { "  not enough evidence" };
         let interval =
             group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));

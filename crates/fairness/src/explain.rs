@@ -51,7 +51,23 @@ fn trials(file: &FairnessFile) -> String {
 
 fn trial(file: &FairnessFile) -> String {
     let key = &file.trial.key.value;
-    let groups = list(file.trial.groups.iter().map(|group| group.value.as_str()));
+    let groups: Vec<String> = file
+        .combinations()
+        .iter()
+        .map(|names| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and "))
+        .collect();
+    let groups = match groups.as_slice() {
+        [one] => one.clone(),
+        several => format!("the groups of a comparison ({})", several.join("; ")),
+    };
+    if file.trial.is_row {
+        let condition =
+            file.trial.opens.as_ref().map(|opens| format!(" {} and", opens.text)).unwrap_or_default();
+        return format!(
+            "Each row with{condition} {groups} is a trial{}, which counts at once.",
+            file.trial.called.as_ref().map(|called| format!(" (these are the {called})")).unwrap_or_default()
+        );
+    }
     let with = match &file.trial.opens {
         Some(opens) => format!("with {} that has `{key}` and {groups}", opens.text),
         None => format!("that has `{key}` and {groups}"),
@@ -87,7 +103,7 @@ fn trial(file: &FairnessFile) -> String {
 
 fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
     let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, rate)).collect();
-    sentences.push(compared(file, metric));
+    sentences.push(compared(metric));
     if let Some(guarantee) = &metric.guarantee {
         sentences.push(promised(metric, &guarantee.value));
     }
@@ -129,7 +145,8 @@ pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
             )
         }
         Measure::Flips(decision) => {
-            let groups = list(file.trial.groups.iter().map(|group| group.value.as_str()));
+            let groups = file.group_columns();
+            let groups = list(groups.iter().map(String::as_str));
             format!(
                 "{among}, those asked again with another value of {groups}: how often was `{}` another?",
                 decision.text
@@ -155,12 +172,12 @@ fn plain(indicator: &Indicator) -> String {
     indicator.called.clone().unwrap_or_else(|| format!("are `{}`", indicator.name.value))
 }
 
-fn compared(file: &FairnessFile, metric: &Metric) -> String {
+fn compared(metric: &Metric) -> String {
     let columns = |columns: Vec<&str>| {
         let what = if columns.len() == 1 { "the values" } else { "the combinations" };
         format!("{what} of {}", list(columns))
     };
-    let groups = columns(file.trial.groups.iter().map(|group| group.value.as_str()).collect());
+    let groups = columns(metric.groups.iter().map(|group| group.value.as_str()).collect());
     let within = match metric.strata.as_slice() {
         [] => String::new(),
         strata => format!(
@@ -206,6 +223,10 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
         1 => String::new(),
         rates => format!(" The {rates} rates share this evenly."),
     };
+    let comparisons = match metric.of_table {
+        1 => String::new(),
+        comparisons => format!(" The {comparisons} comparisons of this metric share this evenly."),
+    };
     let strata = match guarantee.strata {
         _ if metric.strata.is_empty() => String::new(),
         Some(strata) => format!(" {strata} strata share it evenly; further strata are not tested."),
@@ -216,7 +237,7 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
         None => String::new(),
     };
     format!(
-        "{promise}{rates}{strata} Evidence is evaluated in blocks of {} trials or more.{range} This holds if trials are \
+        "{promise}{rates}{comparisons}{strata} Evidence is evaluated in blocks of {} trials or more.{range} This holds if trials are \
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
@@ -250,14 +271,15 @@ fn percent(share: f64) -> String {
 
 fn notes(file: &FairnessFile) -> Vec<String> {
     let mut notes = Vec::new();
-    let levels: Vec<f64> = file
-        .metrics
-        .iter()
-        .filter_map(|metric| match metric.guarantee.as_ref()?.value.promise {
-            Promise::Ever(level) => Some(level),
-            Promise::Every { .. } => None,
-        })
-        .collect();
+    let mut tables: Vec<usize> = Vec::new();
+    let mut levels: Vec<f64> = Vec::new();
+    for metric in &file.metrics {
+        let promise = metric.guarantee.as_ref().map(|guarantee| guarantee.value.promise);
+        if let Some(Promise::Ever(level)) = promise.filter(|_| !tables.contains(&metric.table)) {
+            tables.push(metric.table);
+            levels.push(level);
+        }
+    }
     if levels.len() > 1 {
         notes.push(format!(
             "{} metrics have a guarantee of their own: at most {} % of systems that are fair by all of them ever raise an \

@@ -6,6 +6,7 @@ use fairstream_core::{TimeFormat, nearest};
 use toml::de::DeTable;
 
 use crate::expression::Expression;
+use crate::group::{self, Combination, GroupColumn};
 use crate::metric::{self, Rate, RateReader};
 use crate::table::{Located, Problems, TextSpan, TomlTable, list};
 use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
@@ -19,6 +20,8 @@ pub struct FairnessFile {
     pub(crate) title: Option<String>,
     pub(crate) events: Events,
     pub(crate) trial: Trial,
+    /// The columns of groups that are made from columns of the data.
+    pub(crate) groups: Vec<GroupColumn>,
     pub(crate) indicators: Vec<Indicator>,
     pub(crate) metrics: Vec<Metric>,
     sources: Vec<Endpoint>,
@@ -46,8 +49,9 @@ pub struct EventColumn {
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) key: Located<String>,
+    /// Whether each row is a trial: the key is the number of the row.
+    pub(crate) is_row: bool,
     pub(crate) opens: Option<Expression>,
-    pub(crate) groups: Vec<Located<String>>,
     pub(crate) horizon: Option<Duration>,
     /// Whether the horizon is zero: a trial consists of its opening event only.
     pub(crate) at_opening: bool,
@@ -72,6 +76,16 @@ pub(crate) struct Indicator {
     /// Time limit from the opening.
     pub(crate) within: Option<Duration>,
     pub(crate) called: Option<String>,
+    /// The indicator that says that this one is known.
+    pub(crate) known: Option<Located<String>>,
+    /// Whether it is good for a person to have it, if the file says so.
+    pub(crate) favourable: Option<bool>,
+}
+
+impl Indicator {
+    fn new(name: Located<String>, when: Expression) -> Indicator {
+        Indicator { name, when, key: None, within: None, called: None, known: None, favourable: None }
+    }
 }
 
 /// One `[[fairness]]`.
@@ -83,6 +97,11 @@ pub(crate) struct Metric {
     /// Title of the metric.
     pub(crate) title: String,
     pub(crate) at: TextSpan,
+    /// The index of its table, which is several metrics if it has several combinations of groups.
+    pub(crate) table: usize,
+    /// Number of metrics of the same table, which share its guarantee.
+    pub(crate) of_table: u64,
+    pub(crate) groups: Combination,
     pub(crate) rates: Vec<Rate>,
     pub(crate) strata: Vec<Located<String>>,
     pub(crate) tolerance: f64,
@@ -105,6 +124,21 @@ impl Metric {
     /// has no estimate then.
     pub(crate) fn required_trials(&self) -> u64 {
         self.min_trials.max(u64::from(self.confidence == 0.0))
+    }
+
+    /// The metric for each combination of groups. They share its guarantee, so that it holds for all of them together.
+    fn for_each(self, combinations: &[Combination]) -> Vec<Metric> {
+        let of = |groups: &Combination| {
+            let names: Vec<&str> = groups.iter().map(|group| group.value.as_str()).collect();
+            let mut metric =
+                Metric { groups: groups.clone(), of_table: combinations.len().max(1) as u64, ..self.clone() };
+            if combinations.len() > 1 {
+                metric.title = format!("{} by {}", self.title, names.join(" and "));
+                metric.name = identifier(&metric.title);
+            }
+            metric
+        };
+        combinations.iter().map(of).collect()
     }
 
     /// Whether the comparison needs constants beyond any estimate.
@@ -192,17 +226,73 @@ impl FairnessFile {
         distinct(std::iter::once(&self.trial.key).chain(others).map(|key| key.value.as_str()))
     }
 
-    /// The columns with groups.
+    /// The columns with groups, of every metric.
     pub(crate) fn group_columns(&self) -> Vec<String> {
-        distinct(self.trial.groups.iter().map(|group| group.value.as_str()))
+        let groups = self.metrics.iter().flat_map(|metric| &metric.groups);
+        distinct(groups.map(|group| group.value.as_str()))
     }
 
-    /// The columns that a row needs to open a trial, in any stratum.
-    pub(crate) fn opening_columns(&self) -> Vec<String> {
+    /// The combinations of columns whose values are compared, each once.
+    pub(crate) fn combinations(&self) -> Vec<Vec<String>> {
+        let mut found: Vec<Vec<String>> = Vec::new();
+        for metric in &self.metrics {
+            let names = metric.groups.iter().map(|group| group.value.clone()).collect();
+            if !found.contains(&names) {
+                found.push(names);
+            }
+        }
+        found
+    }
+
+    /// The columns that `opens` reads at the instant of an opening.
+    pub(crate) fn columns_of_opens(&self) -> Vec<String> {
         let opens = self.trial.opens.iter().flat_map(|opens| &opens.names);
-        let opens = opens.filter(|name| name.is_sync).map(|name| name.text.as_str());
-        let groups = self.trial.groups.iter().map(|group| group.value.as_str());
-        distinct(std::iter::once(self.key()).chain(groups).chain(opens))
+        distinct(opens.filter(|name| name.is_sync).map(|name| name.text.as_str()))
+    }
+
+    /// Every expression of the file.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let conditions = self.indicators.iter().map(|indicator| &indicator.when).chain(&self.trial.opens);
+        let rates = self.metrics.iter().flat_map(|metric| &metric.rates).filter_map(Rate::expression);
+        let priors = self.metrics.iter().filter_map(|metric| match &metric.prior {
+            Prior::Expression(expression) => Some(expression),
+            Prior::Pooled | Prior::Number(_) => None,
+        });
+        conditions.chain(rates).chain(priors)
+    }
+
+    /// The definition of a column of groups.
+    pub(crate) fn group_column(&self, name: &str) -> Option<&GroupColumn> {
+        self.groups.iter().find(|group| group.name.value == name)
+    }
+
+    /// The columns of the data that the file reads and gives no type.
+    pub fn undeclared_columns(&self) -> Vec<String> {
+        let keys = self.indicators.iter().filter_map(|indicator| indicator.key.as_ref());
+        let key = (!self.trial.is_row).then_some(&self.trial.key);
+        let strata = self.metrics.iter().flat_map(|metric| &metric.strata);
+        let groups = self.metrics.iter().flat_map(|metric| &metric.groups).chain(strata);
+        let groups = groups.map(|group| match self.group_column(&group.value) {
+            Some(definition) => &definition.column,
+            None => group,
+        });
+        let conditions = self.indicators.iter().map(|indicator| &indicator.when).chain(&self.trial.opens);
+        let rates = self.metrics.iter().flat_map(|metric| &metric.rates).filter_map(Rate::expression);
+        // A prior may read streams of the compiled text as well.
+        let priors = self.metrics.iter().filter_map(|metric| match &metric.prior {
+            Prior::Expression(expression) if self.events.columns.is_empty() => Some(expression),
+            _ => None,
+        });
+        let names = conditions.chain(rates).chain(priors).flat_map(|expression| &expression.names);
+        let read = key.into_iter().chain(keys).chain(groups).map(|column| column.value.as_str());
+        let mut columns = distinct(read.chain(names.map(|name| name.text.as_str())));
+        columns.retain(|column| !self.events.columns.iter().any(|known| known.name == *column));
+        columns
+    }
+
+    /// Whether rows count in their order, as the data has no times.
+    pub fn is_in_order_of_rows(&self) -> bool {
+        self.time() == Some(ROW)
     }
 
     /// Whether every metric is checked at events and not periodically.
@@ -240,11 +330,15 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     distinct
 }
 
+/// Stands for the number of a row, in place of a column.
+const ROW: &str = "row";
+
 fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
     let title = root.text("name").map(|name| name.value);
     let events = root.table("events").map(events).unwrap_or_default();
+    let mut groups = root.table("groups").map(|table| group::definitions(&table)).unwrap_or_default();
     let trial = match root.table("trial") {
-        Some(table) => trial(table, text),
+        Some(table) => trial(table, text, &events, &mut groups),
         None => {
             if !root.has("trial") {
                 let help = "say what belongs together: [trial] with `key` and `group`";
@@ -260,8 +354,20 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         root.problem(Problem::new(text.len()..text.len(), "there is no [[fairness]]").help(help));
     }
     let mut metrics: Vec<Metric> = Vec::new();
-    for table in tables {
-        if let Some(mut metric) = metric(table, &indicators, text) {
+    for (index, table) in tables.into_iter().enumerate() {
+        let at = table.at.range();
+        let own = group::combinations(&table, &mut groups);
+        let has_own = table.has("group");
+        let Some(metric) = metric(table, &indicators, text) else { continue };
+        let of_trial = || trial.as_ref().map(|(_, combinations)| combinations.clone());
+        let combinations = if has_own { own } else { of_trial() }.unwrap_or_default();
+        let is_reported = if has_own { false } else { trial.is_none() };
+        if combinations.iter().all(Vec::is_empty) && !is_reported && !has_own {
+            let help = "say in [trial] which column has them: `group = \"gender\"`; or here, for this metric";
+            root.problem(Problem::new(at, "there are no groups to compare").help(help));
+        }
+        for mut metric in metric.for_each(&combinations) {
+            metric.table = index;
             let base = metric.name.clone();
             let mut number = 2;
             while metrics.iter().any(|other| other.name == metric.name) {
@@ -278,7 +384,8 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         text: text.to_owned(),
         title,
         events,
-        trial: trial?,
+        trial: trial?.0,
+        groups,
         indicators,
         metrics,
         sources,
@@ -315,9 +422,6 @@ fn events(table: TomlTable<'_>) -> Events {
             let message = format!("there is no type `{}`", data_type.value);
             table.problem(Problem::new(data_type.at.range(), message).help(help));
         }
-        if let Some(problem) = bad_name(&entry.key, "a column") {
-            table.problem(problem);
-        }
         columns.push(EventColumn { name: entry.key.value, data_type: data_type.value });
     }
     table.finish();
@@ -330,37 +434,62 @@ const RESERVED: [&str; 22] = [
     "when", "if", "then", "else", "true", "false", "and", "or", "not", "implies", "mirrors",
 ];
 
+/// Whether a character can be in the name of a stream. RTLola has more of them, but normalises names: here are letters
+/// that stay as they are.
+pub(crate) fn is_of_stream_name(c: char) -> bool {
+    let is_stable = matches!(c, '\u{C0}'..='\u{24F}' | '\u{400}'..='\u{52F}');
+    c.is_ascii_alphanumeric() || c == '_' || is_stable && c.is_alphabetic()
+}
+
+/// Whether a name can be that of a stream.
+pub(crate) fn is_stream_name(text: &str) -> bool {
+    text.chars().all(is_of_stream_name)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.contains(|c| c != '_')
+        && !RESERVED.contains(&text)
+}
+
 /// Checks that a name is an identifier of RTLola, since names become streams.
 pub(crate) fn bad_name(name: &Located<String>, what: &str) -> Option<Problem> {
     let text = &name.value;
-    let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_')
-        && text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
-    let message = match plain {
-        false => format!("`{text}` cannot name {what}: only letters, digits and `_` can, and a letter first"),
-        true if RESERVED.contains(&text.as_str()) => {
+    let message = match is_stream_name(text) {
+        true => return None,
+        false if RESERVED.contains(&text.as_str()) => {
             format!("`{text}` cannot name {what}: it is a word of RTLola")
         }
-        true => return None,
+        false => format!("`{text}` cannot name {what}: only letters, digits and `_` can, and a letter first"),
     };
     Some(Problem::new(name.at.range(), message))
 }
 
-fn trial(table: TomlTable<'_>, text: &str) -> Option<Trial> {
+/// Reads the trial, and the combinations of groups that are compared by metrics without groups of their own.
+fn trial(
+    table: TomlTable<'_>,
+    text: &str,
+    events: &Events,
+    groups: &mut Vec<GroupColumn>,
+) -> Option<(Trial, Vec<Combination>)> {
     let key = table.text("key");
     if key.is_none() && !table.has("key") {
-        table.missing("key", "it is the column that events of one trial have in common");
+        let why = "it is the column that events of one trial have in common; `key = \"row\"` if each row is a trial";
+        table.missing("key", why);
     }
-    let groups = table.texts("group").unwrap_or_default();
-    if groups.is_empty() {
-        table.missing("group", "it is the column, or columns, whose values are compared");
-    }
+    let is_row = key.as_ref().is_some_and(|key| key.value == ROW)
+        && !events.columns.iter().any(|column| column.name == ROW);
+    let combinations = group::combinations(&table, groups).unwrap_or_default();
     let opens = table.text("opens").map(|opens| Expression::new(opens, text));
-    let horizon = table.duration_from_zero("horizon").map(|horizon| horizon.value);
-    let at_opening = horizon.is_some_and(|horizon| horizon.is_zero());
+    let horizon = table.duration_from_zero("horizon");
+    if let Some(horizon) = horizon.as_ref().filter(|horizon| is_row && !horizon.value.is_zero()) {
+        let help = "leave `horizon` out; or name the column that its events have in common as `key`";
+        let message = "each row is a trial of its own, which is final at once";
+        table.problem(Problem::new(horizon.at.range(), message).help(help));
+    }
+    let horizon = horizon.map(|horizon| horizon.value);
+    let at_opening = is_row || horizon.is_some_and(|horizon| horizon.is_zero());
     let horizon = horizon.filter(|horizon| !horizon.is_zero());
     let called = table.text("called").map(|called| called.value);
     table.finish();
-    Some(Trial { key: key?, opens, groups, horizon, at_opening, called })
+    Some((Trial { key: key?, is_row, opens, horizon, at_opening, called }, combinations))
 }
 
 fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
@@ -372,19 +501,26 @@ fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
         let simple = entry.text().map(|when| Expression::new(when, text));
         let name = entry.key.clone();
         match (simple, entry.table()) {
-            (Some(when), _) => {
-                indicators.push(Indicator { name, when, key: None, within: None, called: None });
-            }
+            (Some(when), _) => indicators.push(Indicator::new(name, when)),
             (None, Some(table)) => {
                 let when = table.text("when").map(|when| Expression::new(when, text));
                 let key = table.text("key");
                 let within = table.duration("within").map(|within| within.value);
                 let called = table.text("called").map(|called| called.value);
+                let known = table.text("known");
+                let favourable = table.flag("favourable").map(|favourable| favourable.value);
                 if when.is_none() && !table.has("when") {
                     table.missing("when", "it is the condition on an event, such as 'score > 6'");
                 }
                 table.finish();
-                indicators.extend(when.map(|when| Indicator { name, when, key, within, called }));
+                indicators.extend(when.map(|when| Indicator {
+                    key,
+                    within,
+                    called,
+                    known,
+                    favourable,
+                    ..Indicator::new(name, when)
+                }));
             }
             (None, None) => entry.wrong("a condition, or { when = …, key = … }"),
         }
@@ -444,6 +580,9 @@ fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Opt
         name: identifier(&title),
         title,
         at,
+        table: 0,
+        of_table: 1,
+        groups: Vec::new(),
         rates: rates?,
         strata,
         tolerance,

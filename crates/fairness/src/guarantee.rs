@@ -58,7 +58,8 @@ impl Rule {
             Some(strata) => 1.0 / strata as f64,
             None => alpha_share(stratum),
         };
-        let share = of_strata / self.rates.len().max(1) as f64;
+        let tests = self.rates.len().max(1) as u64 * self.comparisons.max(1);
+        let share = of_strata / tests as f64;
         let (control, level) = match promise {
             Promise::Ever(level) => (ErrorControl::Ever, level),
             Promise::Every { blocks, memory, .. } => (ErrorControl::Detector { memory }, 1.0 / blocks),

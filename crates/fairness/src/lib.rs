@@ -35,6 +35,7 @@ mod evidence;
 mod explain;
 mod expression;
 mod file;
+mod group;
 mod guarantee;
 mod history;
 mod judge;
@@ -47,13 +48,14 @@ mod sweep;
 mod table;
 mod unit;
 
-pub use compile::{Compiled, JudgedStreams, RateStreams};
+pub use compile::{BoundInput, Compiled, InputOrigin, JudgedStreams, RateStreams};
 pub use evidence::{
     EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence, evidence_schema,
 };
 pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
 pub use file::{Endpoint, EventColumn, FairnessFile};
+pub use group::Grouping;
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{

@@ -125,6 +125,44 @@ pub(crate) struct Rate {
     pub(crate) given: Vec<Literal>,
     /// Numbers are clamped to this range.
     pub(crate) range: Option<(f64, f64)>,
+    /// Trials that would count if their outcome were known; `None` if a missing outcome is a negative one.
+    pub(crate) unknown: Option<UnknownOutcome>,
+    /// Whether a high rate is good for a group, if the file says so.
+    pub(crate) favourable: Option<bool>,
+}
+
+/// Which trials have an outcome that is not known.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UnknownOutcome {
+    /// Conditions that do not depend on the outcome.
+    pub(crate) given: Vec<Literal>,
+    /// Says that the outcome is known.
+    pub(crate) known: Literal,
+}
+
+impl Rate {
+    fn new(label: &'static str, measure: Measure, given: Vec<Literal>) -> Rate {
+        Rate { label, measure, given, range: None, unknown: None, favourable: None }
+    }
+
+    /// Turns a rate of something that is bad for a person into the rate of those without it. A ratio of shares is about
+    /// what is favourable: the four-fifths rule compares rates of selection.
+    fn turn_to_favourable(&mut self) {
+        if let (Measure::Holds(of), Some(false)) = (&mut self.measure, self.favourable)
+            && let [one] = of.as_mut_slice()
+        {
+            one.holds = !one.holds;
+            self.favourable = Some(true);
+        }
+    }
+
+    /// The expression that is averaged, if one is.
+    pub(crate) fn expression(&self) -> Option<&Expression> {
+        match &self.measure {
+            Measure::Number(expression) | Measure::Flips(expression) => Some(expression),
+            Measure::Holds(_) | Measure::Delay { .. } => None,
+        }
+    }
 }
 
 /// What is averaged over trials.
@@ -148,7 +186,7 @@ pub(crate) struct Literal {
 }
 
 impl Literal {
-    fn not(&self) -> Literal {
+    pub(crate) fn not(&self) -> Literal {
         Literal { indicator: self.indicator.clone(), holds: !self.holds }
     }
 }
@@ -164,8 +202,73 @@ pub(crate) struct RateReader<'a> {
 impl RateReader<'_> {
     /// `None` if there is a problem, which has been reported.
     pub(crate) fn rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
-        let rate =
-            |label, of: Vec<Literal>, given| Rate { label, measure: Measure::Holds(of), given, range: None };
+        let favourable = self.table.flag("favourable").map(|favourable| favourable.value);
+        let known = self.table.text("known").map(|known| self.literal(&known));
+        let mut rates = self.plain_rates(metric)?;
+        for rate in &mut rates {
+            rate.favourable = favourable.or_else(|| self.favourable(metric, rate));
+            match &known {
+                Some(known) => self.leave_out_unknown(metric, rate, known.clone()?),
+                None => self.leave_out_unknown_of_indicators(rate)?,
+            }
+        }
+        if metric == MetricKind::DisparateImpact {
+            rates.iter_mut().for_each(Rate::turn_to_favourable);
+        }
+        Some(rates)
+    }
+
+    /// Whether a high rate is good for a group, by what the file says of the decision or prediction.
+    fn favourable(&self, metric: MetricKind, rate: &Rate) -> Option<bool> {
+        match (metric, &rate.measure) {
+            (MetricKind::PredictiveParity, _) => None,
+            (_, Measure::Holds(of)) => match of.as_slice() {
+                [one] => Some(self.indicator(one)?.favourable? == one.holds),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn indicator(&self, literal: &Literal) -> Option<&Indicator> {
+        self.indicators.iter().find(|indicator| indicator.name.value == literal.indicator)
+    }
+
+    /// Leaves trials out whose outcome is not known: of the metric's outcome if it has one, otherwise of what is
+    /// averaged.
+    fn leave_out_unknown(&self, metric: MetricKind, rate: &mut Rate, known: Literal) {
+        let of_prediction =
+            [MetricKind::EqualizedOdds, MetricKind::EqualOpportunity, MetricKind::PredictiveEquality];
+        let given = if of_prediction.contains(&metric) { Vec::new() } else { rate.given.clone() };
+        rate.unknown = Some(UnknownOutcome { given, known: known.clone() });
+        rate.given.push(known);
+    }
+
+    /// The same where indicators say when they are known.
+    fn leave_out_unknown_of_indicators(&self, rate: &mut Rate) -> Option<()> {
+        let known_by = |literal: &Literal| self.indicator(literal)?.known.as_ref();
+        let of: &[Literal] = if let Measure::Holds(of) = &rate.measure { of } else { &[] };
+        let mut known: Option<Literal> = None;
+        for name in rate.given.iter().chain(of).filter_map(known_by) {
+            let literal = self.literal(name)?;
+            if known.as_ref().is_some_and(|known| *known != literal) {
+                let message = "two indicators of one rate are known by different indicators";
+                let help = "name one that says that both are known: `known = …` of the metric";
+                self.table.problem(Problem::new(name.at.range(), message).help(help));
+                return None;
+            }
+            known = Some(literal);
+        }
+        if let Some(known) = known {
+            let given = rate.given.iter().filter(|literal| known_by(literal).is_none()).cloned().collect();
+            rate.unknown = Some(UnknownOutcome { given, known: known.clone() });
+            rate.given.push(known);
+        }
+        Some(())
+    }
+
+    fn plain_rates(&self, metric: MetricKind) -> Option<Vec<Rate>> {
+        let rate = |label, of: Vec<Literal>, given| Rate::new(label, Measure::Holds(of), given);
         Some(match metric {
             MetricKind::DemographicParity
             | MetricKind::ConditionalStatisticalParity
@@ -201,7 +304,7 @@ impl RateReader<'_> {
             MetricKind::MeanDifference => {
                 let measure = self.amount();
                 let given = self.several("given", None);
-                vec![Rate { label: "", measure: measure?, given: given?, range: self.range }]
+                vec![Rate { range: self.range, ..Rate::new("", measure?, given?) }]
             }
             MetricKind::CounterfactualFairness => {
                 let Some(decision) = self.table.text("decision") else {
@@ -209,7 +312,7 @@ impl RateReader<'_> {
                     return None;
                 };
                 let measure = Measure::Flips(Expression::new(decision, self.file));
-                vec![Rate { label: "", measure, given: vec![], range: None }]
+                vec![Rate::new("", measure, vec![])]
             }
         })
     }

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::Problem;
 
 /// A value and its position in the file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) at: TextSpan,
@@ -165,6 +165,39 @@ impl<'a> TomlTable<'a> {
         }
     }
 
+    /// A list of numbers.
+    pub(crate) fn numbers(&self, key: &'static str) -> Option<Located<Vec<f64>>> {
+        let value = self.value(key)?;
+        let numbers: Option<Vec<f64>> = match value.get_ref() {
+            DeValue::Array(values) => values.iter().map(|value| number(value.get_ref())).collect(),
+            _ => None,
+        };
+        if numbers.is_none() {
+            self.wrong(key, value, "a list of finite numbers");
+        }
+        numbers.map(|numbers| Located { value: numbers, at: value.span().into() })
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self, key: &'static str) -> Option<Located<bool>> {
+        let value = self.value(key)?;
+        let flag = match value.get_ref() {
+            DeValue::Boolean(flag) => Some(*flag),
+            _ => None,
+        };
+        if flag.is_none() {
+            self.wrong(key, value, "true or false");
+        }
+        flag.map(|flag| Located { value: flag, at: value.span().into() })
+    }
+
+    /// A value of any kind.
+    pub(crate) fn entry(&self, key: &'static str) -> Option<TomlEntry<'a>> {
+        let value = self.value(key)?;
+        let at = value.span().into();
+        Some(TomlEntry { key: Located { value: key.to_owned(), at }, value, problems: self.problems })
+    }
+
     /// A number, or any string.
     pub(crate) fn number_or_text(&self, key: &'static str) -> Option<Result<Located<f64>, Located<String>>> {
         let value = self.entries.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value);
@@ -277,6 +310,13 @@ impl<'a> TomlEntry<'a> {
         }
     }
 
+    /// The items of a list, under the key of the list.
+    pub(crate) fn items(&self) -> Option<Vec<TomlEntry<'a>>> {
+        let DeValue::Array(values) = self.value.get_ref() else { return None };
+        let item = |value| TomlEntry { key: self.key.clone(), value, problems: self.problems };
+        Some(values.iter().map(item).collect())
+    }
+
     pub(crate) fn wrong(&self, wanted: &str) {
         let message =
             format!("`{}` is {}, and has to be {wanted}", self.key.value, kind(self.value.get_ref()));
@@ -287,6 +327,25 @@ impl<'a> TomlEntry<'a> {
 /// `a`, `b`, `c`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A key of TOML, in quotes if it needs them.
+pub(crate) fn toml_key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { toml_text(name) }
+}
+
+/// A string of TOML.
+pub(crate) fn toml_text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out += &format!("\\u{:04X}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out + "\""
 }
 
 fn located_text(value: &Spanned<DeValue<'_>>) -> Option<Located<String>> {

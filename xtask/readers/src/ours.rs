@@ -54,8 +54,7 @@ fn subject(format: &str) -> anyhow::Result<Subject> {
     // Only alarms are selected, so the command evaluates no more than these need.
     let fairness = FairnessFile::parse("hiring.toml", HIRING)?.compile(&[])?.for_alarms()?;
     let spec = Specification::parse("hiring.lola", fairness.rtlola())?;
-    let mut wanted = spec.wanted().to_vec();
-    wanted.retain(|column| Some(column.name.as_str()) != fairness.clock());
+    let wanted = fairness.columns();
     Ok(Subject { spec, fairness: Some(fairness), wanted })
 }
 

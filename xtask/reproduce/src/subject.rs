@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, bail};
 use fairstream_core::{
     Cancelled, Engine, Kind, Selection, Source, SourceRequest, Subscription, Time, Value, VerdictBatch,
-    VerdictBatcher, WantedColumn,
+    VerdictBatcher,
 };
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, Sweep};
@@ -59,8 +59,7 @@ impl Subject {
 
     /// The request to a source of events.
     pub(crate) fn request(&self) -> SourceRequest {
-        let wanted: Vec<WantedColumn> = self.spec.wanted().to_vec();
-        SourceRequest { wanted, ..SourceRequest::default() }
+        SourceRequest { wanted: self.compiled.columns(), ..SourceRequest::default() }
     }
 
     /// Evaluates the events and takes down every value of some streams, in order.

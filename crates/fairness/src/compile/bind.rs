@@ -2,54 +2,150 @@
 
 use std::collections::BTreeSet;
 
-use fairstream_core::nearest;
+use fairstream_core::{WantedColumn, nearest};
 
-use crate::expression::Expression;
-use crate::file::{EventColumn, FairnessFile, Metric, Prior, bad_name};
+use super::inputs::{BoundInput, InputOrigin, arrow_type};
+use super::names::Names;
+use crate::expression::{BoundName, Expression};
+use crate::file::{EventColumn, FairnessFile, Metric, Prior, is_of_stream_name, is_stream_name};
 use crate::metric::Measure;
-use crate::table::{Located, TextSpan, list};
+use crate::table::{Located, TextSpan, list, toml_key};
 use crate::{FileError, MetricKind, Problem};
 
+/// A fairness file whose columns are replaced by the inputs that they are bound to.
+pub(super) struct BoundFile {
+    pub(super) file: FairnessFile,
+    /// The inputs in the order in which columns are known; then groups that are made from columns; then others.
+    pub(super) inputs: Vec<BoundInput>,
+}
+
 /// The known columns, the columns that the file reads, and the problems found.
-pub(super) struct ColumnBinder<'a> {
+struct ColumnBinder<'a> {
     file: &'a FairnessFile,
     known: Vec<EventColumn>,
     used: BTreeSet<String>,
+    /// The definitions of groups that are used, by name.
+    used_groups: BTreeSet<String>,
     problems: Vec<Problem>,
 }
 
-/// The columns that a fairness file reads, in the order in which they are known.
-pub(super) fn bind(file: &FairnessFile, of_source: &[EventColumn]) -> Result<Vec<EventColumn>, FileError> {
+/// Binds a fairness file to columns. Takes the names of the inputs.
+pub(super) fn bind(
+    file: &FairnessFile,
+    of_source: &[EventColumn],
+    names: &mut Names,
+) -> Result<BoundFile, FileError> {
     let mut known = file.events.columns.clone();
     for column in of_source {
         if !known.iter().any(|other| other.name == column.name) {
             known.push(column.clone());
         }
     }
-    let mut binder = ColumnBinder { file, known, used: BTreeSet::new(), problems: Vec::new() };
+    let (used, used_groups, problems) = Default::default();
+    let mut binder = ColumnBinder { file, known, used, used_groups, problems };
     binder.trial();
     for metric in &file.metrics {
         binder.metric(metric);
     }
-    let ColumnBinder { known, used, problems, .. } = binder;
-    if problems.is_empty() {
-        Ok(known.into_iter().filter(|column| used.contains(&column.name)).collect())
-    } else {
-        Err(file.refused(problems))
+    if !binder.problems.is_empty() {
+        return Err(file.refused(binder.problems));
     }
+    let inputs = binder.inputs(names);
+    Ok(BoundFile { file: bound(file, &inputs), inputs })
+}
+
+/// The file with inputs in place of columns.
+fn bound(file: &FairnessFile, inputs: &[BoundInput]) -> FairnessFile {
+    let mut file = file.clone();
+    let column = |name: &str| {
+        inputs.iter().find(|input| matches!(&input.origin, InputOrigin::Column(column) if column == name))
+    };
+    let rename = |name: &mut Located<String>| {
+        if let Some(input) = column(&name.value) {
+            name.value.clone_from(&input.stream);
+        }
+    };
+    let rename_group = |group: &mut Located<String>| {
+        let made = |input: &&BoundInput| matches!(&input.origin, InputOrigin::Groups { name, .. } if *name == group.value);
+        match inputs.iter().find(made) {
+            Some(input) => group.value.clone_from(&input.stream),
+            None => rename(group),
+        }
+    };
+    let bind = |expression: &mut Expression| {
+        *expression = expression.bound(|name| {
+            let BoundInput { stream, data_type, .. } = column(name)?.clone();
+            Some(BoundName { stream, data_type })
+        });
+    };
+    match inputs.iter().find(|input| file.trial.is_row && input.origin == InputOrigin::RowNumber) {
+        Some(row) => file.trial.key.value.clone_from(&row.stream),
+        None => rename(&mut file.trial.key),
+    }
+    file.trial.opens.iter_mut().for_each(bind);
+    for indicator in &mut file.indicators {
+        bind(&mut indicator.when);
+        indicator.key.iter_mut().for_each(rename);
+    }
+    for metric in &mut file.metrics {
+        metric.groups.iter_mut().chain(&mut metric.strata).for_each(rename_group);
+        for rate in &mut metric.rates {
+            match &mut rate.measure {
+                Measure::Number(expression) | Measure::Flips(expression) => bind(expression),
+                Measure::Holds(_) | Measure::Delay { .. } => {}
+            }
+        }
+        if let Prior::Expression(expression) = &mut metric.prior {
+            bind(expression);
+        }
+    }
+    file
 }
 
 impl ColumnBinder<'_> {
+    /// The inputs. A column whose name is one of RTLola's keeps it; others get the nearest free name.
+    fn inputs(&self, names: &mut Names) -> Vec<BoundInput> {
+        let used = || self.known.iter().filter(|column| self.used.contains(&column.name));
+        used().filter(|column| is_stream_name(&column.name)).for_each(|column| names.take(&column.name));
+        let mut inputs: Vec<BoundInput> = used()
+            .map(|EventColumn { name, data_type }| BoundInput {
+                stream: match is_stream_name(name) {
+                    true => name.clone(),
+                    false => names.new_name(&stream_name(name)),
+                },
+                data_type: data_type.clone(),
+                origin: InputOrigin::Column(name.clone()),
+            })
+            .collect();
+        for group in self.file.groups.iter().filter(|group| self.used_groups.contains(&group.name.value)) {
+            let (name, column) = (group.name.value.clone(), group.column.value.clone());
+            let data_type = self.type_of(&column).unwrap_or("String").to_owned();
+            let stream = if name == column { format!("{name}_group") } else { name.clone() };
+            inputs.push(BoundInput {
+                stream: names.new_name(&stream_name(&stream)),
+                origin: InputOrigin::Groups {
+                    name,
+                    column: WantedColumn::new(column, arrow_type(&data_type)),
+                    grouping: group.grouping.clone(),
+                },
+                data_type: if group.grouping.is_text() { "String".to_owned() } else { data_type },
+            });
+        }
+        if self.file.trial.is_row {
+            let stream = names.new_name("row");
+            inputs.push(BoundInput {
+                stream,
+                data_type: "UInt64".to_owned(),
+                origin: InputOrigin::RowNumber,
+            });
+        }
+        inputs
+    }
+
     fn trial(&mut self) {
         let file = self.file;
-        self.column(&file.trial.key);
-        for group in &file.trial.groups {
-            self.column(group);
-            if file.trial.key.value == group.value {
-                let message =
-                    format!("`{}` is the key: nobody shares a group with anybody then", group.value);
-                self.problems.push(Problem::new(group.at.range(), message));
-            }
+        if !file.trial.is_row {
+            self.column(&file.trial.key);
         }
         if let Some(opens) = &file.trial.opens {
             self.expression(opens);
@@ -84,11 +180,19 @@ impl ColumnBinder<'_> {
     }
 
     fn metric(&mut self, metric: &Metric) {
+        for group in &metric.groups {
+            self.groups(group);
+            if self.file.trial.key.value == group.value && !self.file.trial.is_row {
+                let message =
+                    format!("`{}` is the key: nobody shares a group with anybody then", group.value);
+                self.problems.push(Problem::new(group.at.range(), message));
+            }
+        }
         for stratum in &metric.strata {
-            self.column(stratum);
+            self.groups(stratum);
             let names =
                 |columns: &[Located<String>]| columns.iter().any(|other| other.value == stratum.value);
-            if names(&self.file.trial.groups) {
+            if names(&metric.groups) {
                 let message = format!(
                     "`{}` is a group: within one of its values there is nothing to compare",
                     stratum.value
@@ -111,11 +215,12 @@ impl ColumnBinder<'_> {
             }
         }
         let is_periodic = |other: &&Metric| other.check.is_some() != metric.check.is_some();
-        if self.file.trial.horizon.is_some()
+        let trial = &self.file.trial;
+        if (trial.horizon.is_some() || trial.is_row)
             && metric.check.is_some()
             && let Some(other) = self.file.metrics.iter().find(is_periodic)
         {
-            let message = "with a horizon, either every metric has a `check` or none has";
+            let message = "where trials are dropped once they are counted, either every metric has a `check` or none has";
             let help = format!(
                 "`{}` is checked at every event, `{}` is not: trials are counted once",
                 other.title, metric.title
@@ -123,7 +228,12 @@ impl ColumnBinder<'_> {
             self.problems.push(Problem::new(metric.at.range(), message).help(help));
         }
         self.check_trials(metric);
-        if metric.kind == MetricKind::CounterfactualFairness && self.file.trial.groups.is_empty() {
+        if metric.check.is_some() && self.file.is_in_order_of_rows() && self.type_of("row").is_none() {
+            let help = "leave `check` out: then there is a check at every row";
+            let message = "rows that count in their order have no time for a periodic `check`";
+            self.problems.push(Problem::new(metric.at.range(), message).help(help));
+        }
+        if metric.kind == MetricKind::CounterfactualFairness && metric.groups.is_empty() {
             self.problems.push(Problem::new(metric.at.range(), "there is no group to change"));
         }
     }
@@ -163,15 +273,38 @@ impl ColumnBinder<'_> {
     }
 
     fn expression(&mut self, expression: &Expression) {
+        if let Some((text, at)) = expression.single_quoted() {
+            let problem = Problem::new(at.range(), "text stands in double quotes");
+            self.problems.push(problem.help(format!("write \"{text}\"")));
+            return;
+        }
         for name in &expression.names {
             self.name(&name.text, &expression.span(name));
         }
     }
 
     fn column(&mut self, column: &Located<String>) {
-        match bad_name(column, "a column") {
-            Some(problem) => self.problems.push(problem),
-            None => self.name(&column.value, &column.at),
+        self.name(&column.value, &column.at);
+    }
+
+    /// A column of groups: one that is defined, or one of the data.
+    fn groups(&mut self, group: &Located<String>) {
+        let Some(definition) = self.file.group_column(&group.value) else { return self.column(group) };
+        if !self.used_groups.insert(group.value.clone()) {
+            return;
+        }
+        let column = &definition.column;
+        let is_used = self.used.contains(&column.value);
+        self.column(column);
+        let data_type = self.type_of(&column.value).unwrap_or("Float64");
+        if !definition.grouping.bins.is_empty() && ["String", "Bool"].contains(&data_type) {
+            let message = format!("`{}` is {data_type}, and bins are of numbers", column.value);
+            let help = "give it a type of numbers in [events.columns], or its values names with `labels`";
+            self.problems.push(Problem::new(column.at.range(), message).help(help));
+        }
+        if !is_used {
+            // The text reads the groups, not the column.
+            self.used.remove(&column.value);
         }
     }
 
@@ -182,17 +315,37 @@ impl ColumnBinder<'_> {
         }
         if self.known.is_empty() {
             let help = format!(
-                "say it, as in [events.columns] {name} = \"String\"; or name a data file: its first rows tell"
+                "say it, as in [events.columns] {} = \"String\"; or name a data file: its first rows tell",
+                toml_key(name)
             );
             let message = format!("the type of the column `{name}` is not known");
             self.problems.push(Problem::new(at.range(), message).help(help));
             return;
         }
         let names = || self.known.iter().map(|column| column.name.as_str());
-        let help = match nearest(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", list(names())),
+        let lower = name.to_lowercase();
+        let of_rtlola = ["and", "or", "not", "true", "false"].into_iter().find(|word| *word == lower);
+        let begins = |column: &&str| {
+            let rest = column.strip_prefix(name).unwrap_or_default();
+            rest.starts_with(|c: char| !c.is_alphanumeric() && c != '_')
+        };
+        let help = match (of_rtlola, names().find(begins), nearest(name, names())) {
+            (Some(word), ..) => format!("write `{word}`"),
+            (_, Some(column), _) => format!("write the column `{column}` with backticks: '`{column}`'"),
+            (.., Some(near)) => format!("did you mean `{near}`?"),
+            _ => format!("there are {}", list(names())),
         };
         self.problems.push(Problem::new(at.range(), format!("there is no column `{name}`")).help(help));
+    }
+}
+
+/// A name for a stream that is like this one.
+fn stream_name(name: &str) -> String {
+    let name: String = name.chars().map(|c| if is_of_stream_name(c) { c } else { '_' }).collect();
+    let name = name.trim_matches('_');
+    if is_stream_name(name) {
+        name.to_owned()
+    } else {
+        format!("column_{name}").trim_end_matches('_').to_owned()
     }
 }

@@ -25,8 +25,8 @@ impl CountLayer<'_> {
         Some(name)
     }
 
-    /// Writes the sum of an amount over the trials of each group. With a horizon, a trial is added when it is resolved,
-    /// and then closed.
+    /// Writes the sum of an amount over the trials of each group. A trial that is closed once
+    /// it has been counted is added to what was counted before.
     pub(super) fn count(&mut self, amount: &Amount, of_trial: &str, pace: &Pace) -> String {
         let conjunction = amount.conjunction();
         let (name, using, zero) = match amount {
@@ -36,7 +36,7 @@ impl CountLayer<'_> {
         let name = self.names.new_name(&name);
         let counts = matches!(amount, Amount::Trials(_)) && conjunction.is_all_trials();
         let new = self.scope.over_trials(of_trial, if counts { "count" } else { using });
-        let expression = match self.scope.horizon {
+        let expression = match self.scope.counted {
             None => new,
             Some(_) => format!("{name}({}).last(or: {zero})\n       + {new}", self.scope.count_params()),
         };

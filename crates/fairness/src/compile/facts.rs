@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Unit;
 use crate::expression::Expression;
-use crate::metric::{Literal, Measure, Rate};
+use crate::metric::{Literal, Measure, Rate, UnknownOutcome};
 
 /// A boolean fact of a trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +156,12 @@ pub(super) fn amounts(rate: &Rate) -> (Amount, Amount) {
             (Amount::Trials(changed), Amount::Trials(again))
         }
     }
+}
+
+/// The trials of a rate whose outcome is not known.
+pub(super) fn unknown_amount(rate: &Rate) -> Option<Amount> {
+    let UnknownOutcome { given, known } = rate.unknown.as_ref()?;
+    Some(Amount::Trials(Conjunction::of(given).and([self::literal(&known.not())])))
 }
 
 fn literal(literal: &Literal) -> (Fact, bool) {

@@ -8,6 +8,7 @@ mod bind;
 mod counts;
 mod estimate;
 mod facts;
+mod inputs;
 mod names;
 mod scope;
 mod streams;
@@ -17,9 +18,13 @@ mod trials;
 use std::ops::Range;
 use std::time::Duration;
 
+use fairstream_core::WantedColumn;
+
+use self::bind::BoundFile;
 use self::counts::CountLayer;
 use self::estimate::{EstimateLayer, Estimated, RateCounts};
-use self::facts::{Amount, Fact, Quantity, amounts};
+use self::facts::{Amount, Fact, Quantity, amounts, unknown_amount};
+pub use self::inputs::{BoundInput, InputOrigin};
 use self::names::Names;
 use self::scope::{Pace, Params, Scope};
 pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
@@ -30,6 +35,7 @@ use crate::explain::Description;
 use crate::file::{EventColumn, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
+use crate::table::Located;
 use crate::{FileError, Problem};
 
 /// A compiled fairness file.
@@ -40,7 +46,7 @@ pub struct Compiled {
     of_source: Vec<EventColumn>,
     rtlola: String,
     mappings: Vec<SourceMapping>,
-    clock: Option<String>,
+    inputs: Vec<BoundInput>,
     count_streams: Vec<CountStream>,
     rules: Vec<Rule>,
     streams: Vec<RateStreams>,
@@ -68,10 +74,20 @@ impl Compiled {
         &self.file
     }
 
-    /// The input that holds the time of each event, in nanoseconds since 1970, if a metric needs it.
-    /// No source has it: [`JudgedEngine`](crate::JudgedEngine) supplies it.
-    pub fn clock(&self) -> Option<&str> {
-        self.clock.as_deref()
+    /// The inputs of the text, and where their values come from.
+    pub fn inputs(&self) -> &[BoundInput] {
+        &self.inputs
+    }
+
+    /// The columns that sources must have, in their order.
+    pub fn columns(&self) -> Vec<WantedColumn> {
+        let mut columns: Vec<WantedColumn> = Vec::new();
+        for column in self.inputs.iter().filter_map(BoundInput::source_column) {
+            if !columns.iter().any(|known| known.name == column.name) {
+                columns.push(column);
+            }
+        }
+        columns
     }
 
     /// Whether due trials are counted at events, which must happen before the event: it may open another trial of the
@@ -148,15 +164,15 @@ impl FairnessFile {
     }
 
     fn compile_to(&self, extent: CompiledLayers, of_source: &[EventColumn]) -> Result<Compiled, FileError> {
-        let columns = bind::bind(self, of_source)?;
         let mut names = Names::default();
-        columns.iter().for_each(|column| names.take(&column.name));
-        let params = Params::new(self, &mut names);
+        let BoundFile { file, mut inputs } = bind::bind(self, of_source, &mut names)?;
+        let params = Params::new(&file, &mut names);
         let clock = needs_clock(self).then(|| names.new_name("now"));
         let mut compilation = Compilation {
-            file: self,
+            original: self,
+            file: &file,
             extent,
-            columns: &columns,
+            inputs: &inputs,
             params,
             clock,
             far: names.new_name("far"),
@@ -167,28 +183,46 @@ impl FairnessFile {
             trials: Vec::new(),
         };
         compilation.header();
-        let mut populations: Vec<Vec<String>> = Vec::new();
-        for metric in &self.metrics {
-            let strata = strata_of(metric);
-            if !populations.contains(&strata) {
-                populations.push(strata);
+        let mut populations: Vec<Population> = Vec::new();
+        for metric in &file.metrics {
+            let population = Population::of(metric);
+            if !populations.contains(&population) {
+                populations.push(population);
             }
         }
-        for strata in &populations {
-            compilation.population(strata);
+        for population in &populations {
+            compilation.population(population);
         }
         let Compilation { text, count_streams, clock, mut streams, trials, .. } = compilation;
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
         let (rtlola, mappings) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
         let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
+        inputs.extend(clock.map(|stream| BoundInput {
+            stream,
+            data_type: "Int64".to_owned(),
+            origin: InputOrigin::Time,
+        }));
         let (file, of_source) = (self.clone(), of_source.to_vec());
-        Ok(Compiled { file, of_source, rtlola, mappings, clock, count_streams, rules, streams, trials })
+        Ok(Compiled { file, of_source, rtlola, mappings, inputs, count_streams, rules, streams, trials })
     }
 }
 
-fn strata_of(metric: &Metric) -> Vec<String> {
-    metric.strata.iter().map(|stratum| stratum.value.clone()).collect()
+/// The columns whose values tell trials of some metrics apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Population {
+    groups: Vec<String>,
+    strata: Vec<String>,
+}
+
+impl Population {
+    fn of(metric: &Metric) -> Population {
+        Population { groups: names_of(&metric.groups), strata: names_of(&metric.strata) }
+    }
+}
+
+fn names_of(columns: &[Located<String>]) -> Vec<String> {
+    columns.iter().map(|column| column.value.clone()).collect()
 }
 
 /// Which layers are compiled.
@@ -201,9 +235,12 @@ enum CompiledLayers {
 }
 
 struct Compilation<'a> {
+    /// The file as the user wrote it.
+    original: &'a FairnessFile,
+    /// The same with inputs in place of columns.
     file: &'a FairnessFile,
     extent: CompiledLayers,
-    columns: &'a [EventColumn],
+    inputs: &'a [BoundInput],
     params: Params,
     clock: Option<String>,
     /// Name of the constant that takes a group out of a comparison.
@@ -219,14 +256,37 @@ impl Compilation<'_> {
     fn header(&mut self) {
         self.text.line(&format!("// {}", one_line(self.file.title())));
         self.text.line("//");
-        for paragraph in Description::of(self.file).paragraphs() {
+        for paragraph in Description::of(self.original).paragraphs() {
             for line in wrapped(&paragraph, 96) {
                 self.text.line(&format!("// {line}"));
             }
         }
         self.text.push("\n");
-        for EventColumn { name, data_type } in self.columns {
-            self.text.line(&format!("input {name} : {data_type}"));
+        let expressions = || self.file.expressions();
+        if expressions().any(|expression| expression.calls_math) {
+            self.text.line("import math");
+        }
+        if expressions().any(|expression| expression.matches_pattern) {
+            self.text.line("import regex");
+        }
+        for BoundInput { stream, data_type, origin } in self.inputs {
+            let about = match origin {
+                InputOrigin::Column(name) if name == stream => None,
+                InputOrigin::Column(name) => Some(format!("The column `{}`.", one_line(name))),
+                InputOrigin::Groups { name, column, .. } => Some(format!(
+                    "The groups `{}`, which fairstream makes from the column `{}`.",
+                    one_line(name),
+                    one_line(&column.name)
+                )),
+                InputOrigin::RowNumber => {
+                    Some("The number of the row, which fairstream supplies.".to_owned())
+                }
+                InputOrigin::Time => None,
+            };
+            if let Some(about) = about {
+                self.text.line(&format!("// {about}"));
+            }
+            self.text.line(&format!("input {stream} : {data_type}"));
         }
         if let Some(clock) = &self.clock {
             self.text.line(&format!(
@@ -244,30 +304,37 @@ impl Compilation<'_> {
         self.text.push("\n");
     }
 
-    /// Writes the streams over the trials with these strata, for these metrics.
-    fn population(&mut self, strata: &[String]) {
+    /// Writes the streams over the trials with these groups and strata.
+    fn population(&mut self, population: &Population) {
+        let Population { groups, strata } = population;
         let file = self.file;
-        let metrics: Vec<(usize, &Metric)> =
-            file.metrics.iter().enumerate().filter(|(_, metric)| strata_of(metric) == strata).collect();
+        let metrics: Vec<(usize, &Metric)> = file
+            .metrics
+            .iter()
+            .enumerate()
+            .filter(|(_, metric)| Population::of(metric) == *population)
+            .collect();
         let counted = self.counting_pace(&metrics);
-        let scope = Scope::new(file, strata, counted, &self.params, &mut self.names, &mut self.text);
+        let scope = Scope::new(file, groups, strata, counted, &self.params, &mut self.names, &mut self.text);
         let mut wanted: Vec<Amount> = Vec::new();
         for rate in metrics.iter().flat_map(|(_, metric)| &metric.rates) {
             let (numerator, denominator) = amounts(rate);
-            for amount in [denominator, numerator] {
+            for amount in [denominator, numerator].into_iter().chain(unknown_amount(rate)) {
                 if !wanted.contains(&amount) {
                     wanted.push(amount);
                 }
             }
         }
-        let among = if strata.is_empty() { String::new() } else { format!(", by {}", strata.join(" and ")) };
+        let has_other_groups = self.params.has_other_groups(groups);
+        let apart = [if has_other_groups { groups.as_slice() } else { &[] }, strata].concat();
+        let among = if apart.is_empty() { String::new() } else { format!(", by {}", apart.join(" and ")) };
         self.text.line(&format!(
             "// ---- Trials{among}: one for each `{}`. Nothing here reads anything of another trial. ----\n",
             file.trial.key.value
         ));
         let clock = self.clock.clone();
         let layer =
-            TrialLayer::new(file, self.columns, &scope, &mut self.names, &mut self.text, clock.as_deref());
+            TrialLayer::new(file, self.inputs, &scope, &mut self.names, &mut self.text, clock.as_deref());
         let (of_trials, facts) = layer.write(&wanted);
         self.trials.push(trial_streams(&scope, &metrics, &of_trials, facts));
 
@@ -279,7 +346,7 @@ impl Compilation<'_> {
             let pace = scope.counted.clone().unwrap_or_else(|| own.clone());
             for rate in &metric.rates {
                 let (numerator, denominator) = amounts(rate);
-                for amount in [denominator, numerator] {
+                for amount in [denominator, numerator].into_iter().chain(unknown_amount(rate)) {
                     if !counts.iter().any(|(known, at, _)| *known == amount && *at == pace) {
                         let of_trial = of_trials.iter().find(|(known, _)| *known == amount);
                         let of_trial = of_trial.map(|(_, name)| name.as_str()).unwrap_or_default();
@@ -338,7 +405,9 @@ impl Compilation<'_> {
             let Estimated { prior, estimate, gap, gap_in } = estimated;
             let judged = metric.guarantee.as_ref();
             let judged = judged.map(|_| JudgedStreams::new(&mut self.names, &base, metric.kind.comparison()));
+            let unknown = unknown_amount(rate);
             let streams = RateStreams {
+                unknown: unknown.map(|unknown| stream(&unknown).to_owned()),
                 metric: index,
                 rate: number,
                 numerator: rate_counts.numerator.to_owned(),
@@ -361,7 +430,9 @@ impl Compilation<'_> {
 
     /// When resolved trials are counted: often enough for every metric.
     fn counting_pace(&self, metrics: &[(usize, &Metric)]) -> Option<Pace> {
-        self.file.trial.horizon?;
+        if self.file.trial.horizon.is_none() && !self.file.trial.is_row {
+            return None;
+        }
         let periods: Option<Vec<Duration>> = metrics.iter().map(|(_, metric)| metric.check).collect();
         let Some(periods) = periods else { return Some(Pace::Events) };
         let nanos = periods.iter().map(Duration::as_nanos).reduce(common_divisor)?;
@@ -442,6 +513,7 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
             rate.measure,
             crate::metric::Measure::Number(_) | crate::metric::Measure::Delay { .. }
         ),
+        favourable: rate.favourable,
     });
     Rule {
         comparison: metric.kind.comparison(),
@@ -455,8 +527,9 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
             Prior::Expression(_) => Some(0.0),
         },
         confidence: metric.confidence,
-        groups: file.trial.groups.iter().map(|group| group.value.clone()).collect(),
-        strata: strata_of(metric),
+        groups: names_of(&metric.groups),
+        strata: names_of(&metric.strata),
+        comparisons: metric.of_table,
         has_horizon: file.trial.horizon.is_some(),
         guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),
         range: metric.range,

@@ -47,7 +47,9 @@ pub(super) struct Scope {
     pub(super) horizon: Option<Duration>,
     /// Whether a trial consists of its opening event only.
     pub(super) at_opening: bool,
-    /// When resolved trials are counted, if there is a horizon.
+    /// Whether each row is a trial.
+    pub(super) is_row: bool,
+    /// When trials are counted and closed, if they are: after a horizon, or if each row is a trial.
     pub(super) counted: Option<Pace>,
     /// The columns that the opening event has.
     pub(super) opening: String,
@@ -64,6 +66,7 @@ pub(super) struct Scope {
 impl Scope {
     pub(super) fn new(
         file: &FairnessFile,
+        groups: &[String],
         strata: &[String],
         counted: Option<Pace>,
         params: &Params,
@@ -74,14 +77,15 @@ impl Scope {
         let mut columns: Vec<&str> = vec![&trial.key.value];
         let sync = trial.opens.iter().flat_map(|opens| &opens.names).filter(|name| name.is_sync);
         columns.extend(sync.map(|name| name.text.as_str()));
-        columns.extend(trial.groups.iter().map(|group| group.value.as_str()));
+        columns.extend(groups.iter().map(String::as_str));
         columns.extend(strata.iter().map(String::as_str));
         Scope {
             key: params.key.clone(),
-            groups: params.groups.clone(),
+            groups: params.groups(groups),
             strata: params.strata.iter().filter(|facet| strata.contains(&facet.column)).cloned().collect(),
             horizon: trial.horizon,
             at_opening: trial.at_opening,
+            is_row: trial.is_row,
             counted,
             opening: all_of(&columns),
             opening_columns: columns.iter().map(|&column| column.to_owned()).collect(),
@@ -180,9 +184,12 @@ impl Scope {
         }
     }
 
-    /// The clause that closes a trial once it has been counted; `None` without a horizon.
+    /// The clause that closes a trial once it has been counted; `None` if later events could still be of the trial.
     pub(super) fn close(&self) -> Option<String> {
         let counted = self.counted.as_ref()?.text();
+        if self.is_row {
+            return Some(format!("  close @{counted} when true"));
+        }
         Some(format!("  close @{counted} when {}({}).hold(or: false)", self.over, self.key.param))
     }
 
@@ -218,6 +225,17 @@ pub(super) struct Params {
 }
 
 impl Params {
+    /// Whether some metrics have other groups than these.
+    pub(super) fn has_other_groups(&self, columns: &[String]) -> bool {
+        self.groups.len() != columns.len()
+    }
+
+    /// The groups with these columns, in their order.
+    fn groups(&self, columns: &[String]) -> Vec<Facet> {
+        let facet = |column: &String| self.groups.iter().find(|facet| facet.column == *column).cloned();
+        columns.iter().filter_map(facet).collect()
+    }
+
     pub(super) fn new(file: &FairnessFile, names: &mut Names) -> Params {
         let mut strata: Vec<&str> = Vec::new();
         for stratum in file.metrics.iter().flat_map(|metric| &metric.strata) {
@@ -225,7 +243,8 @@ impl Params {
                 strata.push(&stratum.value);
             }
         }
-        let groups: Vec<&str> = file.trial.groups.iter().map(|group| group.value.as_str()).collect();
+        let groups = file.group_columns();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         let mut facets = |columns: &[&str], param: &str, other: &str| -> Vec<Facet> {
             let number =
                 |index: usize| if columns.len() > 1 { (index + 1).to_string() } else { String::new() };

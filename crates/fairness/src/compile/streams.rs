@@ -27,6 +27,8 @@ pub struct RateStreams {
     pub denominator: String,
     /// Trials that wait for their horizon, if there is one.
     pub pending: Option<String>,
+    /// Trials whose outcome is not known, if the file says which.
+    pub unknown: Option<String>,
     /// The prior γ, if it is an expression.
     pub prior: Option<String>,
     /// The MAP estimate; `None` if the file was compiled [for alarms](crate::Compiled::for_alarms).
@@ -84,11 +86,12 @@ impl JudgedStreams {
 impl RateStreams {
     /// The streams with counts of this rate.
     pub(super) fn count_streams(&self, groups: usize) -> impl Iterator<Item = CountStream> {
-        let RateStreams { metric, rate, numerator, denominator, pending, prior, gap, .. } = self;
+        let RateStreams { metric, rate, numerator, denominator, pending, unknown, prior, gap, .. } = self;
         let streams = [
             (Some(numerator), CountRole::Numerator),
             (Some(denominator), CountRole::Denominator),
             (pending.as_ref(), CountRole::Pending),
+            (unknown.as_ref(), CountRole::Unknown),
             (prior.as_ref(), CountRole::Prior),
             (Some(gap), CountRole::Check),
         ];
@@ -105,6 +108,7 @@ pub(crate) enum CountRole {
     Numerator,
     Denominator,
     Pending,
+    Unknown,
     Prior,
     /// Triggers a check of the rate.
     Check,

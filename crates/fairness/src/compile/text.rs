@@ -56,12 +56,23 @@ impl Text {
                 Some(expression) => {
                     let start = text.len();
                     text += &expression.text;
+                    for part in &expression.origins {
+                        let shifted = |range: &Range<usize>, by: usize| range.start + by..range.end + by;
+                        mappings.extend(expression.begins.map(|begins| SourceMapping {
+                            there: shifted(&part.bound, start),
+                            here: shifted(&part.original, begins),
+                            letter_by_letter: part.bound.len() == part.original.len(),
+                        }));
+                    }
+                    let is_original = expression.origins.is_empty();
+                    let length =
+                        expression.origins.last().map_or(expression.text.len(), |part| part.original.end);
                     mappings.push(SourceMapping {
                         there: start..text.len(),
                         here: expression
                             .begins
-                            .map_or(expression.at.range(), |begins| begins..begins + expression.text.len()),
-                        letter_by_letter: expression.begins.is_some(),
+                            .map_or(expression.at.range(), |begins| begins..begins + length),
+                        letter_by_letter: expression.begins.is_some() && is_original,
                     });
                 }
                 None => text += part,

@@ -2,9 +2,10 @@
 //! nothing outside its own trial, so that trials can be split by key without changing a verdict.
 
 use crate::expression::Expression;
-use crate::file::{EventColumn, FairnessFile, Indicator};
+use crate::file::{FairnessFile, Indicator};
 use crate::unit::{in_words, rtlola_duration};
 
+use super::BoundInput;
 use super::estimate::float;
 use super::facts::{Amount, Conjunction, Fact, Quantity, label};
 use super::names::Names;
@@ -13,7 +14,7 @@ use super::text::Text;
 
 pub(super) struct TrialLayer<'a> {
     pub(super) file: &'a FairnessFile,
-    pub(super) columns: &'a [EventColumn],
+    pub(super) inputs: &'a [BoundInput],
     pub(super) scope: &'a Scope,
     pub(super) names: &'a mut Names,
     pub(super) text: &'a mut Text,
@@ -30,14 +31,14 @@ type AmountStreams = Vec<(Amount, String)>;
 impl<'a> TrialLayer<'a> {
     pub(super) fn new(
         file: &'a FairnessFile,
-        columns: &'a [EventColumn],
+        inputs: &'a [BoundInput],
         scope: &'a Scope,
         names: &'a mut Names,
         text: &'a mut Text,
         clock: Option<&'a str>,
     ) -> TrialLayer<'a> {
         let (facts, moments, values) = Default::default();
-        TrialLayer { file, columns, scope, names, text, clock, facts, moments, values }
+        TrialLayer { file, inputs, scope, names, text, clock, facts, moments, values }
     }
 
     /// The streams of the amounts, and those of facts by their names.
@@ -236,7 +237,7 @@ impl<'a> TrialLayer<'a> {
 
     /// Casts a column to Float64; any other expression must have that type.
     fn as_float(&mut self, number: &Expression) -> String {
-        let column = number.as_name().and_then(|name| self.columns.iter().find(|column| column.name == name));
+        let column = number.as_name().and_then(|name| self.inputs.iter().find(|input| input.stream == name));
         let mark = self.text.mark(number);
         match column.map(|column| column.data_type.as_str()) {
             Some(whole) if whole != "Float64" => format!("cast<{whole}, Float64>({mark})"),

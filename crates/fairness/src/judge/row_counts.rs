@@ -9,10 +9,16 @@ pub struct RowCounts {
     pub rows: u64,
     /// Rows without any key: they belong to no trial.
     pub without_key: u64,
-    /// Rows with the key of a trial, without a group: they open no trial.
+    /// Rows with the key of a trial, without a group: they open no trial, or not one of every comparison.
     pub without_group: u64,
+    /// Rows whose groups are among those that the file leaves out: they open no trial, or not one of every comparison.
+    pub excepted: u64,
     /// Rows that have every column that a row needs to open a trial.
     pub complete: u64,
+    /// The column with the key of a trial; `None` if each row is a trial.
+    pub key: Option<String>,
+    /// The columns with groups.
+    pub groups: Vec<String>,
     /// The columns that a row needs to open a trial.
     pub columns: Vec<SeenColumn>,
 }

@@ -22,6 +22,8 @@ pub struct Rule {
     pub confidence: f64,
     /// The columns whose values are groups.
     pub groups: Vec<String>,
+    /// Number of comparisons of the same metric that share its guarantee.
+    pub comparisons: u64,
     /// The columns whose values are strata.
     pub strata: Vec<String>,
     /// Whether trials are counted only after a horizon.
@@ -47,6 +49,8 @@ pub struct RuleRate {
     pub unit: Option<Unit>,
     /// Whether the rate is a mean of numbers rather than a fraction of trials.
     pub is_mean: bool,
+    /// Whether a high rate is good for a group, if the file says so.
+    pub favourable: Option<bool>,
 }
 
 /// The counts of one group.
@@ -58,6 +62,8 @@ pub struct Counts {
     pub denominator: u64,
     /// Trials that wait for their horizon.
     pub pending: u64,
+    /// Trials whose outcome is not known.
+    pub unknown: u64,
     /// The prior γ, if it differs from that of the rule.
     pub prior: Option<f64>,
 }

@@ -51,6 +51,8 @@ pub struct GroupStanding {
     pub denominator: u64,
     /// Trials that wait for their horizon.
     pub pending: u64,
+    /// Trials whose outcome is not known.
+    pub unknown: u64,
     /// The fraction of positive trials, or the mean of their numbers; `None` without a trial.
     pub share: Option<f64>,
     /// The prior γ, if it is computed.
@@ -108,6 +110,7 @@ impl Judge {
                             numerator: counts.numerator,
                             denominator: counts.denominator,
                             pending: counts.pending,
+                            unknown: counts.unknown,
                             share,
                             prior: is_computed.then(|| estimator.prior(counts)),
                             estimate,

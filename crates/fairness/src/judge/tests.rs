@@ -8,6 +8,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         question: String::new(),
         unit: None,
         is_mean: false,
+        favourable: None,
     };
     Rule {
         comparison,
@@ -16,6 +17,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         min_trials,
         prior: Some(0.5),
         confidence,
+        comparisons: 1,
         groups: vec!["gender".to_owned()],
         strata: Vec::new(),
         has_horizon: false,

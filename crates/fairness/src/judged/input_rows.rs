@@ -1,15 +1,16 @@
-//! Rows for the inner engine: those of the source, the time of each as a column if the text reads it, and rows without
-//! any value at which due trials are counted.
+//! Rows for the inner engine: columns of the source under the names of its inputs, inputs that no source has, and rows
+//! without any value at which due trials are counted.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use fairstream_core::{EngineError, EventBatch};
 
-use crate::Compiled;
+use super::group_values::groups_of;
+use crate::{BoundInput, Compiled, InputOrigin};
 
 /// Turns batches of the source into batches of the inner engine.
 ///
@@ -18,8 +19,8 @@ use crate::Compiled;
 /// of each time is preceded by a row without values, which counts and closes what is due.
 #[derive(Debug)]
 pub(super) struct InputRows {
-    /// The index and name of the time column that the inner engine reads, if it reads one.
-    clock: Option<(usize, String)>,
+    /// The inputs of the inner engine, in its order.
+    inputs: Vec<BoundInput>,
     counts_before_events: bool,
     /// Time of the last row.
     last: Option<i64>,
@@ -27,11 +28,13 @@ pub(super) struct InputRows {
 
 impl InputRows {
     /// `columns` are those of the inner engine, in its order.
-    pub(super) fn new(compiled: &Compiled, columns: &[&str]) -> InputRows {
-        let clock = compiled.clock().and_then(|clock| {
-            columns.iter().position(|column| *column == clock).map(|index| (index, clock.to_owned()))
-        });
-        InputRows { clock, counts_before_events: compiled.counts_before_events(), last: None }
+    pub(super) fn new(compiled: &Compiled, columns: &[&str]) -> Result<InputRows, EngineError> {
+        let input = |column: &&str| {
+            let found = compiled.inputs().iter().find(|input| input.stream == *column);
+            found.cloned().ok_or_else(|| EngineError::Build(format!("no input is called `{column}`")))
+        };
+        let inputs = columns.iter().map(input).collect::<Result<_, _>>()?;
+        Ok(InputRows { inputs, counts_before_events: compiled.counts_before_events(), last: None })
     }
 
     /// Time of the last row, for a snapshot.
@@ -43,14 +46,42 @@ impl InputRows {
         self.last = last;
     }
 
-    /// The rows that the inner engine evaluates for these.
-    pub(super) fn convert(&mut self, events: &EventBatch) -> Result<EventBatch, EngineError> {
+    /// The rows with the inputs of the inner engine, after so many rows before.
+    pub(super) fn with_inputs(&self, events: &EventBatch, before: u64) -> Result<EventBatch, EngineError> {
         let failed = |error: ArrowError| EngineError::Build(error.to_string());
-        let mut events = events.clone();
-        if self.counts_before_events {
-            self.insert_empty_rows(&mut events).map_err(failed)?;
+        let mut fields = Vec::with_capacity(self.inputs.len());
+        let mut columns = Vec::with_capacity(self.inputs.len());
+        let column = |name: &String| {
+            let missing = || EngineError::Build(format!("the rows have no column `{name}`"));
+            events.rows.column_by_name(name).cloned().ok_or_else(missing)
+        };
+        for input in &self.inputs {
+            let values: ArrayRef = match &input.origin {
+                InputOrigin::Column(name) => column(name)?,
+                InputOrigin::Groups { column: of, grouping, .. } => {
+                    groups_of(&column(&of.name)?, grouping).map_err(failed)?
+                }
+                InputOrigin::RowNumber => {
+                    Arc::new(UInt64Array::from_iter_values((before + 1..).take(events.len())))
+                }
+                InputOrigin::Time => Arc::new(Int64Array::new(events.times.clone(), None)),
+            };
+            fields.push(Field::new(&input.stream, values.data_type().clone(), true));
+            columns.push(values);
         }
-        self.insert_clock(&mut events).map_err(failed)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(events.len()));
+        let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
+        let mut events = events.clone();
+        events.rows = rows.map_err(failed)?;
+        Ok(events)
+    }
+
+    /// The rows with those before them at which due trials are counted. Their only value is the time.
+    pub(super) fn with_empty_rows(&mut self, mut events: EventBatch) -> Result<EventBatch, EngineError> {
+        if self.counts_before_events {
+            let inserted = self.insert_empty_rows(&mut events);
+            inserted.map_err(|error| EngineError::Build(error.to_string()))?;
+        }
         Ok(events)
     }
 
@@ -73,30 +104,18 @@ impl InputRows {
             return Ok(());
         }
         let indices = UInt32Array::from(indices);
-        let columns: Vec<ArrayRef> = events
-            .rows
-            .columns()
-            .iter()
-            .map(|column| take(column, &indices, None))
+        let times_of_rows: ArrayRef = Arc::new(Int64Array::from(times.clone()));
+        let columns = events.rows.columns().iter().zip(&self.inputs);
+        let columns: Vec<ArrayRef> = columns
+            .map(|(column, input)| match input.origin {
+                InputOrigin::Time => Ok(Arc::clone(&times_of_rows)),
+                _ => take(column, &indices, None),
+            })
             .collect::<Result<_, _>>()?;
-        let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
-        let fields: Vec<Field> = events.rows.schema().fields().iter().map(nullable).collect();
-        let schema = Arc::new(Schema::new(fields));
         let options = RecordBatchOptions::new().with_row_count(Some(indices.len()));
-        events.rows = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        events.rows = RecordBatch::try_new_with_options(events.rows.schema(), columns, &options)?;
         events.times = times.into();
         events.row_numbers = row_numbers.into();
-        Ok(())
-    }
-
-    fn insert_clock(&self, events: &mut EventBatch) -> Result<(), ArrowError> {
-        let Some((index, name)) = &self.clock else { return Ok(()) };
-        let mut fields: Vec<Arc<Field>> = events.rows.schema().fields().iter().cloned().collect();
-        let mut columns = events.rows.columns().to_vec();
-        let at = (*index).min(columns.len());
-        fields.insert(at, Arc::new(Field::new(name, DataType::Int64, true)));
-        columns.insert(at, Arc::new(Int64Array::new(events.times.clone(), None)));
-        events.rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! An engine with a judge behind it: counts of the inner engine go to the judge, alarms of the judge become verdicts
 //! among the others.
 
+mod group_values;
 mod input_rows;
 mod pending_counts;
 mod row_counter;
@@ -58,8 +59,8 @@ struct Snapshot {
 }
 
 impl JudgedEngine {
-    /// Puts `judge` behind an engine for the compiled text, whose columns are `columns` in this order. The
-    /// judge is shared, so that a live view can ask for its state.
+    /// Puts `judge` behind an engine for the compiled text, whose inputs are `columns` in this order. Events have the
+    /// [columns](Compiled::columns) of the file. The judge is shared, so that a live view can ask for its state.
     ///
     /// # Errors
     /// The engine is for another text.
@@ -106,7 +107,7 @@ impl JudgedEngine {
             pending: PendingCounts::default(),
             recorder: None,
             subscription: None,
-            input_rows: InputRows::new(compiled, columns),
+            input_rows: InputRows::new(compiled, columns)?,
             row_counter: RowCounter::new(compiled),
             read_streams,
             check_streams,
@@ -190,9 +191,12 @@ impl Engine for JudgedEngine {
     }
 
     fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        let counted = self.row_counter.count(events, lock(&self.judge).rows_mut());
+        let source = events;
+        let before = lock(&self.judge).rows().rows;
+        let events = self.input_rows.with_inputs(source, before)?;
+        let counted = self.row_counter.count(source, &events, lock(&self.judge).rows_mut());
         counted.map_err(|error| EngineError::Build(error.to_string()))?;
-        let events = self.input_rows.convert(events)?;
+        let events = self.input_rows.with_empty_rows(events)?;
         self.tapped(out, |engine, tap| engine.feed(&events, tap))
     }
 

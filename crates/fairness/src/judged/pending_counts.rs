@@ -73,6 +73,7 @@ impl PendingCounts {
             (CountRole::Numerator, Value::Float(value)) => counts.numerator = value,
             (CountRole::Denominator, Value::UInt(value)) => counts.denominator = value,
             (CountRole::Pending, Value::UInt(value)) => counts.pending = value,
+            (CountRole::Unknown, Value::UInt(value)) => counts.unknown = value,
             (CountRole::Prior, Value::Float(value)) => counts.prior = Some(value),
             _ => {}
         }
