@@ -96,7 +96,7 @@ fn named(names: [&str; 4], trial: &str, key: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     /// A column may have any name without a backtick or a line break.
     #[test]
