@@ -155,6 +155,7 @@ fn columns_that_do_not_fit() {
     assert_snapshot!("unknown_columns", folder.run("run spec.lola far.csv"));
     assert_snapshot!("columns_of_several", folder.run("run spec.lola near.csv far.csv"));
     assert_snapshot!("column_twice", folder.run("run spec.lola twice.csv"));
+    assert_snapshot!("rows_in_their_order", folder.run("run spec.lola when.csv --time row"));
     assert_snapshot!("no_time_column", folder.run("run spec.lola when.csv"));
     assert_snapshot!("time_column_named", folder.run("run spec.lola when.csv --time date"));
     assert_snapshot!("time_column_option", folder.run("run spec.lola when.csv?time=date&time_format=date"));

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{
-    Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
-    SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
+    Adapter, BadOption, Cause, OptionDoc, Options, ROW_ORDER, RejectedRow, Source, SourceError,
+    SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
     Column, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
@@ -20,7 +20,11 @@ use crate::record::Records;
 pub struct CsvSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc::new("time", "time", "the column that says when a row happened"),
+    OptionDoc::new(
+        "time",
+        "time",
+        "the column that says when a row happened; `row` takes rows in their order",
+    ),
     OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
     OptionDoc::new("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
     OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
@@ -59,13 +63,17 @@ impl SourceFactory for CsvSources {
                 wanted.push(column.clone());
             }
         }
-        let time_field = find(&header, &settings.time)
-            .and_then(|field| field.ok_or_else(|| no_time(&settings.time, &header)))
-            .map_err(|text| open_failed(text.into()))?;
+        let time_field = match find(&header, &settings.time).map_err(|text| open_failed(text.into()))? {
+            None if settings.time != ROW_ORDER => {
+                return Err(open_failed(no_time(&settings.time, &header).into()));
+            }
+            field => field,
+        };
+        let time_format = if time_field.is_some() { settings.time_format } else { TimeFormat::Relative };
 
         let rows = CsvRows { records, notation: settings.notation, header, fields, time_field };
-        let mut source = RowSource::new(rows, &wanted, settings.time_format, request.context.clone())
-            .map_err(open_failed)?;
+        let mut source =
+            RowSource::new(rows, &wanted, time_format, request.context.clone()).map_err(open_failed)?;
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(open_failed)?;
         }
@@ -88,7 +96,8 @@ struct CsvRows {
     header: Vec<String>,
     /// For each requested column: the index of its field.
     fields: Vec<usize>,
-    time_field: usize,
+    /// `None` if rows are taken in their order.
+    time_field: Option<usize>,
 }
 
 impl Rows for CsvRows {
@@ -112,7 +121,7 @@ impl Rows for CsvRows {
         self.records.go_to(place)
     }
 
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
         let CsvRows { records, notation, header, fields, time_field } = self;
         let bad = |column: Option<&str>, reason: String| RejectedRow {
             row: records.line(),
@@ -125,11 +134,17 @@ impl Rows for CsvRows {
         if records.len() != header.len() {
             return Err(bad(None, wrong_length(records, header.len())));
         }
-        let time_column = || Some(header[*time_field].as_str());
-        let written = records.field(*time_field);
-        let time = match time.read_digits(written) {
-            Some(time) => time,
-            None => notation.time(written, time).map_err(|reason| bad(time_column(), reason))?,
+        let time = match time_field {
+            None => None,
+            Some(field) => {
+                let written = records.field(*field);
+                Some(match time.read_digits(written) {
+                    Some(time) => time,
+                    None => notation
+                        .time(written, time)
+                        .map_err(|reason| bad(Some(header[*field].as_str()), reason))?,
+                })
+            }
         };
         for (column, field) in columns.iter_mut().zip(fields) {
             notation

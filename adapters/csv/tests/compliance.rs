@@ -65,6 +65,12 @@ fn cut_off(dir: &Path) -> SourceRequest {
 }
 
 fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
+    check_with(name, pack, &[]);
+}
+
+fn check_with(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let request =
+        |location: &Path| SourceRequest { options: options.iter().copied().collect(), ..request(location) };
     let dir = tempfile::tempdir().unwrap();
     let file = |prefix: &str, text: &str| {
         let path = dir.path().join(format!("{prefix}-{name}"));
@@ -81,14 +87,22 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
             column: Some("score"),
         }),
         missing: request(&dir.path().join("missing.csv")),
-        cut_off: Some(cut_off(dir.path())),
-        live: Some(&|| silent_pipe(dir.path())),
+        cut_off: Some(request(Path::new(&cut_off(dir.path()).location))),
+        live: Some(&|| {
+            let live = silent_pipe(dir.path());
+            LiveInput { request: request(Path::new(&live.request.location)), ..live }
+        }),
     });
 }
 
 #[test]
 fn source_complies() {
     check("plain.csv", &|text| text.as_bytes().to_vec());
+}
+
+#[test]
+fn source_complies_with_rows_in_their_order() {
+    check_with("ordered.csv", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
 }
 
 #[test]

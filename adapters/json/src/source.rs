@@ -4,8 +4,8 @@ use std::io;
 use std::time::Instant;
 
 use fairstream_core::{
-    Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceFactory, SourceRequest, Time,
-    TimeFormat, TimeReader,
+    Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
+    Time, TimeFormat, TimeReader,
 };
 use fairstream_files::{Column, Input, NextRow, Place, RowSource, Rows};
 
@@ -17,7 +17,7 @@ use crate::object::Wanted;
 pub struct JsonSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc::new("time", "time", "the key that says when a row happened"),
+    OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
     OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
     OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];
@@ -52,7 +52,10 @@ impl SourceFactory for JsonSources {
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
         let columns = request.wanted.iter().map(|column| column.name.clone());
-        let wanted = Wanted::new(options.text("time").unwrap_or("time"), columns);
+        // The keys of later lines are unknown, so `row` cannot be one of them.
+        let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
+        let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
+        let wanted = Wanted::new(time, columns);
         let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
         let mut source = RowSource::new(rows, &request.wanted, time_format, request.context.clone())
             .map_err(open_failed)?;
@@ -89,7 +92,7 @@ impl Rows for JsonRows {
         self.lines.go_to(place)
     }
 
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
         let row = self.lines.number();
         match self.lines.fault() {
             Some(fault) => Err(RejectedRow { row, column: None, reason: fault.to_owned() }),

@@ -226,7 +226,7 @@ pub(crate) struct InputArguments {
     #[arg(value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
 
-    /// The column that says when an event happened [default: time]
+    /// The column that says when an event happened; `row` takes rows in their order, one a second [default: time]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 

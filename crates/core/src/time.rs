@@ -43,6 +43,12 @@ impl Time {
         self.timestamp().to_string()
     }
 
+    /// The time of a row that is taken in its order: as many seconds after the start as its number among the rows of
+    /// its source, counted from 1.
+    pub fn of_row(number: u64) -> Time {
+        Time(i64::try_from(number).unwrap_or(i64::MAX).saturating_mul(SECOND))
+    }
+
     fn timestamp(self) -> Timestamp {
         // Every i64 of nanoseconds is within jiff's range of years.
         Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default()
@@ -50,6 +56,10 @@ impl Time {
 }
 
 const SECOND: i64 = 1_000_000_000;
+
+/// In place of the name of a time column: rows are taken in their order, each at [`Time::of_row`]. A column with this
+/// name takes precedence.
+pub const ROW_ORDER: &str = "row";
 
 /// Limit below which a number of seconds, about three years, is taken as relative if the format is not given.
 const RELATIVE_BELOW: i64 = 100_000_000;

@@ -38,11 +38,12 @@ pub trait Rows: Send {
     /// The input cannot be read, or, as [`io::ErrorKind::UnexpectedEof`], is shorter than that.
     fn go_to(&mut self, place: Place) -> io::Result<()>;
 
-    /// Appends one value or null to each column, and returns the time of the row.
+    /// Appends one value or null to each column, and returns the time of the row. `None` if rows are taken in their
+    /// order, at [`Time::of_row`]; the format of times is then [`TimeFormat::Relative`].
     ///
     /// # Errors
     /// The error of the row. Some columns may have received their value: the caller makes them equally long.
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow>;
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow>;
 
     /// Names of all columns of the input, requested or not. Empty if they cannot be known.
     fn offers(&self) -> Vec<String>;
@@ -191,7 +192,7 @@ impl<R: Rows> Source for RowSource<R> {
             self.count += 1;
             match self.rows.append(&mut self.columns, &mut self.time) {
                 Ok(time) => {
-                    batch.times.push(time.0);
+                    batch.times.push(time.unwrap_or_else(|| Time::of_row(self.count)).0);
                     batch.row_numbers.push(self.line);
                 }
                 Err(bad) => batch.reject(bad, &mut self.columns),

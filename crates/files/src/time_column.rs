@@ -15,7 +15,8 @@ pub fn no_time_column(name: &str, columns: &[String]) -> String {
     };
     let names: Vec<String> = columns.iter().map(|name| format!("`{}`", shortened(name))).collect();
     format!(
-        "there is no column `{name}` that says when a row happened; {hint} (columns: {})",
+        "there is no column `{name}` that says when a row happened; {hint}, or take rows in their order with \
+         `--time row` (columns: {})",
         names.join(", ")
     )
 }

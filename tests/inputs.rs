@@ -1,0 +1,76 @@
+//! Inputs that are written in several ways have the same rows.
+
+use std::path::Path;
+
+use arrow::datatypes::DataType;
+use fairstream_core::{Options, SourceFactory, SourceRequest, WantedColumn};
+use fairstream_csv::CsvSources;
+use fairstream_json::JsonSources;
+use proptest::prelude::*;
+
+/// The rows of an input as text, each with its time, and the rejected ones with their reasons.
+fn rows(factory: &dyn SourceFactory, location: &Path, options: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let request = SourceRequest {
+        location: location.to_str().unwrap().to_owned(),
+        options: options.iter().copied().collect::<Options>(),
+        wanted: vec![WantedColumn::new("n", DataType::Int64), WantedColumn::new("name", DataType::Utf8)],
+        ..SourceRequest::default()
+    };
+    let mut source = factory.open(&request).unwrap();
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    while let Some(batch) = source.next_batch().unwrap() {
+        let shown = |column: usize, row: usize| {
+            let columns = batch.rows.columns();
+            columns.get(column).map_or(String::new(), |column| {
+                arrow::util::display::array_value_to_string(column, row).unwrap()
+            })
+        };
+        for row in 0..batch.len() {
+            good.push(format!("{} {} {}", batch.time(row).for_people(), shown(0, row), shown(1, row)));
+        }
+        bad.extend(batch.rejected.iter().map(|bad| format!("{:?}: {}", bad.column, bad.reason)));
+    }
+    (good, bad)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rows in their order are a second apart, and bad rows and empty lines do not shift those behind them.
+    #[test]
+    fn rows_in_their_order_have_their_number_as_time(
+        fields in prop::collection::vec((prop::option::of(0..100_i64), any::<bool>()), 1..30),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut csv, mut json) = ("n,name\n".to_owned(), String::new());
+        let mut expected = Vec::new();
+        for ((number, empty_line), row) in fields.iter().zip(1..) {
+            let number = number.map_or("x".to_owned(), |number| number.to_string());
+            csv += &format!("{number},a\n");
+            json += &format!("{{\"n\":\"{number}\",\"name\":\"a\"}}\n");
+            if *empty_line {
+                csv += "\n";
+                json += "\n";
+            }
+            if number != "x" {
+                expected.push(format!("{row}s {number} a"));
+            }
+        }
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a.csv"), csv).unwrap();
+        std::fs::write(at("a.jsonl"), json).unwrap();
+        let by_row = [("time", "row"), ("time_format", "date")];
+        let (good, bad) = rows(&CsvSources, &at("a.csv"), &by_row);
+        prop_assert_eq!(&good, &expected);
+        prop_assert_eq!(good.len() + bad.len(), fields.len());
+        prop_assert_eq!(rows(&JsonSources, &at("a.jsonl"), &by_row), (good, bad));
+    }
+}
+
+#[test]
+fn a_column_that_is_called_row_has_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    std::fs::write(&path, "row,n,name\n7,1,a\n9,2,b\n").unwrap();
+    assert_eq!(rows(&CsvSources, &path, &[("time", "row")]).0, ["7s 1 a", "9s 2 b"]);
+}
