@@ -9,7 +9,11 @@ use fairstream_json::JsonSources;
 use proptest::prelude::*;
 
 /// The rows of an input as text, each with its time, and the rejected ones with their reasons.
-fn rows(factory: &dyn SourceFactory, location: &Path, options: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+fn rows(
+    factory: &dyn SourceFactory,
+    location: &Path,
+    options: &[(&str, &str)],
+) -> (Vec<String>, Vec<String>) {
     let request = SourceRequest {
         location: location.to_str().unwrap().to_owned(),
         options: options.iter().copied().collect::<Options>(),

@@ -12,6 +12,7 @@ use fairstream_files::{
     Column, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
 };
 
+use crate::header::Header;
 use crate::notation::Notation;
 use crate::record::Records;
 
@@ -26,6 +27,11 @@ const OPTIONS: &[OptionDoc] = &[
         "the column that says when a row happened; `row` takes rows in their order",
     ),
     OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new(
+        "header",
+        "true",
+        "`false`: there is no row of column names; columns are `c1`, `c2` and so on",
+    ),
     OptionDoc::new("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
     OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
@@ -51,11 +57,11 @@ impl SourceFactory for CsvSources {
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
         let mut records = Records::new(input, settings.delimiter, settings.max_row);
-        let header = read_header(&mut records).map_err(open_failed)?;
+        let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
 
         let (mut fields, mut wanted) = (Vec::new(), Vec::new());
         for column in &request.wanted {
-            if let Some(field) = find(&header, &column.name).map_err(|text| open_failed(text.into()))? {
+            if let Some(field) = header.find(&column.name).map_err(|text| open_failed(text.into()))? {
                 if matches!(column.data_type, DataType::Struct(_)) {
                     return Err(open_failed(no_tuples(column).into()));
                 }
@@ -63,15 +69,22 @@ impl SourceFactory for CsvSources {
                 wanted.push(column.clone());
             }
         }
-        let time_field = match find(&header, &settings.time).map_err(|text| open_failed(text.into()))? {
+        let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
             None if settings.time != ROW_ORDER => {
-                return Err(open_failed(no_time(&settings.time, &header).into()));
+                return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
             }
             field => field,
         };
         let time_format = if time_field.is_some() { settings.time_format } else { TimeFormat::Relative };
 
-        let rows = CsvRows { records, notation: settings.notation, header, fields, time_field };
+        let rows = CsvRows {
+            records,
+            notation: settings.notation,
+            header,
+            fields,
+            time_field,
+            is_first_pending: !settings.has_header,
+        };
         let mut source =
             RowSource::new(rows, &wanted, time_format, request.context.clone()).map_err(open_failed)?;
         if let Some(position) = &request.resume {
@@ -93,11 +106,13 @@ fn no_tuples(column: &WantedColumn) -> String {
 struct CsvRows {
     records: Records,
     notation: Notation,
-    header: Vec<String>,
+    header: Header,
     /// For each requested column: the index of its field.
     fields: Vec<usize>,
     /// `None` if rows are taken in their order.
     time_field: Option<usize>,
+    /// Whether the record that has been read is not the row of column names but the first row.
+    is_first_pending: bool,
 }
 
 impl Rows for CsvRows {
@@ -106,6 +121,9 @@ impl Rows for CsvRows {
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
+        if std::mem::take(&mut self.is_first_pending) {
+            return Ok(NextRow::Row);
+        }
         self.records.read(deadline)
     }
 
@@ -118,11 +136,12 @@ impl Rows for CsvRows {
     }
 
     fn go_to(&mut self, place: Place) -> io::Result<()> {
+        self.is_first_pending = false;
         self.records.go_to(place)
     }
 
     fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
-        let CsvRows { records, notation, header, fields, time_field } = self;
+        let CsvRows { records, notation, header, fields, time_field, .. } = self;
         let bad = |column: Option<&str>, reason: String| RejectedRow {
             row: records.line(),
             column: column.map(str::to_owned),
@@ -142,24 +161,25 @@ impl Rows for CsvRows {
                     Some(time) => time,
                     None => notation
                         .time(written, time)
-                        .map_err(|reason| bad(Some(header[*field].as_str()), reason))?,
+                        .map_err(|reason| bad(Some(header.name(*field)), reason))?,
                 })
             }
         };
         for (column, field) in columns.iter_mut().zip(fields) {
             notation
                 .append(records.field(*field), column)
-                .map_err(|reason| bad(Some(&header[*field]), reason))?;
+                .map_err(|reason| bad(Some(header.name(*field)), reason))?;
         }
         Ok(time)
     }
 
     fn offers(&self) -> Vec<String> {
-        self.header.clone()
+        self.header.offers()
     }
 }
 
 struct Settings {
+    has_header: bool,
     time: String,
     time_format: TimeFormat,
     delimiter: u8,
@@ -195,6 +215,7 @@ impl Settings {
             }
         };
         Ok(Settings {
+            has_header: one_of("header", "true", ["false", "true"])?,
             time: options.text("time").unwrap_or("time").to_owned(),
             time_format: options.parse("time_format", TimeFormat::Auto)?,
             delimiter,
@@ -205,43 +226,6 @@ impl Settings {
                 decimal_comma: one_of("decimal", ".", [".", ","])?,
             },
         })
-    }
-}
-
-fn read_header(records: &mut Records) -> Result<Vec<String>, Cause> {
-    if records.read(None)? != NextRow::Row {
-        return Err("it is empty; it should begin with a row of column names".into());
-    }
-    if let Some(fault) = records.fault() {
-        return Err(format!("the row of column names: {fault}").into());
-    }
-    (0..records.len())
-        .map(|index| match std::str::from_utf8(records.field(index)) {
-            Ok(name) => Ok(name.trim().to_owned()),
-            Err(_) => {
-                let packed = [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd"]
-                    .iter()
-                    .any(|mark| records.field(0).starts_with(mark));
-                let hint = if packed {
-                    "; it looks compressed: name it .gz or .zst, or pipe it through zcat or zstdcat"
-                } else {
-                    ""
-                };
-                Err(format!("the name of column {} is not UTF-8{hint}", index + 1).into())
-            }
-        })
-        .collect()
-}
-
-fn find(header: &[String], name: &str) -> Result<Option<usize>, String> {
-    let mut places = (0..header.len()).filter(|index| header[*index] == name);
-    match (places.next(), places.next()) {
-        (Some(first), Some(second)) => Err(format!(
-            "column `{name}` is there twice, as number {} and {}; rename one of them",
-            first + 1,
-            second + 1
-        )),
-        (first, _) => Ok(first),
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 
 use arrow::datatypes::DataType;
 use fairstream_core::compliance::{BadInput, LiveInput, SinkCase, SourceCase, check_sink, check_source};
-use fairstream_core::{Options, SinkRequest, SourceRequest, WantedColumn};
+use fairstream_core::{Options, SinkRequest, SourceFactory, SourceRequest, WantedColumn};
 use fairstream_csv::{CsvSinks, CsvSources};
 
 const HEADER: &str = "id,time,gender,score,accepted\n";
@@ -103,6 +103,38 @@ fn source_complies() {
 #[test]
 fn source_complies_with_rows_in_their_order() {
     check_with("ordered.csv", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
+}
+
+#[test]
+fn source_complies_without_a_header() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let wanted =
+            vec![WantedColumn::new("c1", DataType::UInt8), WantedColumn::new("c4", DataType::Float64)];
+        let options = [("header", "false"), ("time", "c2")].into_iter().collect();
+        SourceRequest { wanted, options, ..request(&path) }
+    };
+    let good = file("good.csv", GOOD);
+    let first = CsvSources.open(&good).unwrap().next_batch().unwrap().unwrap();
+    assert_eq!((first.len(), first.row_numbers[0], first.times[0]), (5, 1, 500_000_000));
+    check_source(&SourceCase {
+        factory: &CsvSources,
+        good,
+        rows: 5,
+        bad: Some(BadInput {
+            request: file(
+                "bad.csv",
+                "\u{feff}1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n",
+            ),
+            row: 3,
+            column: Some("c4"),
+        }),
+        missing: request(&dir.path().join("missing.csv")),
+        cut_off: None,
+        live: None,
+    });
 }
 
 #[test]
