@@ -71,6 +71,48 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A text is the same in every encoding that has its characters.
+    #[test]
+    fn rows_are_the_same_in_every_encoding(names in prop::collection::vec("[ -~é€ü“]{1,8}", 1..20)) {
+        let folder = tempfile::tempdir().unwrap();
+        let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+        let csv: String = names.iter().map(|name| format!("1,{}\n", quoted(name))).collect();
+        let csv = format!("n,name\n{csv}");
+        let json: String = names.iter().map(|name| {
+            format!("{{\"n\":1,\"name\":{}}}\n", serde_json::to_string(name).unwrap())
+        }).collect();
+        for (text, factory) in [(csv, &CsvSources as &dyn SourceFactory), (json, &JsonSources)] {
+            let units = || format!("\u{feff}{text}").encode_utf16().collect::<Vec<_>>();
+            let written = |bytes: Vec<u8>, encoding: Option<&str>| {
+                let path = folder.path().join("text");
+                std::fs::write(&path, bytes).unwrap();
+                let options: Vec<_> =
+                    [("time", "row")].into_iter().chain(encoding.map(|encoding| ("encoding", encoding))).collect();
+                rows(factory, &path, &options)
+            };
+            let expected: Vec<String> =
+                names.iter().zip(1..).map(|(name, row)| format!("{row}s 1 {name}")).collect();
+            let windows = |c: char| match c { '€' => 0x80, '“' => 0x93, other => u8::try_from(other).unwrap() };
+            let low_first: Vec<u8> = units().into_iter().flat_map(u16::to_le_bytes).collect();
+            let found = [
+                written(text.clone().into_bytes(), None),
+                written(format!("\u{feff}{text}").into_bytes(), None),
+                written(low_first.clone(), None),
+                written(units().into_iter().flat_map(u16::to_be_bytes).collect(), None),
+                written(low_first[2..].to_vec(), Some("utf-16le")),
+                written(text.chars().map(windows).collect(), Some("windows-1252")),
+            ];
+            for (good, bad) in found {
+                prop_assert_eq!(&good, &expected);
+                prop_assert!(bad.is_empty());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_column_that_is_called_row_has_the_time() {
     let folder = tempfile::tempdir().unwrap();

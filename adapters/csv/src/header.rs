@@ -1,7 +1,7 @@
 //! The names of columns: finds those that are wanted.
 
 use fairstream_core::Cause;
-use fairstream_files::NextRow;
+use fairstream_files::{ENCODING_HINT, NextRow};
 
 use crate::record::Records;
 
@@ -32,11 +32,11 @@ impl Header {
                     .iter()
                     .any(|mark| records.field(0).starts_with(mark));
                 let hint = if packed {
-                    "; it looks compressed: name it .gz or .zst, or pipe it through zcat or zstdcat"
+                    "(it looks compressed: name it .gz or .zst, or pipe it through zcat or zstdcat)"
                 } else {
-                    ""
+                    ENCODING_HINT
                 };
-                Err(format!("the name of column {} is not UTF-8{hint}", index + 1).into())
+                Err(format!("the name of column {} is not UTF-8 {hint}", index + 1).into())
             }
         };
         Ok(Header((0..records.len()).map(name).collect::<Result<_, Cause>>()?))

@@ -9,7 +9,7 @@ use fairstream_core::{
     SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
-    Column, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
+    Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
 };
 
 use crate::header::Header;
@@ -36,6 +36,7 @@ const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
     OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
+    ENCODING,
     OptionDoc::new("max_row", "16777216", "a row with more bytes than this is a bad row"),
 ];
 
@@ -56,6 +57,7 @@ impl SourceFactory for CsvSources {
         let settings = Settings::read(&request.options, location).map_err(bad_option)?;
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+        let input = input.decoded(settings.encoding);
         let mut records = Records::new(input, settings.delimiter, settings.max_row);
         let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
 
@@ -180,6 +182,7 @@ impl Rows for CsvRows {
 
 struct Settings {
     has_header: bool,
+    encoding: Option<Encoding>,
     time: String,
     time_format: TimeFormat,
     delimiter: u8,
@@ -216,6 +219,10 @@ impl Settings {
         };
         Ok(Settings {
             has_header: one_of("header", "true", ["false", "true"])?,
+            encoding: options
+                .text(ENCODING.name)
+                .map(|_| options.parse(ENCODING.name, Encoding::Utf8))
+                .transpose()?,
             time: options.text("time").unwrap_or("time").to_owned(),
             time_format: options.parse("time_format", TimeFormat::Auto)?,
             delimiter,

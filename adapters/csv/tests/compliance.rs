@@ -95,6 +95,29 @@ fn check_with(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str
     });
 }
 
+/// The same without inputs that are cut off or do not end.
+fn check_good(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |prefix: &str, text: &str| {
+        let path = dir.path().join(format!("{prefix}-{name}"));
+        std::fs::write(&path, pack(&format!("{HEADER}{text}"))).unwrap();
+        SourceRequest { options: options.iter().copied().collect(), ..request(&path) }
+    };
+    check_source(&SourceCase {
+        factory: &CsvSources,
+        good: file("good", GOOD),
+        rows: 5,
+        bad: Some(BadInput {
+            request: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
+            row: 4,
+            column: Some("score"),
+        }),
+        missing: request(&dir.path().join("missing")),
+        cut_off: None,
+        live: None,
+    });
+}
+
 #[test]
 fn source_complies() {
     check("plain.csv", &|text| text.as_bytes().to_vec());
@@ -135,6 +158,26 @@ fn source_complies_without_a_header() {
         cut_off: None,
         live: None,
     });
+}
+
+#[test]
+fn source_complies_in_other_encodings() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let marked = |text: &str| [&[0xFF, 0xFE], utf16(text).as_slice()].concat();
+    let high_first = |text: &str| {
+        ['\u{feff}'.to_string().as_str(), text]
+            .concat()
+            .encode_utf16()
+            .flat_map(u16::to_be_bytes)
+            .collect::<Vec<u8>>()
+    };
+    check_good("utf16.csv", &marked, &[]);
+    check_good("high_first.csv", &high_first, &[]);
+    check_good("unmarked.csv", &utf16, &[("encoding", "utf-16le")]);
+    check_good("packed.csv.zst", &|text| zstd::encode_all(marked(text).as_slice(), 3).unwrap(), &[]);
+    let latin = |text: &str| text.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
+    check_good("latin.csv", &latin, &[("encoding", "latin1")]);
+    check_good("windows.csv", &latin, &[("encoding", "windows-1252")]);
 }
 
 #[test]

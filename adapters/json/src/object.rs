@@ -5,7 +5,7 @@ use std::fmt;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{RejectedRow, Time, TimeReader, nearest};
-use fairstream_files::{Column, shortened, type_name};
+use fairstream_files::{Column, ENCODING_HINT, shortened, type_name};
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -66,7 +66,8 @@ impl Wanted {
             column: column.map(str::to_owned),
             reason,
         };
-        let line = std::str::from_utf8(line).map_err(|_| bad(None, "it is not UTF-8".to_owned()))?;
+        let line =
+            std::str::from_utf8(line).map_err(|_| bad(None, format!("it is not UTF-8 {ENCODING_HINT}")))?;
         if self.find_in_flat(line).is_none() {
             self.find(line).map_err(|error| bad(None, reason(&error, line)))?;
         }

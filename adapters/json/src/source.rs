@@ -7,7 +7,7 @@ use fairstream_core::{
     Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
     Time, TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, Input, NextRow, Place, RowSource, Rows};
+use fairstream_files::{Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows};
 
 use crate::lines::Lines;
 use crate::object::Wanted;
@@ -19,6 +19,7 @@ pub struct JsonSources;
 const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
     OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    ENCODING,
     OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];
 
@@ -48,9 +49,12 @@ impl SourceFactory for JsonSources {
         let bad_option = |bad| request.refuse(bad);
         let options = &request.options;
         let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
+        let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
+        let encoding = encoding.transpose().map_err(bad_option)?;
         let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+        let input = input.decoded(encoding);
         let columns = request.wanted.iter().map(|column| column.name.clone());
         // The keys of later lines are unknown, so `row` cannot be one of them.
         let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);

@@ -2,6 +2,7 @@
 //! or not; texts as typed columns; rows gathered into batches. Does not know any format.
 
 mod column;
+mod encoding;
 mod events;
 mod input;
 mod merge;
@@ -14,6 +15,7 @@ mod tuple;
 mod verdicts;
 
 pub use column::{Column, shortened, type_name};
+pub use encoding::{ENCODING, ENCODING_HINT, Encoding};
 pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
