@@ -34,8 +34,10 @@ impl Notation {
         if text.trim_ascii().is_empty() {
             return Err("there is no time".to_owned());
         }
-        // Times of day have a point before their fraction in both notations.
-        let text = if text.contains(':') { text.into() } else { self.with_point(text) };
+        // Dates and times of day have the same points in both notations.
+        let is_number = text.bytes().filter(|byte| b",.".contains(byte)).count() <= 1
+            && text.trim_ascii().bytes().all(|byte| byte.is_ascii_digit() || b",.+-eE".contains(&byte));
+        let text = if is_number { self.with_point(text) } else { text.into() };
         reader.read(&text).map_err(|error| error.to_string())
     }
 

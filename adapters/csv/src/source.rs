@@ -26,7 +26,7 @@ const OPTIONS: &[OptionDoc] = &[
         "time",
         "the column that says when a row happened; `row` takes rows in their order",
     ),
-    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("time_format", "auto", TimeFormat::HELP),
     OptionDoc::new(
         "header",
         "true",

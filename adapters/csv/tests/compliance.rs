@@ -128,6 +128,35 @@ fn source_complies_with_rows_in_their_order() {
     check_with("ordered.csv", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
 }
 
+/// The format that is found, with its first time, is part of the position.
+#[test]
+fn source_complies_with_times_as_people_write_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, times: [&str; 5]| {
+        let path = dir.path().join(name);
+        let rows: String =
+            times.iter().zip(1..).map(|(time, id)| format!("{id},\"{time}\",F,1,true\n")).collect();
+        std::fs::write(&path, format!("{HEADER}{rows}")).unwrap();
+        request(&path)
+    };
+    let dots =
+        ["01.03.2026 14:30", "1.3.2026 14:31", "02.03.2026 00:00", "02.03.2026 00:00", "11.03.2026 09:05"];
+    let months = ["May 1, 2026", "May 30, 2026", "June 1, 2026", "Jul 1, 2026", "Dec 31, 2026"];
+    for (name, times) in [("dots.csv", dots), ("months.csv", months)] {
+        let mut bad = times;
+        bad[2] = "2026-03-02";
+        check_source(&SourceCase {
+            factory: &CsvSources,
+            good: file(name, times),
+            rows: 5,
+            bad: Some(BadInput { request: file(&format!("bad-{name}"), bad), row: 4, column: Some("time") }),
+            missing: request(&dir.path().join("missing.csv")),
+            cut_off: None,
+            live: None,
+        });
+    }
+}
+
 #[test]
 fn source_complies_without_a_header() {
     let dir = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ pub struct JsonSources;
 
 const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
-    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("time_format", "auto", TimeFormat::HELP),
     ENCODING,
     OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];

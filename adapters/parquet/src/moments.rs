@@ -29,11 +29,11 @@ const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
 impl Moments {
     pub(crate) fn new(format: TimeFormat) -> Moments {
-        Moments { reader: TimeReader::new(format), relative: format == TimeFormat::Relative }
+        Moments { relative: format == TimeFormat::Relative, reader: TimeReader::new(format) }
     }
 
     /// The format of texts and numbers, once one has been read.
-    pub(crate) fn format(&self) -> TimeFormat {
+    pub(crate) fn format(&self) -> &TimeFormat {
         self.reader.format()
     }
 
@@ -104,7 +104,7 @@ impl Moments {
 
     /// Nanoseconds per unit of a numeric time; `None` if its format is not a count of units.
     fn factor(&mut self, column: &ArrayRef) -> Result<Option<i64>, ArrowError> {
-        if self.reader.format() == TimeFormat::Auto
+        if *self.reader.format() == TimeFormat::Auto
             && let Some(row) = (0..column.len()).find(|row| column.is_valid(*row))
         {
             // Determines the format of all values that follow. An unreadable value is rejected later.
@@ -115,7 +115,11 @@ impl Moments {
             TimeFormat::Millis => Some(1_000_000),
             TimeFormat::Micros => Some(1_000),
             TimeFormat::Nanos => Some(1),
-            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => None,
+            TimeFormat::Auto
+            | TimeFormat::Iso
+            | TimeFormat::Rfc3339
+            | TimeFormat::Date
+            | TimeFormat::Pattern(_) => None,
         })
     }
 

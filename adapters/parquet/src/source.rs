@@ -31,7 +31,7 @@ pub(crate) const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new(
         "time_format",
         "auto",
-        "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative",
+        "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as %d.%m.%Y",
     ),
 ];
 
@@ -164,7 +164,7 @@ impl Lake {
                     self.offers.push(name);
                 }
             }
-            if self.moments.format() == TimeFormat::Auto && binding.has_written_times() {
+            if *self.moments.format() == TimeFormat::Auto && binding.has_written_times() {
                 open.peek(&binding, &mut self.moments).map_err(failed)?;
             }
             let groups = open.groups(&binding, &self.moments, before);
@@ -387,7 +387,7 @@ impl Lake {
         let place = LakePosition {
             opened,
             fingerprint: self.fingerprint,
-            time_format: self.moments.format(),
+            time_format: self.moments.format().clone(),
             open: open.collect(),
         };
         Position { rows: self.rows, resume: place.written().into() }

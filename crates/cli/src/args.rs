@@ -230,7 +230,8 @@ pub(crate) struct InputArguments {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 
-    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
+    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as '%d.%m.%Y %H:%M'
+    /// [default: auto]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<TimeFormat>,
 

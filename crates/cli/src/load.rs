@@ -37,7 +37,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let path = &arguments.spec;
     let text = text(path)?;
     let given: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
-    let time_format = arguments.time_format.map(|format| format.name().to_owned());
+    let time_format = arguments.time_format.as_ref().map(|format| format.name().to_owned());
     if !is_fairness_file(path) {
         let spec = Specification::parse(&path.to_string_lossy(), &text)?;
         let wanted = spec.wanted().to_vec();

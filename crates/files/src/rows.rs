@@ -145,7 +145,7 @@ impl<R: Rows> RowSource<R> {
     }
 
     fn position(&self) -> Position {
-        let resume = Resume { place: self.rows.place(), time_format: self.time.format() };
+        let resume = Resume { place: self.rows.place(), time_format: self.time.format().clone() };
         Position { rows: self.count, resume: resume.written().into() }
     }
 }
