@@ -120,3 +120,45 @@ fn a_column_that_is_called_row_has_the_time() {
     std::fs::write(&path, "row,n,name\n7,1,a\n9,2,b\n").unwrap();
     assert_eq!(rows(&CsvSources, &path, &[("time", "row")]).0, ["7s 1 a", "9s 2 b"]);
 }
+
+/// The error of the first time names further ones, whatever the sizes of batches are.
+#[test]
+fn a_first_time_that_cannot_be_read_is_shown_with_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = ["Q1 2026", "Q2 2026", "Q2 2026", "x", "Q3 2026"];
+    let at = |name: &str| folder.path().join(name);
+    let csv: String = times.iter().map(|time| format!("{time},5,a\n")).collect();
+    std::fs::write(at("a.csv"), format!("when,n,name\n{csv}")).unwrap();
+    let json: String = times.iter().map(|time| format!("{{\"when\":\"{time}\",\"n\":\"y\"}}\n")).collect();
+    std::fs::write(at("a.jsonl"), json).unwrap();
+    let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::StringArray::from(times.to_vec()));
+    let batch = arrow::array::RecordBatch::try_from_iter([("when", column)]).unwrap();
+    let file = std::fs::File::create(at("a.arrow")).unwrap();
+    let mut writer = arrow::ipc::writer::FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let expected = "`Q1 2026` is not a time (a number of seconds, a date, or RFC 3339) between the years 1677 and \
+                    2262 (after it: `Q2 2026`, `x`); say how times are written with `--time-format`: iso, rfc3339, \
+                    date, s, ms, us, ns, relative, or a pattern such as `%d.%m.%Y %H:%M`, `%m/%d/%Y` or `%Y`; \
+                    `--time row` takes rows in their order instead";
+    let sources: [(&dyn SourceFactory, &str); 3] =
+        [(&CsvSources, "a.csv"), (&JsonSources, "a.jsonl"), (&fairstream_parquet::ArrowSources, "a.arrow")];
+    for (factory, name) in sources {
+        for max_rows in [1, 2, 1000] {
+            let mut request = SourceRequest {
+                location: at(name).to_str().unwrap().to_owned(),
+                options: [("time", "when")].into_iter().collect(),
+                wanted: vec![WantedColumn::new("n", DataType::Int64)],
+                ..SourceRequest::default()
+            };
+            request.context.max_rows = std::num::NonZeroUsize::new(max_rows).unwrap();
+            let mut source = factory.open(&request).unwrap();
+            let bad = source.next_batch().unwrap().unwrap().rejected.remove(0);
+            assert_eq!(
+                (bad.column.as_deref(), bad.reason.as_str()),
+                (Some("when"), expected),
+                "{name} {max_rows}"
+            );
+        }
+    }
+}

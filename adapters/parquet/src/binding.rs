@@ -14,7 +14,7 @@ use fairstream_files::{Chunk, Column, no_time_column};
 
 use crate::convert::{Conversion, Misfit};
 use crate::lake::LakeFile;
-use crate::moments::{Moments, NEVER, Times};
+use crate::moments::{Moments, NEVER, NO_TIME, Times};
 use crate::path::{self, ColumnPath};
 
 /// Location of a requested column.
@@ -200,7 +200,13 @@ impl Binding {
                 rejected.entry(index).or_insert_with(bad);
             }
         };
-        let (mut times, misfits) = self.times(rows, first, moments)?;
+        let (mut times, mut misfits) = self.times(rows, first, moments)?;
+        if first == 1
+            && let (Some((0, reason)), Some(fault)) = (misfits.first_mut(), moments.first_fault())
+            && reason != NO_TIME
+        {
+            fault.clone_into(reason);
+        }
         reject(&self.time_name, misfits);
         let mut columns = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {

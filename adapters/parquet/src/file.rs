@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use fairstream_core::{Cause, Time, TimeRange, WantedColumn, catch_panic};
-use fairstream_files::Chunk;
+use fairstream_files::{Chunk, FirstTime};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{
@@ -168,23 +168,33 @@ impl OpenFile {
         Some(firsts.iter().zip(lasts.iter()).map(known).collect())
     }
 
-    /// Reads times up to the first that is not null, which decides the format of all.
+    /// Reads times up to the first that can be read, which decides the format of all, or that many.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn peek(&self, binding: &Binding, moments: &mut Moments) -> Result<Option<i64>, Cause> {
+    pub(crate) fn peek(
+        &self,
+        binding: &Binding,
+        moments: &mut Moments,
+        limit: usize,
+    ) -> Result<Option<i64>, Cause> {
         if let Some(time) = binding.time_everywhere() {
             let (times, _) = moments.read(time)?;
             return Ok(times.first().copied().filter(|time| *time != NEVER));
         }
         let mask = self.mask(binding.time_path().into_iter());
         let groups = 0..self.metadata.metadata().num_row_groups();
+        let mut read = 0;
         for group in groups {
-            let mut reader = guarded(|| self.reader(group, mask.clone(), 64, 0))?;
+            let mut reader = guarded(|| self.reader(group, mask.clone(), FirstTime::ROWS, 0))?;
             while let Some(rows) = guarded(|| reader.next().transpose())? {
                 let (times, _) = binding.times(&rows, 1, moments)?;
                 if let Some(time) = times.iter().find(|time| **time != NEVER) {
                     return Ok(Some(*time));
+                }
+                read += rows.num_rows();
+                if read >= limit {
+                    return Ok(None);
                 }
             }
         }

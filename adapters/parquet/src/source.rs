@@ -9,7 +9,7 @@ use fairstream_core::{
     Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, Source, SourceContext,
     SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
-use fairstream_files::{Gathering, Heads, SORT, Segment};
+use fairstream_files::{FirstTime, Gathering, Heads, SORT, Segment};
 
 use crate::binding::{is_by_row, offers};
 use crate::file::{FileOutline, FileReader, OpenFile};
@@ -164,8 +164,10 @@ impl Lake {
                     self.offers.push(name);
                 }
             }
-            if *self.moments.format() == TimeFormat::Auto && binding.has_written_times() {
-                open.peek(&binding, &mut self.moments).map_err(failed)?;
+            let is_auto = *self.moments.format() == TimeFormat::Auto;
+            if (is_auto || self.files.is_empty()) && binding.has_written_times() {
+                let limit = if is_auto { usize::MAX } else { FirstTime::ROWS };
+                open.peek(&binding, &mut self.moments, limit).map_err(failed)?;
             }
             let groups = open.groups(&binding, &self.moments, before);
             let rows = groups.iter().map(|group| group.rows).sum();
@@ -225,7 +227,7 @@ impl Lake {
         let failed = |cause| SourceError::Open { origin: outline.file.name(), cause };
         let open = OpenFile::open(&outline.file).map_err(failed)?;
         let binding = open.bind(&outline.file, &self.wanted, self.time.as_deref()).map_err(failed)?;
-        let first = open.peek(&binding, &mut self.moments.clone()).map_err(failed)?;
+        let first = open.peek(&binding, &mut self.moments.clone(), usize::MAX).map_err(failed)?;
         Ok(first.unwrap_or(NEVER))
     }
 

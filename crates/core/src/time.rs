@@ -174,12 +174,14 @@ impl FromStr for TimeFormat {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     format: TimeFormat,
+    /// The last text that could not be read, until it is taken.
+    refused: Option<BadTime>,
 }
 
 impl TimeReader {
     /// A reader of that format.
     pub fn new(format: TimeFormat) -> TimeReader {
-        TimeReader { format }
+        TimeReader { format, refused: None }
     }
 
     /// The format; no longer [`TimeFormat::Auto`] once a time has been read.
@@ -215,6 +217,15 @@ impl TimeReader {
     /// # Errors
     /// The text is not a time in this format, or outside the years 1677 to 2262.
     pub fn read(&mut self, text: &str) -> Result<Time, BadTime> {
+        self.try_read(text).inspect_err(|bad| self.refused = Some(bad.clone()))
+    }
+
+    /// The last text that could not be read since this was asked before.
+    pub fn take_refused(&mut self) -> Option<BadTime> {
+        self.refused.take()
+    }
+
+    fn try_read(&mut self, text: &str) -> Result<Time, BadTime> {
         let text = text.trim();
         if self.format != TimeFormat::Auto {
             return read_as(&self.format, text).ok_or_else(|| BadTime {

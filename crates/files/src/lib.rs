@@ -22,5 +22,5 @@ pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::{Output, check_replaceable, replace};
 pub use rows::{NextRow, Place, RowSource, Rows};
 pub use sort::{SORT, Sorted};
-pub use time_column::no_time_column;
+pub use time_column::{FirstTime, no_time_column};
 pub use verdicts::{Format, TextSink};
