@@ -155,6 +155,15 @@ fn columns_that_do_not_fit() {
     assert_snapshot!("unknown_columns", folder.run("run spec.lola far.csv"));
     assert_snapshot!("columns_of_several", folder.run("run spec.lola near.csv far.csv"));
     assert_snapshot!("column_twice", folder.run("run spec.lola twice.csv"));
+    let folder = folder
+        .file("unread.csv", "time,x,id ,x, score,name\n1,a,1,b,9.9,Ada\n")
+        .file("headless.csv", "1,1,9.9,Ada\n2,2,x,Bob\n");
+    assert_snapshot!("unread_column_twice", folder.run("run spec.lola unread.csv"));
+    assert_snapshot!(
+        "no_header",
+        folder.run("run spec.lola headless.csv?header=false&columns=id:c2,score:c3,name:c4 --time c1")
+    );
+    assert_snapshot!("rows_in_their_order", folder.run("run spec.lola when.csv --time row"));
     assert_snapshot!("no_time_column", folder.run("run spec.lola when.csv"));
     assert_snapshot!("time_column_named", folder.run("run spec.lola when.csv --time date"));
     assert_snapshot!("time_column_option", folder.run("run spec.lola when.csv?time=date&time_format=date"));

@@ -176,8 +176,8 @@ trigger at.1 = (\"b\", 0.5) \"found\"";
         batches.push(batch);
     }
     let (none, relative) = (Options::default(), TimeFormat::Relative);
-    write(&ParquetEventWriters, &at("a.parquet"), &none, relative, &batches);
-    write(&ArrowEventWriters, &at("a.arrow"), &none, relative, &batches);
+    write(&ParquetEventWriters, &at("a.parquet"), &none, relative.clone(), &batches);
+    write(&ArrowEventWriters, &at("a.arrow"), &none, relative.clone(), &batches);
     let expected = verdicts_of(vec![open(&JsonSources, "a.jsonl", 8192)]);
     assert!(expected.iter().filter(|line| line.contains("! found")).count() > 2, "{expected:#?}");
     for rows in [1, 3, 8192] {
@@ -233,20 +233,20 @@ proptest! {
         };
         let batches = batches(&events, written, start.0);
         let none = Options::default();
-        write(&CsvEventWriters, &at("a.csv"), &none, format, &batches);
-        write(&JsonEventWriters, &at("a.jsonl"), &none, format, &batches);
+        write(&CsvEventWriters, &at("a.csv"), &none, format.clone(), &batches);
+        write(&JsonEventWriters, &at("a.jsonl"), &none, format.clone(), &batches);
         let expected = verdicts(&CsvSources, &at("a.csv"), 8192, false);
         prop_assert_eq!(&verdicts(&JsonSources, &at("a.jsonl"), read, false), &expected, "JSON lines");
         for codec in ["none", "snappy", "zstd", "gzip", "lz4"] {
             let group = group.to_string();
             let options = [("codec", codec), ("row_group", &group)].into_iter().collect();
-            write(&ParquetEventWriters, &at("a.parquet"), &options, format, &batches);
+            write(&ParquetEventWriters, &at("a.parquet"), &options, format.clone(), &batches);
             prop_assert_eq!(&verdicts(&ParquetSources, &at("a.parquet"), read, false), &expected, "Parquet {}", codec);
         }
         for name in ["a.arrow", "a.arrows"] {
             for codec in ["none", "zstd", "lz4"] {
                 let options = [("codec", codec)].into_iter().collect();
-                write(&ArrowEventWriters, &at(name), &options, format, &batches);
+                write(&ArrowEventWriters, &at(name), &options, format.clone(), &batches);
                 prop_assert_eq!(&verdicts(&ArrowSources, &at(name), read, false), &expected, "{} {}", name, codec);
             }
         }

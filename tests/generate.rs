@@ -142,7 +142,7 @@ fn csv_that_is_written_is_read_as_the_same_events() {
         let request = EventWriterRequest {
             location: location.clone(),
             schema: Arc::clone(&schema),
-            time_format: format,
+            time_format: format.clone(),
             ..EventWriterRequest::default()
         };
         let mut writer = CsvEventWriters.open(&request).unwrap();

@@ -14,6 +14,7 @@ mod faults;
 mod foreign;
 mod formats;
 mod generate;
+mod inputs;
 #[cfg(unix)]
 mod live;
 #[cfg(unix)]

@@ -9,15 +9,15 @@ pub(crate) fn time(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for format in TimeFormat::names() {
         let format = TimeFormat::from_str(format).unwrap();
-        let mut reader = TimeReader::new(format);
+        let mut reader = TimeReader::new(format.clone());
         for line in text.lines() {
             let Ok(time) = reader.read(line) else { continue };
-            assert!(format == TimeFormat::Auto || reader.format() == format, "a format is kept");
+            assert!(format == TimeFormat::Auto || *reader.format() == format, "a format is kept");
             let written = time.to_string();
             let again = TimeReader::new(TimeFormat::Rfc3339).read(&written);
             assert_eq!(again.ok(), Some(time), "{line:?} is written as {written}");
             // In the recognised format, the same text is the same time.
-            assert_eq!(TimeReader::new(reader.format()).read(line).ok(), Some(time), "{line:?}");
+            assert_eq!(TimeReader::new(reader.format().clone()).read(line).ok(), Some(time), "{line:?}");
             let _ = time.for_people();
         }
     }

@@ -1,6 +1,7 @@
 //! CSV: decodes bytes into event batches, and encodes events and verdicts as CSV. Never guesses the type of a
 //! column: the specification decides.
 
+mod header;
 mod notation;
 mod record;
 mod sink;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{Time, TimeReader};
-use fairstream_files::{Column, shortened};
+use fairstream_files::{Column, ENCODING_HINT, shortened};
 
 /// The notation of fields.
 #[derive(Clone, Debug)]
@@ -29,12 +29,15 @@ impl Notation {
 
     /// Reads a field as a time.
     pub(crate) fn time(&self, field: &[u8], reader: &mut TimeReader) -> Result<Time, String> {
-        let text = std::str::from_utf8(field).map_err(|_| "the time is not UTF-8")?;
+        let text =
+            std::str::from_utf8(field).map_err(|_| format!("the time is not UTF-8 {ENCODING_HINT}"))?;
         if text.trim_ascii().is_empty() {
             return Err("there is no time".to_owned());
         }
-        // Times of day have a point before their fraction in both notations.
-        let text = if text.contains(':') { text.into() } else { self.with_point(text) };
+        // Dates and times of day have the same points in both notations.
+        let is_number = text.bytes().filter(|byte| b",.".contains(byte)).count() <= 1
+            && text.trim_ascii().bytes().all(|byte| byte.is_ascii_digit() || b",.+-eE".contains(&byte));
+        let text = if is_number { self.with_point(text) } else { text.into() };
         reader.read(&text).map_err(|error| error.to_string())
     }
 
@@ -50,7 +53,10 @@ impl Notation {
             return Ok(());
         }
         let Ok(text) = std::str::from_utf8(field) else {
-            return Err(format!("`{}` is not UTF-8", shortened(&String::from_utf8_lossy(field))));
+            return Err(format!(
+                "`{}` is not UTF-8 {ENCODING_HINT}",
+                shortened(&String::from_utf8_lossy(field))
+            ));
         };
         if column.is_text() {
             return column.append(text);

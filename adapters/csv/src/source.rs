@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{
-    Adapter, BadOption, Cause, OptionDoc, Options, RejectedRow, Source, SourceError, SourceFactory,
-    SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
+    Adapter, BadOption, Cause, OptionDoc, Options, ROW_ORDER, RejectedRow, Source, SourceError,
+    SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
-    Column, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
+    Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
 };
 
+use crate::header::Header;
 use crate::notation::Notation;
 use crate::record::Records;
 
@@ -20,12 +21,22 @@ use crate::record::Records;
 pub struct CsvSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc::new("time", "time", "the column that says when a row happened"),
-    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new(
+        "time",
+        "time",
+        "the column that says when a row happened; `row` takes rows in their order",
+    ),
+    OptionDoc::new("time_format", "auto", TimeFormat::HELP),
+    OptionDoc::new(
+        "header",
+        "true",
+        "`false`: there is no row of column names; columns are `c1`, `c2` and so on",
+    ),
     OptionDoc::new("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
     OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
     OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
+    ENCODING,
     OptionDoc::new("max_row", "16777216", "a row with more bytes than this is a bad row"),
 ];
 
@@ -46,12 +57,13 @@ impl SourceFactory for CsvSources {
         let settings = Settings::read(&request.options, location).map_err(bad_option)?;
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+        let input = input.decoded(settings.encoding);
         let mut records = Records::new(input, settings.delimiter, settings.max_row);
-        let header = read_header(&mut records).map_err(open_failed)?;
+        let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
 
         let (mut fields, mut wanted) = (Vec::new(), Vec::new());
         for column in &request.wanted {
-            if let Some(field) = find(&header, &column.name).map_err(|text| open_failed(text.into()))? {
+            if let Some(field) = header.find(&column.name).map_err(|text| open_failed(text.into()))? {
                 if matches!(column.data_type, DataType::Struct(_)) {
                     return Err(open_failed(no_tuples(column).into()));
                 }
@@ -59,13 +71,24 @@ impl SourceFactory for CsvSources {
                 wanted.push(column.clone());
             }
         }
-        let time_field = find(&header, &settings.time)
-            .and_then(|field| field.ok_or_else(|| no_time(&settings.time, &header)))
-            .map_err(|text| open_failed(text.into()))?;
+        let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
+            None if settings.time != ROW_ORDER => {
+                return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
+            }
+            field => field,
+        };
+        let time_format = if time_field.is_some() { settings.time_format } else { TimeFormat::Relative };
 
-        let rows = CsvRows { records, notation: settings.notation, header, fields, time_field };
-        let mut source = RowSource::new(rows, &wanted, settings.time_format, request.context.clone())
-            .map_err(open_failed)?;
+        let rows = CsvRows {
+            records,
+            notation: settings.notation,
+            header,
+            fields,
+            time_field,
+            is_first_pending: !settings.has_header,
+        };
+        let mut source =
+            RowSource::new(rows, &wanted, time_format, request.context.clone()).map_err(open_failed)?;
         if let Some(position) = &request.resume {
             source.go_to(position).map_err(open_failed)?;
         }
@@ -85,10 +108,13 @@ fn no_tuples(column: &WantedColumn) -> String {
 struct CsvRows {
     records: Records,
     notation: Notation,
-    header: Vec<String>,
+    header: Header,
     /// For each requested column: the index of its field.
     fields: Vec<usize>,
-    time_field: usize,
+    /// `None` if rows are taken in their order.
+    time_field: Option<usize>,
+    /// Whether the record that has been read is not the row of column names but the first row.
+    is_first_pending: bool,
 }
 
 impl Rows for CsvRows {
@@ -97,6 +123,9 @@ impl Rows for CsvRows {
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
+        if std::mem::take(&mut self.is_first_pending) {
+            return Ok(NextRow::Row);
+        }
         self.records.read(deadline)
     }
 
@@ -109,11 +138,12 @@ impl Rows for CsvRows {
     }
 
     fn go_to(&mut self, place: Place) -> io::Result<()> {
+        self.is_first_pending = false;
         self.records.go_to(place)
     }
 
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
-        let CsvRows { records, notation, header, fields, time_field } = self;
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
+        let CsvRows { records, notation, header, fields, time_field, .. } = self;
         let bad = |column: Option<&str>, reason: String| RejectedRow {
             row: records.line(),
             column: column.map(str::to_owned),
@@ -125,26 +155,34 @@ impl Rows for CsvRows {
         if records.len() != header.len() {
             return Err(bad(None, wrong_length(records, header.len())));
         }
-        let time_column = || Some(header[*time_field].as_str());
-        let written = records.field(*time_field);
-        let time = match time.read_digits(written) {
-            Some(time) => time,
-            None => notation.time(written, time).map_err(|reason| bad(time_column(), reason))?,
+        let time = match time_field {
+            None => None,
+            Some(field) => {
+                let written = records.field(*field);
+                Some(match time.read_digits(written) {
+                    Some(time) => time,
+                    None => notation
+                        .time(written, time)
+                        .map_err(|reason| bad(Some(header.name(*field)), reason))?,
+                })
+            }
         };
         for (column, field) in columns.iter_mut().zip(fields) {
             notation
                 .append(records.field(*field), column)
-                .map_err(|reason| bad(Some(&header[*field]), reason))?;
+                .map_err(|reason| bad(Some(header.name(*field)), reason))?;
         }
         Ok(time)
     }
 
     fn offers(&self) -> Vec<String> {
-        self.header.clone()
+        self.header.offers()
     }
 }
 
 struct Settings {
+    has_header: bool,
+    encoding: Option<Encoding>,
     time: String,
     time_format: TimeFormat,
     delimiter: u8,
@@ -180,6 +218,11 @@ impl Settings {
             }
         };
         Ok(Settings {
+            has_header: one_of("header", "true", ["false", "true"])?,
+            encoding: options
+                .text(ENCODING.name)
+                .map(|_| options.parse(ENCODING.name, Encoding::Utf8))
+                .transpose()?,
             time: options.text("time").unwrap_or("time").to_owned(),
             time_format: options.parse("time_format", TimeFormat::Auto)?,
             delimiter,
@@ -190,43 +233,6 @@ impl Settings {
                 decimal_comma: one_of("decimal", ".", [".", ","])?,
             },
         })
-    }
-}
-
-fn read_header(records: &mut Records) -> Result<Vec<String>, Cause> {
-    if records.read(None)? != NextRow::Row {
-        return Err("it is empty; it should begin with a row of column names".into());
-    }
-    if let Some(fault) = records.fault() {
-        return Err(format!("the row of column names: {fault}").into());
-    }
-    (0..records.len())
-        .map(|index| match std::str::from_utf8(records.field(index)) {
-            Ok(name) => Ok(name.trim().to_owned()),
-            Err(_) => {
-                let packed = [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd"]
-                    .iter()
-                    .any(|mark| records.field(0).starts_with(mark));
-                let hint = if packed {
-                    "; it looks compressed: name it .gz or .zst, or pipe it through zcat or zstdcat"
-                } else {
-                    ""
-                };
-                Err(format!("the name of column {} is not UTF-8{hint}", index + 1).into())
-            }
-        })
-        .collect()
-}
-
-fn find(header: &[String], name: &str) -> Result<Option<usize>, String> {
-    let mut places = (0..header.len()).filter(|index| header[*index] == name);
-    match (places.next(), places.next()) {
-        (Some(first), Some(second)) => Err(format!(
-            "column `{name}` is there twice, as number {} and {}; rename one of them",
-            first + 1,
-            second + 1
-        )),
-        (first, _) => Ok(first),
     }
 }
 

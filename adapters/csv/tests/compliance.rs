@@ -11,7 +11,7 @@ use std::thread;
 
 use arrow::datatypes::DataType;
 use fairstream_core::compliance::{BadInput, LiveInput, SinkCase, SourceCase, check_sink, check_source};
-use fairstream_core::{Options, SinkRequest, SourceRequest, WantedColumn};
+use fairstream_core::{Options, SinkRequest, SourceFactory, SourceRequest, WantedColumn};
 use fairstream_csv::{CsvSinks, CsvSources};
 
 const HEADER: &str = "id,time,gender,score,accepted\n";
@@ -65,6 +65,12 @@ fn cut_off(dir: &Path) -> SourceRequest {
 }
 
 fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
+    check_with(name, pack, &[]);
+}
+
+fn check_with(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let request =
+        |location: &Path| SourceRequest { options: options.iter().copied().collect(), ..request(location) };
     let dir = tempfile::tempdir().unwrap();
     let file = |prefix: &str, text: &str| {
         let path = dir.path().join(format!("{prefix}-{name}"));
@@ -81,14 +87,126 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
             column: Some("score"),
         }),
         missing: request(&dir.path().join("missing.csv")),
-        cut_off: Some(cut_off(dir.path())),
-        live: Some(&|| silent_pipe(dir.path())),
+        cut_off: Some(request(Path::new(&cut_off(dir.path()).location))),
+        live: Some(&|| {
+            let live = silent_pipe(dir.path());
+            LiveInput { request: request(Path::new(&live.request.location)), ..live }
+        }),
+    });
+}
+
+/// The same without inputs that are cut off or do not end.
+fn check_good(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |prefix: &str, text: &str| {
+        let path = dir.path().join(format!("{prefix}-{name}"));
+        std::fs::write(&path, pack(&format!("{HEADER}{text}"))).unwrap();
+        SourceRequest { options: options.iter().copied().collect(), ..request(&path) }
+    };
+    check_source(&SourceCase {
+        factory: &CsvSources,
+        good: file("good", GOOD),
+        rows: 5,
+        bad: Some(BadInput {
+            request: file("bad", "1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n"),
+            row: 4,
+            column: Some("score"),
+        }),
+        missing: request(&dir.path().join("missing")),
+        cut_off: None,
+        live: None,
     });
 }
 
 #[test]
 fn source_complies() {
     check("plain.csv", &|text| text.as_bytes().to_vec());
+}
+
+#[test]
+fn source_complies_with_rows_in_their_order() {
+    check_with("ordered.csv", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
+}
+
+/// The format that is found, with its first time, is part of the position.
+#[test]
+fn source_complies_with_times_as_people_write_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, times: [&str; 5]| {
+        let path = dir.path().join(name);
+        let rows: String =
+            times.iter().zip(1..).map(|(time, id)| format!("{id},\"{time}\",F,1,true\n")).collect();
+        std::fs::write(&path, format!("{HEADER}{rows}")).unwrap();
+        request(&path)
+    };
+    let dots =
+        ["01.03.2026 14:30", "1.3.2026 14:31", "02.03.2026 00:00", "02.03.2026 00:00", "11.03.2026 09:05"];
+    let months = ["May 1, 2026", "May 30, 2026", "June 1, 2026", "Jul 1, 2026", "Dec 31, 2026"];
+    for (name, times) in [("dots.csv", dots), ("months.csv", months)] {
+        let mut bad = times;
+        bad[2] = "2026-03-02";
+        check_source(&SourceCase {
+            factory: &CsvSources,
+            good: file(name, times),
+            rows: 5,
+            bad: Some(BadInput { request: file(&format!("bad-{name}"), bad), row: 4, column: Some("time") }),
+            missing: request(&dir.path().join("missing.csv")),
+            cut_off: None,
+            live: None,
+        });
+    }
+}
+
+#[test]
+fn source_complies_without_a_header() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let wanted =
+            vec![WantedColumn::new("c1", DataType::UInt8), WantedColumn::new("c4", DataType::Float64)];
+        let options = [("header", "false"), ("time", "c2")].into_iter().collect();
+        SourceRequest { wanted, options, ..request(&path) }
+    };
+    let good = file("good.csv", GOOD);
+    let first = CsvSources.open(&good).unwrap().next_batch().unwrap().unwrap();
+    assert_eq!((first.len(), first.row_numbers[0], first.times[0]), (5, 1, 500_000_000));
+    check_source(&SourceCase {
+        factory: &CsvSources,
+        good,
+        rows: 5,
+        bad: Some(BadInput {
+            request: file(
+                "bad.csv",
+                "\u{feff}1,1,F,1,true\n2,2,M,2,false\n3,3,\"a\nb\",x,true\n4,4,F,4,true\n",
+            ),
+            row: 3,
+            column: Some("c4"),
+        }),
+        missing: request(&dir.path().join("missing.csv")),
+        cut_off: None,
+        live: None,
+    });
+}
+
+#[test]
+fn source_complies_in_other_encodings() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let marked = |text: &str| [&[0xFF, 0xFE], utf16(text).as_slice()].concat();
+    let high_first = |text: &str| {
+        ['\u{feff}'.to_string().as_str(), text]
+            .concat()
+            .encode_utf16()
+            .flat_map(u16::to_be_bytes)
+            .collect::<Vec<u8>>()
+    };
+    check_good("utf16.csv", &marked, &[]);
+    check_good("high_first.csv", &high_first, &[]);
+    check_good("unmarked.csv", &utf16, &[("encoding", "utf-16le")]);
+    check_good("packed.csv.zst", &|text| zstd::encode_all(marked(text).as_slice(), 3).unwrap(), &[]);
+    let latin = |text: &str| text.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
+    check_good("latin.csv", &latin, &[("encoding", "latin1")]);
+    check_good("windows.csv", &latin, &[("encoding", "windows-1252")]);
 }
 
 #[test]

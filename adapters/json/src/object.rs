@@ -5,7 +5,7 @@ use std::fmt;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{RejectedRow, Time, TimeReader, nearest};
-use fairstream_files::{Column, shortened, type_name};
+use fairstream_files::{Column, ENCODING_HINT, shortened, type_name};
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -14,8 +14,10 @@ use crate::flat;
 /// The paths of the requested values, and the ranges of those found in the current object.
 pub(crate) struct Wanted {
     root: Node,
-    /// Path of the time, then of each column.
+    /// Path of each column, then of the time.
     paths: Vec<String>,
+    /// Index of the time; `None` if rows are taken in their order.
+    time: Option<usize>,
     /// For each path the range of its value in the line; empty if it has none.
     found: Vec<(usize, usize)>,
 }
@@ -33,12 +35,13 @@ struct Branch {
     node: Node,
 }
 
-const TIME: usize = 0;
-
 impl Wanted {
     /// Requests the time, and a value for each column, at these paths: keys, joined by dots for nested objects.
-    pub(crate) fn new(time: &str, columns: impl Iterator<Item = String>) -> Wanted {
-        let paths: Vec<String> = std::iter::once(time.to_owned()).chain(columns).collect();
+    /// Without a time, rows are taken in their order.
+    pub(crate) fn new(time: Option<&str>, columns: impl Iterator<Item = String>) -> Wanted {
+        let mut paths: Vec<String> = columns.collect();
+        let columns = paths.len();
+        paths.extend(time.map(str::to_owned));
         let mut root = Node::default();
         for (index, path) in paths.iter().enumerate() {
             // The whole path may also be one key with dots.
@@ -47,44 +50,52 @@ impl Wanted {
                 root.branch(key).add(rest, index);
             }
         }
-        Wanted { root, found: vec![(0, 0); paths.len()], paths }
+        Wanted { root, found: vec![(0, 0); paths.len()], paths, time: time.map(|_| columns) }
     }
 
-    /// Appends the values of the object on a line to the columns. Returns its time.
+    /// Appends the values of the object on a line to the columns. Returns its time, if it has one of its own.
     pub(crate) fn append(
         &mut self,
         line: &[u8],
         number: u64,
         columns: &mut [Column],
         time: &mut TimeReader,
-    ) -> Result<Time, RejectedRow> {
+    ) -> Result<Option<Time>, RejectedRow> {
         let bad = |column: Option<&str>, reason: String| RejectedRow {
             row: number,
             column: column.map(str::to_owned),
             reason,
         };
-        let line = std::str::from_utf8(line).map_err(|_| bad(None, "it is not UTF-8".to_owned()))?;
+        let line =
+            std::str::from_utf8(line).map_err(|_| bad(None, format!("it is not UTF-8 {ENCODING_HINT}")))?;
         if self.find_in_flat(line).is_none() {
             self.find(line).map_err(|error| bad(None, reason(&error, line)))?;
         }
         let value = |path: usize| &line[self.found[path].0..self.found[path].1];
-        let time_path = self.paths[TIME].as_str();
-        let written = match value(TIME) {
-            "" => return Err(bad(Some(time_path), no_time(time_path, line))),
-            "null" => return Err(bad(Some(time_path), "there is no time".to_owned())),
-            raw => raw,
-        };
-        let time = match time.read_digits(written.as_bytes()) {
-            Some(time) => time,
-            None => {
-                let written = text(written).map_err(|reason| bad(Some(time_path), reason))?;
-                time.read(&written).map_err(|error| bad(Some(time_path), error.to_string()))?
+        let time = match self.time {
+            None => None,
+            Some(index) => {
+                let path = self.paths[index].as_str();
+                let moment = read_time(value(index), path, line, time);
+                Some(moment.map_err(|reason| bad(Some(path), reason))?)
             }
         };
         for (index, column) in columns.iter_mut().enumerate() {
-            append(value(index + 1), column).map_err(|reason| bad(Some(&self.paths[index + 1]), reason))?;
+            append(value(index), column).map_err(|reason| bad(Some(&self.paths[index]), reason))?;
         }
         Ok(time)
+    }
+}
+
+/// Reads the time of a line, given as its JSON text.
+fn read_time(raw: &str, path: &str, line: &str, reader: &mut TimeReader) -> Result<Time, String> {
+    if let Some(time) = reader.read_digits(raw.as_bytes()) {
+        return Ok(time);
+    }
+    match raw {
+        "" => Err(no_time(path, line)),
+        "null" => Err("there is no time".to_owned()),
+        raw => reader.read(&text(raw)?).map_err(|error| error.to_string()),
     }
 }
 
@@ -295,7 +306,10 @@ fn no_time(path: &str, line: &str) -> String {
         Some(near) => format!("`--time {near}`, perhaps"),
         None => "say which key it has with `--time KEY`".to_owned(),
     };
-    format!("there is no time; {hint} (keys: {})", listed.join(", "))
+    format!(
+        "there is no time; {hint}, or take rows in their order with `--time row` (keys: {})",
+        listed.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -319,9 +333,10 @@ mod tests {
             ("pair", DataType::Struct(vec![part("0", DataType::UInt8), part("1", DataType::Utf8)].into())),
         ];
         let mut columns: Vec<Column> = types.iter().map(|(_, ty)| Column::new(ty).unwrap()).collect();
-        let mut wanted = Wanted::new("time", types.iter().map(|(path, _)| (*path).to_owned()));
+        let mut wanted = Wanted::new(Some("time"), types.iter().map(|(path, _)| (*path).to_owned()));
         match wanted.append(line.as_bytes(), 7, &mut columns, &mut TimeReader::new(TimeFormat::Auto)) {
             Ok(time) => {
+                let time = time.unwrap();
                 let arrays: Vec<ArrayRef> = columns.iter_mut().map(Column::finish).collect();
                 let shown = arrays.iter().map(|array| match array.is_null(0) {
                     true => "∅".to_owned(),
@@ -351,7 +366,7 @@ mod tests {
             }
             for line in [Some(text), String::from_utf8(broken).ok()].into_iter().flatten() {
                 let paths = || ["id", "who.name", "a"].map(str::to_owned).into_iter();
-                let (mut short, mut long) = (Wanted::new("time", paths()), Wanted::new("time", paths()));
+                let (mut short, mut long) = (Wanted::new(Some("time"), paths()), Wanted::new(Some("time"), paths()));
                 if short.find_in_flat(&line).is_some() {
                     prop_assert!(long.find(&line).is_ok(), "{}", line);
                     prop_assert_eq!(&short.found, &long.found, "{}", line);
@@ -363,7 +378,7 @@ mod tests {
     /// The fast path accepts plain lines and refuses all others.
     #[test]
     fn plain_lines_take_the_short_way() {
-        let mut wanted = Wanted::new("time", ["id".to_owned()].into_iter());
+        let mut wanted = Wanted::new(Some("time"), ["id".to_owned()].into_iter());
         for line in [
             r#"{"time":1,"id":7,"gender":"F"}"#,
             r#" { "time" : "2026-01-01" , "id" : -0.5e+3 , "x" : null } "#,
@@ -414,9 +429,12 @@ mod tests {
             (r#"{"time":1,"who":{"name":5}}"#, "who.name: the number `5` is not a String"),
             (
                 r#"{"id":1,"timestamp":3}"#,
-                "time: there is no time; `--time timestamp`, perhaps (keys: `id`, `timestamp`)",
+                "time: there is no time; `--time timestamp`, perhaps, or take rows in their order with `--time row` (keys: `id`, `timestamp`)",
             ),
-            (r#"{"id":1,"tine":3}"#, "time: there is no time; `--time tine`, perhaps (keys: `id`, `tine`)"),
+            (
+                r#"{"id":1,"tine":3}"#,
+                "time: there is no time; `--time tine`, perhaps, or take rows in their order with `--time row` (keys: `id`, `tine`)",
+            ),
             (r#"{"time":null}"#, "time: there is no time"),
             (r#"{"time":1,"id":1,"id":2}"#, "a key is there twice"),
             (

@@ -4,10 +4,10 @@ use std::io;
 use std::time::Instant;
 
 use fairstream_core::{
-    Adapter, Cause, OptionDoc, RejectedRow, Source, SourceError, SourceFactory, SourceRequest, Time,
-    TimeFormat, TimeReader,
+    Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
+    Time, TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, Input, NextRow, Place, RowSource, Rows};
+use fairstream_files::{Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows};
 
 use crate::lines::Lines;
 use crate::object::Wanted;
@@ -17,8 +17,9 @@ use crate::object::Wanted;
 pub struct JsonSources;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc::new("time", "time", "the key that says when a row happened"),
-    OptionDoc::new("time_format", "auto", "auto, iso, rfc3339, date, s, ms, us, ns, relative"),
+    OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
+    OptionDoc::new("time_format", "auto", TimeFormat::HELP),
+    ENCODING,
     OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];
 
@@ -48,11 +49,17 @@ impl SourceFactory for JsonSources {
         let bad_option = |bad| request.refuse(bad);
         let options = &request.options;
         let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
+        let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
+        let encoding = encoding.transpose().map_err(bad_option)?;
         let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
         let input =
             Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+        let input = input.decoded(encoding);
         let columns = request.wanted.iter().map(|column| column.name.clone());
-        let wanted = Wanted::new(options.text("time").unwrap_or("time"), columns);
+        // The keys of later lines are unknown, so `row` cannot be one of them.
+        let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
+        let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
+        let wanted = Wanted::new(time, columns);
         let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
         let mut source = RowSource::new(rows, &request.wanted, time_format, request.context.clone())
             .map_err(open_failed)?;
@@ -89,7 +96,7 @@ impl Rows for JsonRows {
         self.lines.go_to(place)
     }
 
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow> {
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
         let row = self.lines.number();
         match self.lines.fault() {
             Some(fault) => Err(RejectedRow { row, column: None, reason: fault.to_owned() }),

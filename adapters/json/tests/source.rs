@@ -70,6 +70,12 @@ fn cut_off(dir: &Path) -> SourceRequest {
 }
 
 fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
+    check_with(name, pack, &[]);
+}
+
+fn check_with(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let request =
+        |location: &Path| SourceRequest { options: options.iter().copied().collect(), ..request(location) };
     let dir = tempfile::tempdir().unwrap();
     let file = |prefix: &str, text: &str| {
         let path = dir.path().join(format!("{prefix}-{name}"));
@@ -82,14 +88,61 @@ fn check(name: &str, pack: &dyn Fn(&str) -> Vec<u8>) {
         rows: 5,
         bad: Some(BadInput { request: file("bad", BAD), row: 4, column: Some("score") }),
         missing: request(&dir.path().join("missing.jsonl")),
-        cut_off: Some(cut_off(dir.path())),
-        live: Some(&|| silent_pipe(dir.path())),
+        cut_off: Some(request(Path::new(&cut_off(dir.path()).location))),
+        live: Some(&|| {
+            let live = silent_pipe(dir.path());
+            LiveInput { request: request(Path::new(&live.request.location)), ..live }
+        }),
+    });
+}
+
+/// The same without inputs that are cut off or do not end.
+fn check_good(name: &str, pack: &dyn Fn(&str) -> Vec<u8>, options: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |prefix: &str, text: &str| {
+        let path = dir.path().join(format!("{prefix}-{name}"));
+        std::fs::write(&path, pack(text)).unwrap();
+        SourceRequest { options: options.iter().copied().collect(), ..request(&path) }
+    };
+    check_source(&SourceCase {
+        factory: &JsonSources,
+        good: file("good", GOOD),
+        rows: 5,
+        bad: Some(BadInput { request: file("bad", BAD), row: 4, column: Some("score") }),
+        missing: request(&dir.path().join("missing")),
+        cut_off: None,
+        live: None,
     });
 }
 
 #[test]
 fn source_complies() {
     check("plain.jsonl", &|text| text.as_bytes().to_vec());
+}
+
+#[test]
+fn source_complies_with_rows_in_their_order() {
+    check_with("ordered.jsonl", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
+}
+
+#[test]
+fn source_complies_in_other_encodings() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let marked = |text: &str| [&[0xFF, 0xFE], utf16(text).as_slice()].concat();
+    let high_first = |text: &str| {
+        ['\u{feff}'.to_string().as_str(), text]
+            .concat()
+            .encode_utf16()
+            .flat_map(u16::to_be_bytes)
+            .collect::<Vec<u8>>()
+    };
+    check_good("utf16.jsonl", &marked, &[]);
+    check_good("high_first.jsonl", &high_first, &[]);
+    check_good("unmarked.jsonl", &utf16, &[("encoding", "utf-16le")]);
+    check_good("packed.jsonl.zst", &|text| zstd::encode_all(marked(text).as_slice(), 3).unwrap(), &[]);
+    let latin = |text: &str| text.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
+    check_good("latin.jsonl", &latin, &[("encoding", "latin1")]);
+    check_good("windows.jsonl", &latin, &[("encoding", "windows-1252")]);
 }
 
 #[test]

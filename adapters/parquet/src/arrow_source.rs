@@ -11,7 +11,7 @@ use fairstream_core::{
 };
 use fairstream_files::{Gathering, Heads};
 
-use crate::binding::{Binding, offers};
+use crate::binding::{Binding, is_by_row, offers};
 use crate::ipc::{Ipc, NextMessage};
 use crate::moments::Moments;
 use crate::source::OPTIONS;
@@ -39,6 +39,8 @@ impl SourceFactory for ArrowSources {
         let mut ipc = Ipc::open(location, &request.context.stop).map_err(failed)?;
         let all = ipc.schema();
         let time = request.options.text("time").unwrap_or("time");
+        let time = Some(time).filter(|time| !is_by_row(time, [(&*all, &[][..])]));
+        let format = if time.is_some() { format } else { TimeFormat::Relative };
         let binding = Binding::new(&all, &[], &request.wanted, time).map_err(failed)?;
         let fields: Vec<_> = binding.fields().flatten().collect();
         ipc.project(binding.paths()).map_err(failed)?;

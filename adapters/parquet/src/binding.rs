@@ -9,12 +9,12 @@ use arrow::array::{
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use fairstream_core::{Cause, RejectedRow, WantedColumn};
+use fairstream_core::{Cause, ROW_ORDER, RejectedRow, Time, WantedColumn};
 use fairstream_files::{Chunk, Column, no_time_column};
 
 use crate::convert::{Conversion, Misfit};
 use crate::lake::LakeFile;
-use crate::moments::{Moments, NEVER, Times};
+use crate::moments::{Moments, NEVER, NO_TIME, Times};
 use crate::path::{self, ColumnPath};
 
 /// Location of a requested column.
@@ -41,10 +41,23 @@ pub(crate) struct Binding {
 enum FoundTime {
     Inside(ColumnPath),
     Everywhere(ArrayRef),
+    /// Rows are taken in their order.
+    OfRow,
+}
+
+/// Whether rows are taken in their order: that is asked for, and there is no column with this name.
+pub(crate) fn is_by_row<'a>(
+    time: &str,
+    files: impl IntoIterator<Item = (&'a Schema, &'a [(String, Option<String>)])>,
+) -> bool {
+    let has = |(schema, partitions): (&Schema, &[(String, Option<String>)])| {
+        !matches!(ColumnPath::find(schema, time), Ok(None)) || partitions.iter().any(|(name, _)| name == time)
+    };
+    time == ROW_ORDER && !files.into_iter().any(has)
 }
 
 impl Binding {
-    /// Finds the time and every requested column.
+    /// Finds the time and every requested column. Without a name of the time, rows are taken in their order.
     ///
     /// # Errors
     /// There is no time, or a partition value is invalid.
@@ -52,23 +65,26 @@ impl Binding {
         schema: &Schema,
         partitions: &[(String, Option<String>)],
         wanted: &[WantedColumn],
-        time: &str,
+        time: Option<&str>,
     ) -> Result<Binding, Cause> {
         let partition = |name: &str| partitions.iter().rev().find(|(own, _)| own == name);
-        let found_time = match (ColumnPath::find(schema, time)?, partition(time)) {
-            (Some(found), _) if Moments::can_read(&found.data_type) => FoundTime::Inside(found),
-            (Some(found), _) => {
-                return Err(format!(
-                    "column `{time}` is {}, which does not say when a row happened; name another with `--time`",
-                    found.data_type
-                )
-                .into());
-            }
-            (None, Some((_, text))) => {
-                FoundTime::Everywhere(Arc::new(StringArray::from(vec![text.as_deref()])))
-            }
-            (None, None) => return Err(no_time_column(time, &candidates(schema)).into()),
+        let find_time = |time: &str| -> Result<FoundTime, Cause> {
+            Ok(match (ColumnPath::find(schema, time)?, partition(time)) {
+                (Some(found), _) if Moments::can_read(&found.data_type) => FoundTime::Inside(found),
+                (Some(found), _) => {
+                    return Err(format!(
+                        "column `{time}` is {}, which does not say when a row happened; name another with `--time`",
+                        found.data_type
+                    )
+                    .into());
+                }
+                (None, Some((_, text))) => {
+                    FoundTime::Everywhere(Arc::new(StringArray::from(vec![text.as_deref()])))
+                }
+                (None, None) => return Err(no_time_column(time, &candidates(schema)).into()),
+            })
         };
+        let found_time = time.map_or(Ok(FoundTime::OfRow), find_time)?;
         let mut columns = Vec::with_capacity(wanted.len());
         for column in wanted {
             let found = match (ColumnPath::find(schema, &column.name)?, partition(&column.name)) {
@@ -81,7 +97,7 @@ impl Binding {
             };
             columns.push((column.clone(), found));
         }
-        Ok(Binding { wanted: columns, time_name: time.to_owned(), time: found_time })
+        Ok(Binding { wanted: columns, time_name: time.unwrap_or(ROW_ORDER).to_owned(), time: found_time })
     }
 
     /// Describes the columns that exist but cannot be read as requested.
@@ -119,11 +135,11 @@ impl Binding {
         time.into_iter().chain(columns)
     }
 
-    /// Path of the time column; `None` if the time is a constant.
+    /// Path of the time column; `None` if there is none.
     pub(crate) fn time_path(&self) -> Option<&ColumnPath> {
         match &self.time {
             FoundTime::Inside(path) => Some(path),
-            FoundTime::Everywhere(_) => None,
+            FoundTime::Everywhere(_) | FoundTime::OfRow => None,
         }
     }
 
@@ -132,20 +148,35 @@ impl Binding {
         match &self.time {
             FoundTime::Inside(path) => !path.data_type.is_temporal(),
             FoundTime::Everywhere(_) => true,
+            FoundTime::OfRow => false,
         }
+    }
+
+    /// Whether rows are taken in their order.
+    pub(crate) fn is_by_row(&self) -> bool {
+        matches!(self.time, FoundTime::OfRow)
     }
 
     /// The time of all rows, if it is a constant.
     pub(crate) fn time_everywhere(&self) -> Option<&ArrayRef> {
         match &self.time {
             FoundTime::Everywhere(time) => Some(time),
-            FoundTime::Inside(_) => None,
+            FoundTime::Inside(_) | FoundTime::OfRow => None,
         }
     }
 
-    /// The times of rows, and the rows without one.
-    pub(crate) fn times(&self, rows: &RecordBatch, moments: &mut Moments) -> Result<Times, ArrowError> {
+    /// The times of rows, of which the first has the number `first`, and the rows without one.
+    pub(crate) fn times(
+        &self,
+        rows: &RecordBatch,
+        first: u64,
+        moments: &mut Moments,
+    ) -> Result<Times, ArrowError> {
         match &self.time {
+            FoundTime::OfRow => {
+                let numbers = first..first + rows.num_rows() as u64;
+                Ok((numbers.map(|number| Time::of_row(number).0).collect(), Vec::new()))
+            }
             FoundTime::Inside(path) => moments.read(&values(path, rows)?),
             FoundTime::Everywhere(time) => moments.read(&repeated(time, rows.num_rows())?),
         }
@@ -169,7 +200,13 @@ impl Binding {
                 rejected.entry(index).or_insert_with(bad);
             }
         };
-        let (mut times, misfits) = self.times(rows, moments)?;
+        let (mut times, mut misfits) = self.times(rows, first, moments)?;
+        if first == 1
+            && let (Some((0, reason)), Some(fault)) = (misfits.first_mut(), moments.first_fault())
+            && reason != NO_TIME
+        {
+            fault.clone_into(reason);
+        }
         reject(&self.time_name, misfits);
         let mut columns = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {

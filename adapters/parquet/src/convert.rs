@@ -96,6 +96,7 @@ fn rule(found: &DataType, wanted: &DataType) -> Option<ConversionRule> {
     Some(match (found, wanted) {
         (DataType::Null, _) => ConversionRule::Nothing,
         (found, DataType::Utf8) if text(found) => ConversionRule::Cast,
+        (found, DataType::Boolean) if text(found) => ConversionRule::Written,
         (found, DataType::Utf8) if bytes(found) => ConversionRule::Text,
         (found, DataType::Binary) if bytes(found) => ConversionRule::Cast,
         (found, wanted) if found.is_integer() && (number(wanted) || decimal(wanted)) => ConversionRule::Cast,
@@ -281,7 +282,11 @@ fn written(values: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, Vec<Misfit
         }
         let text = array_value_to_string(values, row)?;
         let text = match text.split_once('.') {
-            Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole,
+            Some((whole, fraction))
+                if wanted != &DataType::Boolean && fraction.bytes().all(|digit| digit == b'0') =>
+            {
+                whole
+            }
             _ => text.as_str(),
         };
         if let Err(reason) = column.append(text) {

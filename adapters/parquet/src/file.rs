@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use fairstream_core::{Cause, Time, TimeRange, WantedColumn, catch_panic};
-use fairstream_files::Chunk;
+use fairstream_files::{Chunk, FirstTime};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{
@@ -102,7 +102,7 @@ impl OpenFile {
         &self,
         file: &LakeFile,
         wanted: &[WantedColumn],
-        time: &str,
+        time: Option<&str>,
     ) -> Result<Binding, Cause> {
         Binding::new(self.schema(), &file.partitions, wanted, time)
     }
@@ -126,13 +126,16 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Row groups with their first and last times, as far as statistics contain them.
-    pub(crate) fn groups(&self, binding: &Binding, moments: &Moments) -> Vec<RowGroup> {
+    /// Row groups with their first and last times, as far as statistics contain them, or numbers of rows tell them.
+    /// `before` is the number of rows in the files before.
+    pub(crate) fn groups(&self, binding: &Binding, moments: &Moments, before: u64) -> Vec<RowGroup> {
         let groups = self.metadata.metadata().row_groups();
         let ranges = self.ranges(binding, moments).unwrap_or_else(|| vec![None; groups.len()]);
         let mut start = 0;
         let outline = |(group, range): (&parquet::file::metadata::RowGroupMetaData, _)| {
             let rows = u64::try_from(group.num_rows()).unwrap_or_default();
+            let of_row = |number: u64| Time::of_row(before + start + number).0;
+            let range = if binding.is_by_row() { Some((of_row(1), of_row(rows))) } else { range };
             let group = RowGroup { start, rows, range };
             start += rows;
             group
@@ -165,23 +168,33 @@ impl OpenFile {
         Some(firsts.iter().zip(lasts.iter()).map(known).collect())
     }
 
-    /// Reads times up to the first that is not null, which decides the format of all.
+    /// Reads times up to the first that can be read, which decides the format of all, or that many.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn peek(&self, binding: &Binding, moments: &mut Moments) -> Result<Option<i64>, Cause> {
+    pub(crate) fn peek(
+        &self,
+        binding: &Binding,
+        moments: &mut Moments,
+        limit: usize,
+    ) -> Result<Option<i64>, Cause> {
         if let Some(time) = binding.time_everywhere() {
             let (times, _) = moments.read(time)?;
             return Ok(times.first().copied().filter(|time| *time != NEVER));
         }
         let mask = self.mask(binding.time_path().into_iter());
         let groups = 0..self.metadata.metadata().num_row_groups();
+        let mut read = 0;
         for group in groups {
-            let mut reader = guarded(|| self.reader(group, mask.clone(), 64, 0))?;
+            let mut reader = guarded(|| self.reader(group, mask.clone(), FirstTime::ROWS, 0))?;
             while let Some(rows) = guarded(|| reader.next().transpose())? {
-                let (times, _) = binding.times(&rows, moments)?;
+                let (times, _) = binding.times(&rows, 1, moments)?;
                 if let Some(time) = times.iter().find(|time| **time != NEVER) {
                     return Ok(Some(*time));
+                }
+                read += rows.num_rows();
+                if read >= limit {
+                    return Ok(None);
                 }
             }
         }
@@ -238,7 +251,7 @@ impl FileReader {
         outline: &FileOutline,
         next: u64,
         wanted: &[WantedColumn],
-        time: &str,
+        time: Option<&str>,
         schema: &SchemaRef,
         batch_size: usize,
     ) -> Result<FileReader, Cause> {

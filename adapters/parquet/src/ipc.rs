@@ -105,6 +105,10 @@ impl Ipc {
         let mut places: Vec<usize> = roots.filter_map(|root| schema.index_of(root).ok()).collect();
         places.sort_unstable();
         places.dedup();
+        if places.is_empty() && !schema.fields().is_empty() {
+            // A batch without columns would not say how many rows it has.
+            places.push(0);
+        }
         (**reader, **listed) = open_file(path, Some(places))?;
         Ok(())
     }

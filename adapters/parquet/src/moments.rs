@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Date32Type, Date64Type, Float64Type, Int64Type,
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use fairstream_core::{TimeFormat, TimeReader};
+use fairstream_files::FirstTime;
 
 use crate::convert::{Misfit, nanoseconds, scaled, shown};
 
@@ -17,6 +18,8 @@ pub(crate) struct Moments {
     /// Whether times are relative to the start of the trace, which types other than text and number cannot
     /// express.
     relative: bool,
+    /// The error of the first time, if it cannot be read, once times have been read.
+    first: Option<Option<String>>,
 }
 
 /// Times in nanoseconds, and the rows without a readable time.
@@ -29,16 +32,21 @@ const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
 impl Moments {
     pub(crate) fn new(format: TimeFormat) -> Moments {
-        Moments { reader: TimeReader::new(format), relative: format == TimeFormat::Relative }
+        Moments { relative: format == TimeFormat::Relative, reader: TimeReader::new(format), first: None }
     }
 
     /// The format of texts and numbers, once one has been read.
-    pub(crate) fn format(&self) -> TimeFormat {
+    pub(crate) fn format(&self) -> &TimeFormat {
         self.reader.format()
     }
 
     pub(crate) fn is_relative(&self) -> bool {
         self.relative || self.reader.is_relative()
+    }
+
+    /// The error of the first time that was read, with examples of others; `None` if it could be read.
+    pub(crate) fn first_fault(&self) -> Option<&str> {
+        self.first.as_ref()?.as_deref()
     }
 
     /// Whether a column of that type can be a time.
@@ -104,7 +112,7 @@ impl Moments {
 
     /// Nanoseconds per unit of a numeric time; `None` if its format is not a count of units.
     fn factor(&mut self, column: &ArrayRef) -> Result<Option<i64>, ArrowError> {
-        if self.reader.format() == TimeFormat::Auto
+        if *self.reader.format() == TimeFormat::Auto
             && let Some(row) = (0..column.len()).find(|row| column.is_valid(*row))
         {
             // Determines the format of all values that follow. An unreadable value is rejected later.
@@ -115,7 +123,11 @@ impl Moments {
             TimeFormat::Millis => Some(1_000_000),
             TimeFormat::Micros => Some(1_000),
             TimeFormat::Nanos => Some(1),
-            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => None,
+            TimeFormat::Auto
+            | TimeFormat::Iso
+            | TimeFormat::Rfc3339
+            | TimeFormat::Date
+            | TimeFormat::Pattern(_) => None,
         })
     }
 
@@ -151,19 +163,33 @@ impl Moments {
     ) -> Result<Times, ArrowError> {
         let mut times = Vec::with_capacity(column.len());
         let mut misfits = Vec::new();
+        let is_first = self.first.is_none() && !column.is_empty();
+        let mut first: Option<FirstTime> = None;
+        self.reader.take_refused();
         for row in 0..column.len() {
             let time =
                 if column.is_null(row) { Err(NO_TIME.to_owned()) } else { read(&mut self.reader, row) };
+            if is_first {
+                match (&mut first, &time) {
+                    (None, Err(_)) if row == 0 => first = self.reader.take_refused().map(FirstTime::new),
+                    (Some(first), Err(_)) if first.wants_more() => first.add(self.reader.take_refused()),
+                    (Some(first), Ok(_)) => first.end(),
+                    _ => {}
+                }
+            }
             times.push(time.unwrap_or_else(|reason| {
                 misfits.push((row, reason));
                 NEVER
             }));
         }
+        if is_first {
+            self.first = Some(first.map(|first| first.reason()));
+        }
         Ok((times.into(), misfits))
     }
 }
 
-const NO_TIME: &str = "there is no time";
+pub(crate) const NO_TIME: &str = "there is no time";
 const TOO_FAR: &str = "it is not between the years 1677 and 2262";
 
 fn too_far(values: &ArrayRef, row: usize) -> Result<String, ArrowError> {

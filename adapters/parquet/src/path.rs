@@ -42,10 +42,14 @@ impl ColumnPath {
 }
 
 fn find(fields: &[FieldRef], path: &str) -> Result<Option<ColumnPath>, String> {
-    let mut named = fields.iter().filter(|field| field.name() == path);
-    if let Some(field) = named.next() {
-        if named.next().is_some() {
-            return Err(format!("column `{path}` is there twice; rename one of them"));
+    let mut named = fields.iter().enumerate().filter(|(_, field)| field.name() == path);
+    if let Some((first, field)) = named.next() {
+        if let Some((second, _)) = named.next() {
+            return Err(format!(
+                "column `{path}` is there twice, as number {} and {}; rename one of them",
+                first + 1,
+                second + 1
+            ));
         }
         let data_type = field.data_type().clone();
         return Ok(Some(ColumnPath { names: vec![path.to_owned()], data_type }));

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, Source, SourceContext, SourceError,
-    SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
+    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, Source, SourceContext,
+    SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
-use fairstream_files::{Gathering, Heads, SORT, Segment};
+use fairstream_files::{FirstTime, Gathering, Heads, SORT, Segment};
 
-use crate::binding::offers;
+use crate::binding::{is_by_row, offers};
 use crate::file::{FileOutline, FileReader, OpenFile};
 use crate::lake;
 use crate::moments::{Moments, NEVER};
@@ -23,11 +23,15 @@ use crate::spill::{Spill, Spilled};
 pub struct ParquetSources;
 
 pub(crate) const OPTIONS: &[OptionDoc] = &[
-    OptionDoc::new("time", "time", "the column that says when a row happened"),
+    OptionDoc::new(
+        "time",
+        "time",
+        "the column that says when a row happened; `row` takes rows in their order",
+    ),
     OptionDoc::new(
         "time_format",
         "auto",
-        "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative",
+        "of numbers and texts: auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as %d.%m.%Y",
     ),
 ];
 
@@ -51,7 +55,7 @@ impl SourceFactory for ParquetSources {
         let format = place.map_or(format, |place| place.time_format);
         let mut lake = Lake {
             name: location.clone(),
-            time: request.options.text("time").unwrap_or("time").to_owned(),
+            time: Some(request.options.text("time").unwrap_or("time").to_owned()),
             wanted: request.wanted.clone(),
             moments: Moments::new(format),
             context: request.context.clone(),
@@ -88,7 +92,8 @@ impl SourceFactory for ParquetSources {
 /// Files that are read as one source.
 struct Lake {
     name: String,
-    time: String,
+    /// `None` if rows are taken in their order.
+    time: Option<String>,
     wanted: Vec<WantedColumn>,
     moments: Moments,
     context: SourceContext,
@@ -136,6 +141,9 @@ impl Lake {
         let parts = files.iter().any(|file| file.name() != self.name);
         let mut fields: Vec<Option<Field>> = vec![None; self.wanted.len()];
         let mut before = 0;
+        if self.time.as_deref() == Some(ROW_ORDER) && self.is_by_row(&files)? {
+            (self.time, self.moments) = (None, Moments::new(TimeFormat::Relative));
+        }
         for file in files {
             if self.context.stop.is_stopped() {
                 break;
@@ -143,7 +151,7 @@ impl Lake {
             let name = file.name();
             let failed = |cause: Cause| SourceError::Open { origin: name.clone(), cause };
             let open = OpenFile::open(&file).map_err(failed)?;
-            let binding = open.bind(&file, &self.wanted, &self.time).map_err(failed)?;
+            let binding = open.bind(&file, &self.wanted, self.time.as_deref()).map_err(failed)?;
             if parts && let Some(unfit) = binding.unfit() {
                 return Err(failed(unfit.into()));
             }
@@ -156,10 +164,12 @@ impl Lake {
                     self.offers.push(name);
                 }
             }
-            if self.moments.format() == TimeFormat::Auto && binding.has_written_times() {
-                open.peek(&binding, &mut self.moments).map_err(failed)?;
+            let is_auto = *self.moments.format() == TimeFormat::Auto;
+            if (is_auto || self.files.is_empty()) && binding.has_written_times() {
+                let limit = if is_auto { usize::MAX } else { FirstTime::ROWS };
+                open.peek(&binding, &mut self.moments, limit).map_err(failed)?;
             }
-            let groups = open.groups(&binding, &self.moments);
+            let groups = open.groups(&binding, &self.moments, before);
             let rows = groups.iter().map(|group| group.rows).sum();
             self.files.push(FileOutline { file, rows, groups, before });
             before += rows;
@@ -170,6 +180,18 @@ impl Lake {
                 SourceFiles::new(self.files.iter().map(|outline| (outline.file.name(), outline.rows)));
         }
         Ok(())
+    }
+
+    /// Whether rows are taken in their order: no file has a column that is called so.
+    fn is_by_row(&self, files: &[lake::LakeFile]) -> Result<bool, SourceError> {
+        for file in files {
+            let open =
+                OpenFile::open(file).map_err(|cause| SourceError::Open { origin: file.name(), cause })?;
+            if !is_by_row(ROW_ORDER, [(&**open.schema(), file.partitions.as_slice())]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Determines the order in which files are opened.
@@ -204,8 +226,8 @@ impl Lake {
     fn first_row(&self, outline: &FileOutline) -> Result<i64, SourceError> {
         let failed = |cause| SourceError::Open { origin: outline.file.name(), cause };
         let open = OpenFile::open(&outline.file).map_err(failed)?;
-        let binding = open.bind(&outline.file, &self.wanted, &self.time).map_err(failed)?;
-        let first = open.peek(&binding, &mut self.moments.clone()).map_err(failed)?;
+        let binding = open.bind(&outline.file, &self.wanted, self.time.as_deref()).map_err(failed)?;
+        let first = open.peek(&binding, &mut self.moments.clone(), usize::MAX).map_err(failed)?;
         Ok(first.unwrap_or(NEVER))
     }
 
@@ -240,7 +262,8 @@ impl Lake {
         const CHUNK: usize = 8192;
         let outline = &self.files[index];
         let batch_size = self.context.max_rows.get().min(CHUNK);
-        let reader = FileReader::open(outline, behind, &self.wanted, &self.time, &self.schema, batch_size);
+        let reader =
+            FileReader::open(outline, behind, &self.wanted, self.time.as_deref(), &self.schema, batch_size);
         let reader = reader.map_err(|cause| SourceError::Open { origin: outline.file.name(), cause })?;
         self.behind.insert(index, behind);
         let files = self.open.values().filter(|rows| matches!(rows, Rows::File(_))).count();
@@ -366,7 +389,7 @@ impl Lake {
         let place = LakePosition {
             opened,
             fingerprint: self.fingerprint,
-            time_format: self.moments.format(),
+            time_format: self.moments.format().clone(),
             open: open.collect(),
         };
         Position { rows: self.rows, resume: place.written().into() }

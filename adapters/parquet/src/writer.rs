@@ -56,7 +56,7 @@ fn open(
     format: Result<TableFormat, BadOption>,
 ) -> Result<Box<dyn EventWriter>, SinkError> {
     let format = format.map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
-    let time = TimeColumn::of(request.time_format);
+    let time = TimeColumn::of(&request.time_format);
     let mut fields = vec![Field::new("time", time.data_type(), false)];
     fields.extend(request.schema.fields().iter().map(|field| (**field).clone()));
     let schema = Arc::new(Schema::new(fields));
@@ -76,7 +76,7 @@ enum TimeColumn {
 }
 
 impl TimeColumn {
-    fn of(format: TimeFormat) -> TimeColumn {
+    fn of(format: &TimeFormat) -> TimeColumn {
         match format {
             TimeFormat::Relative => TimeColumn::SinceStart,
             TimeFormat::Date => TimeColumn::Day,

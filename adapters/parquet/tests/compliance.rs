@@ -18,7 +18,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::util::display::array_value_to_string;
 use fairstream_core::compliance::{BadInput, LiveInput, SinkCase, SourceCase, check_sink, check_source};
-use fairstream_core::{SinkRequest, SourceRequest, WantedColumn};
+use fairstream_core::{SinkRequest, SourceFactory, SourceRequest, WantedColumn};
 use fairstream_parquet::{ArrowSinks, ArrowSources, ParquetSinks, ParquetSources};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -128,6 +128,34 @@ fn a_tree_of_parquet_files_complies() {
         cut_off: None,
         live: None,
     });
+    check_source(&SourceCase {
+        factory: &ParquetSources,
+        good: by_row(request(&at("good"))),
+        rows: 11,
+        bad: Some(BadInput { request: by_row(request(&at("bad"))), row: 5, column: Some("id") }),
+        missing: by_row(request(&at("*.parquet"))),
+        cut_off: None,
+        live: None,
+    });
+    let mut source = ParquetSources.open(&by_row(request(&at("bad")))).unwrap();
+    let batches: Vec<_> = std::iter::from_fn(|| source.next_batch().unwrap()).collect();
+    assert!(batches.iter().all(|batch| batch.relative));
+    let times: Vec<i64> = batches.iter().flat_map(|batch| batch.times.to_vec()).collect();
+    let expected = [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12].map(|second| second * 1_000_000_000);
+    assert_eq!(times, expected, "the bad row is counted");
+    let batch = ParquetSources
+        .open(&SourceRequest { wanted: Vec::new(), ..by_row(request(&at("good"))) })
+        .unwrap()
+        .next_batch()
+        .unwrap()
+        .unwrap();
+    assert_eq!(batch.len(), 11, "rows without any column");
+}
+
+/// The same with rows in their order.
+fn by_row(mut request: SourceRequest) -> SourceRequest {
+    request.options.set("time", "row");
+    request
 }
 
 fn write_arrow(path: &Path, batches: &[RecordBatch], stream: bool) {
@@ -196,6 +224,23 @@ fn arrow_files_and_streams_comply() {
             cut_off: Some(damaged_arrow(&at("cut"), stream)),
             live: if stream { Some(&live) } else { None },
         });
+        let live = || {
+            let live = silent_pipe(dir.path());
+            LiveInput { request: by_row(live.request), ..live }
+        };
+        check_source(&SourceCase {
+            factory: &ArrowSources,
+            good: by_row(request(&at("good"))),
+            rows: 7,
+            bad: Some(BadInput { request: by_row(request(&at("bad"))), row: 3, column: Some("id") }),
+            missing: by_row(request(&at("missing"))),
+            cut_off: Some(by_row(damaged_arrow(&at("cut"), stream))),
+            live: if stream { Some(&live) } else { None },
+        });
+        let request = SourceRequest { wanted: Vec::new(), ..by_row(request(&at("good"))) };
+        let mut source = ArrowSources.open(&request).unwrap();
+        let rows: usize = std::iter::from_fn(|| source.next_batch().unwrap()).map(|batch| batch.len()).sum();
+        assert_eq!(rows, 7, "rows without any column");
     }
 }
 

@@ -185,6 +185,11 @@ fn dates_and_times_are_numbers_or_texts() {
 fn what_cannot_be_meant_is_refused() {
     use DataType::{Boolean, Float64, Int32, UInt64, Utf8};
     check(StringArray::from(vec!["1"]), &UInt64, "refused: Utf8");
+    check(
+        StringArray::from(vec![Some("True"), Some("FALSE"), Some("false"), None, Some("yes")]),
+        &Boolean,
+        "true, false, false, ∅, ! `yes` is not a Bool (write true or false)",
+    );
     check(Int64Array::from(vec![1]), &Utf8, "refused: Int64");
     check(Int64Array::from(vec![1]), &Boolean, "refused: Int64");
     check(BooleanArray::from(vec![true]), &Float64, "refused: Boolean");

@@ -140,7 +140,7 @@ impl Rows for InterfaceRows {
         Err(io::Error::other("what has passed an interface cannot be gone back to"))
     }
 
-    fn append(&mut self, columns: &mut [Column], _: &mut TimeReader) -> Result<Time, RejectedRow> {
+    fn append(&mut self, columns: &mut [Column], _: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
         let LastPacket { bytes, time, length } = &self.current;
         let captured = Captured { bytes, link: self.link, time: *time, length: *length };
         self.bound.append(captured, self.number, columns)

@@ -58,13 +58,13 @@ impl Bound {
         captured: Captured<'_>,
         row: u64,
         columns: &mut [Column],
-    ) -> Result<Time, RejectedRow> {
+    ) -> Result<Option<Time>, RejectedRow> {
         let seen = PacketContext::new(captured, &self.local);
         for (field, column) in self.fields.iter().zip(columns) {
             let bad = |reason| RejectedRow { row, column: Some(field.name.to_owned()), reason };
             field.append(&seen, column).map_err(bad)?;
         }
-        Ok(captured.time)
+        Ok(Some(captured.time))
     }
 }
 

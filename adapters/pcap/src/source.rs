@@ -81,7 +81,7 @@ impl Rows for PcapRows {
         self.packets.go_to(place)
     }
 
-    fn append(&mut self, columns: &mut [Column], _: &mut TimeReader) -> Result<Time, RejectedRow> {
+    fn append(&mut self, columns: &mut [Column], _: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {
         let row = self.packets.number();
         let captured = self.packets.packet().map_err(|reason| RejectedRow {
             row,

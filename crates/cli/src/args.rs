@@ -226,11 +226,12 @@ pub(crate) struct InputArguments {
     #[arg(value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
 
-    /// The column that says when an event happened [default: time]
+    /// The column that says when an event happened; `row` takes rows in their order, one a second [default: time]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 
-    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
+    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as '%d.%m.%Y %H:%M'
+    /// [default: auto]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<TimeFormat>,
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    ColumnAliases, Columns, Source, SourceContext, SourceError, SourceRequest, TimeRange, WantedColumn,
+    ColumnAliases, Columns, ROW_ORDER, Source, SourceContext, SourceError, SourceRequest, TimeRange,
+    WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
@@ -36,7 +37,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let path = &arguments.spec;
     let text = text(path)?;
     let given: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
-    let time_format = arguments.time_format.map(|format| format.name().to_owned());
+    let time_format = arguments.time_format.as_ref().map(|format| format.name().to_owned());
     if !is_fairness_file(path) {
         let spec = Specification::parse(&path.to_string_lossy(), &text)?;
         let wanted = spec.wanted().to_vec();
@@ -137,6 +138,13 @@ impl Monitor {
             if let Some(value) = value.as_ref().filter(|_| takes(key)) {
                 address.options.set_default(key, value);
             }
+        }
+        if self.time.as_deref() == Some(ROW_ORDER) && !takes("time") {
+            bail!(
+                "{}: `--time row` takes rows in their order, but those of `{}` have times of their own",
+                if address.location.is_empty() { kind.adapter().name } else { &address.location },
+                kind.adapter().name
+            );
         }
         if self.sort {
             address.options.set_default(SORT.name, "true");

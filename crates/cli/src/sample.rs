@@ -60,6 +60,9 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
         );
     }
     names.retain(|name| name != options.text("time").unwrap_or("time"));
+    // A name that several columns have is an error only if it is read.
+    let all = names.clone();
+    names.retain(|name| all.iter().filter(|other| *other == name).count() == 1);
     let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
     // A column with a type other than text is read in that type.
     let schema = kind.open(&request(wanted))?.schema();

@@ -32,6 +32,7 @@ mod source_files;
 mod stop;
 mod subscription;
 mod time;
+mod time_pattern;
 mod time_range;
 mod verdict;
 mod verdict_batcher;
@@ -57,7 +58,8 @@ pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceReques
 pub use source_files::SourceFiles;
 pub use stop::StopToken;
 pub use subscription::Subscription;
-pub use time::{BadDuration, BadTime, Time, TimeFormat, TimeReader, digits, parse_duration};
+pub use time::{BadDuration, BadTime, ROW_ORDER, Time, TimeFormat, TimeReader, digits, parse_duration};
+pub use time_pattern::TimePattern;
 pub use time_range::TimeRange;
 pub use verdict::{Kind, Value, Verdict, VerdictBatch, verdict_schema};
 pub use verdict_batcher::{BatchSink, VerdictBatcher};

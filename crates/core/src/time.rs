@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 
+use crate::time_pattern::{DayOrMonth, TimePattern};
+
 /// An instant: nanoseconds since the Unix epoch, from the year 1677 to 2262.
 ///
 /// A trace with relative time starts near zero, so its first second is `1970-01-01T00:00:01Z`.
@@ -43,13 +45,23 @@ impl Time {
         self.timestamp().to_string()
     }
 
-    fn timestamp(self) -> Timestamp {
+    /// The time of a row that is taken in its order: as many seconds after the start as its number among the rows of
+    /// its source, counted from 1.
+    pub fn of_row(number: u64) -> Time {
+        Time(i64::try_from(number).unwrap_or(i64::MAX).saturating_mul(SECOND))
+    }
+
+    pub(crate) fn timestamp(self) -> Timestamp {
         // Every i64 of nanoseconds is within jiff's range of years.
         Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default()
     }
 }
 
 const SECOND: i64 = 1_000_000_000;
+
+/// In place of the name of a time column: rows are taken in their order, each at [`Time::of_row`]. A column with this
+/// name takes precedence.
+pub const ROW_ORDER: &str = "row";
 
 /// Limit below which a number of seconds, about three years, is taken as relative if the format is not given.
 const RELATIVE_BELOW: i64 = 100_000_000;
@@ -68,11 +80,12 @@ impl FromStr for Time {
 }
 
 /// How a time is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// Decided by the first time that is read, and kept: text is [`TimeFormat::Iso`]; a number is
-    /// relative seconds below 10⁸, seconds below 10¹¹, milliseconds below 10¹⁴, microseconds below
-    /// 10¹⁷, else nanoseconds. Eight digits that could be a date are refused.
+    /// Decided by the first time that is read, and kept: text is [`TimeFormat::Iso`], or a date with dots or the name
+    /// of a month, whose pattern is kept; a number is relative seconds below 10⁸, seconds below 10¹¹, milliseconds
+    /// below 10¹⁴, microseconds below 10¹⁷, else nanoseconds. Eight digits that could be a date are refused, and so is
+    /// a date whose day and month could be swapped.
     #[default]
     Auto,
     /// A date, a date and time (UTC unless an offset is given), or RFC 3339.
@@ -91,9 +104,15 @@ pub enum TimeFormat {
     Micros,
     /// Nanoseconds since the epoch.
     Nanos,
+    /// As a pattern says.
+    Pattern(TimePattern),
 }
 
 impl TimeFormat {
+    /// What a user can give as a format, for help texts.
+    pub const HELP: &'static str =
+        "auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as %d.%m.%Y %H:%M";
+
     const NAMES: [(&'static str, TimeFormat); 9] = [
         ("auto", TimeFormat::Auto),
         ("iso", TimeFormat::Iso),
@@ -106,14 +125,17 @@ impl TimeFormat {
         ("relative", TimeFormat::Relative),
     ];
 
-    /// The names that a user can give a format.
+    /// The names that a user can give a format that is not a pattern.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// The name of this format.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, format)| *format == self).map_or("auto", |(name, _)| name)
+    /// The name of this format, or its pattern.
+    pub fn name(&self) -> &str {
+        if let TimeFormat::Pattern(pattern) = self {
+            return pattern.as_str();
+        }
+        Self::NAMES.iter().find(|(_, format)| format == self).map_or("auto", |(name, _)| name)
     }
 
     fn of_first(text: &str) -> TimeFormat {
@@ -124,7 +146,8 @@ impl TimeFormat {
             Ok(number) if number >= 1e11 => TimeFormat::Millis,
             Ok(number) if number >= RELATIVE_BELOW as f64 => TimeFormat::Seconds,
             Ok(_) => TimeFormat::Relative,
-            Err(_) => TimeFormat::Iso,
+            Err(_) if rfc3339(text).or_else(|| utc(text)).is_some() => TimeFormat::Iso,
+            Err(_) => TimePattern::of(text).map_or(TimeFormat::Iso, TimeFormat::Pattern),
         }
     }
 }
@@ -133,10 +156,16 @@ impl FromStr for TimeFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<TimeFormat, String> {
+        if name.contains('%') {
+            return name.parse().map(TimeFormat::Pattern);
+        }
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
-        known.map(|(_, format)| *format).ok_or_else(|| {
+        known.map(|(_, format)| format.clone()).ok_or_else(|| {
             let names: Vec<_> = Self::names().collect();
-            format!("`{name}` is not a time format; there are {}", names.join(", "))
+            format!(
+                "`{name}` is not a time format; there are {}, and patterns such as `%d.%m.%Y %H:%M`",
+                names.join(", ")
+            )
         })
     }
 }
@@ -145,17 +174,19 @@ impl FromStr for TimeFormat {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     format: TimeFormat,
+    /// The last text that could not be read, until it is taken.
+    refused: Option<BadTime>,
 }
 
 impl TimeReader {
     /// A reader of that format.
     pub fn new(format: TimeFormat) -> TimeReader {
-        TimeReader { format }
+        TimeReader { format, refused: None }
     }
 
     /// The format; no longer [`TimeFormat::Auto`] once a time has been read.
-    pub fn format(&self) -> TimeFormat {
-        self.format
+    pub fn format(&self) -> &TimeFormat {
+        &self.format
     }
 
     /// Whether the times count from the start of the trace.
@@ -167,12 +198,16 @@ impl TimeReader {
     /// that `read` must decide.
     #[inline]
     pub fn read_digits(&self, word: &[u8]) -> Option<Time> {
-        let scale = match self.format {
+        let scale = match &self.format {
             TimeFormat::Relative | TimeFormat::Seconds => 9,
             TimeFormat::Millis => 6,
             TimeFormat::Micros => 3,
             TimeFormat::Nanos => 0,
-            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => return None,
+            TimeFormat::Auto
+            | TimeFormat::Iso
+            | TimeFormat::Rfc3339
+            | TimeFormat::Date
+            | TimeFormat::Pattern(_) => return None,
         };
         whole(word, scale)
     }
@@ -182,27 +217,46 @@ impl TimeReader {
     /// # Errors
     /// The text is not a time in this format, or outside the years 1677 to 2262.
     pub fn read(&mut self, text: &str) -> Result<Time, BadTime> {
+        self.try_read(text).inspect_err(|bad| self.refused = Some(bad.clone()))
+    }
+
+    /// The last text that could not be read since this was asked before.
+    pub fn take_refused(&mut self) -> Option<BadTime> {
+        self.refused.take()
+    }
+
+    fn try_read(&mut self, text: &str) -> Result<Time, BadTime> {
         let text = text.trim();
-        let format = match self.format {
-            TimeFormat::Auto => TimeFormat::of_first(text),
-            fixed => fixed,
-        };
-        let bad = || BadTime { text: text.to_owned(), format, guessed: self.format == TimeFormat::Auto };
-        let time = match format {
-            TimeFormat::Auto | TimeFormat::Iso => rfc3339(text).or_else(|| utc(text)),
-            TimeFormat::Rfc3339 => rfc3339(text),
-            TimeFormat::Date => date(text),
-            TimeFormat::Relative | TimeFormat::Seconds => decimal(text, 9),
-            TimeFormat::Millis => decimal(text, 6),
-            TimeFormat::Micros => decimal(text, 3),
-            TimeFormat::Nanos => decimal(text, 0),
-        };
-        let time = time.ok_or_else(bad)?;
-        if self.format == TimeFormat::Auto && format == TimeFormat::Relative && is_compact_date(text) {
-            return Err(BadTime { text: text.to_owned(), format: TimeFormat::Auto, guessed: false });
+        if self.format != TimeFormat::Auto {
+            return read_as(&self.format, text).ok_or_else(|| BadTime {
+                text: text.to_owned(),
+                fault: TimeFault::Not(self.format.clone()),
+            });
+        }
+        let bad = |fault| BadTime { text: text.to_owned(), fault };
+        let format = TimeFormat::of_first(text);
+        let time = read_as(&format, text).ok_or_else(|| match DayOrMonth::of(text) {
+            Some(patterns) => bad(TimeFault::DayOrMonth(patterns)),
+            None => bad(TimeFault::Unknown),
+        })?;
+        if format == TimeFormat::Relative && is_compact_date(text) {
+            return Err(bad(TimeFault::DateOrSeconds));
         }
         self.format = format;
         Ok(time)
+    }
+}
+
+fn read_as(format: &TimeFormat, text: &str) -> Option<Time> {
+    match format {
+        TimeFormat::Auto | TimeFormat::Iso => rfc3339(text).or_else(|| utc(text)),
+        TimeFormat::Rfc3339 => rfc3339(text),
+        TimeFormat::Date => date(text),
+        TimeFormat::Relative | TimeFormat::Seconds => decimal(text, 9),
+        TimeFormat::Millis => decimal(text, 6),
+        TimeFormat::Micros => decimal(text, 3),
+        TimeFormat::Nanos => decimal(text, 0),
+        TimeFormat::Pattern(pattern) => pattern.read(text).and_then(in_range),
     }
 }
 
@@ -210,32 +264,108 @@ impl TimeReader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadTime {
     text: String,
-    format: TimeFormat,
-    guessed: bool,
+    fault: TimeFault,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TimeFault {
+    /// It is not written in this format.
+    Not(TimeFormat),
+    /// It is the first time, and its format is not recognised.
+    Unknown,
+    /// It is the first time, and may be a date without dashes.
+    DateOrSeconds,
+    /// It is the first time, and its day and month may be swapped.
+    DayOrMonth(DayOrMonth),
 }
 
 impl std::error::Error for BadTime {}
 
+impl BadTime {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The error of the first time of an input, with further times of that input, and how formats are given.
+    pub fn with_examples(&self, others: &[String]) -> String {
+        let others: Vec<String> = others.iter().map(|other| format!("`{other}`")).collect();
+        let others = match others.as_slice() {
+            [] => String::new(),
+            others => format!(" (after it: {})", others.join(", ")),
+        };
+        let names: Vec<_> = TimeFormat::names().filter(|name| *name != "auto").collect();
+        match &self.fault {
+            TimeFault::DateOrSeconds | TimeFault::DayOrMonth(_) => format!("{self}{others}"),
+            TimeFault::Not(_) | TimeFault::Unknown => format!(
+                "{self}{others}; say how times are written with `--time-format`: {}, or a pattern such as \
+                 `%d.%m.%Y %H:%M`, `%m/%d/%Y` or `%Y`; `--time row` takes rows in their order instead",
+                names.join(", ")
+            ),
+        }
+    }
+}
+
 impl fmt::Display for BadTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.format == TimeFormat::Auto {
-            let text = &self.text;
-            return write!(
-                f,
-                "`{text}` may be a date or a number of seconds; say which with `--time-format date` or `s`"
-            );
-        }
-        let wanted = match self.format {
-            _ if self.guessed => "a time (a number of seconds, a date, or RFC 3339)",
-            TimeFormat::Auto | TimeFormat::Iso => "a date or RFC 3339 time",
-            TimeFormat::Rfc3339 => "an RFC 3339 time such as 2026-11-16T09:30:00Z",
-            TimeFormat::Date => "a date such as 2026-11-16",
-            TimeFormat::Relative | TimeFormat::Seconds => "a number of seconds",
-            TimeFormat::Millis => "a number of milliseconds",
-            TimeFormat::Micros => "a number of microseconds",
-            TimeFormat::Nanos => "a number of nanoseconds",
+        let text = &self.text;
+        let wanted = match &self.fault {
+            TimeFault::DateOrSeconds => {
+                return write!(
+                    f,
+                    "`{text}` may be a date or a number of seconds; say which with `--time-format date` or `s`"
+                );
+            }
+            TimeFault::DayOrMonth(DayOrMonth { day_first, month_first }) => {
+                let swapped = |other: &Option<TimePattern>| {
+                    let other = other.as_ref().map(TimePattern::as_str).unwrap_or_default();
+                    // Both begin with two directives of two bytes and a sign between them.
+                    let (first, rest) = other.split_at_checked(2).unwrap_or_default();
+                    let (sign, rest) = rest.split_at_checked(1).unwrap_or_default();
+                    let (second, rest) = rest.split_at_checked(2).unwrap_or_default();
+                    format!("{second}{sign}{first}{rest}")
+                };
+                let of = |own: &Option<TimePattern>, other| {
+                    own.as_ref().map_or_else(|| swapped(other), |own| own.as_str().to_owned())
+                };
+                let (day, month) = (of(day_first, month_first), of(month_first, day_first));
+                return match (day_first, month_first) {
+                    (Some(_), Some(_)) => write!(
+                        f,
+                        "`{text}` may have its day or its month first; say which with `--time-format '{day}'` or \
+                         `'{month}'`"
+                    ),
+                    (Some(_), None) => write!(
+                        f,
+                        "`{text}` can only have its day first; say whether all times have with \
+                         `--time-format '{day}'` (`'{month}'` is the other way)"
+                    ),
+                    _ => write!(
+                        f,
+                        "`{text}` can only have its month first; say whether all times have with \
+                         `--time-format '{month}'` (`'{day}'` is the other way)"
+                    ),
+                };
+            }
+            TimeFault::Unknown => "a time (a number of seconds, a date, or RFC 3339)",
+            TimeFault::Not(TimeFormat::Pattern(pattern)) => {
+                return write!(
+                    f,
+                    "`{text}` is not a time as `{}` says, between the years 1677 and 2262",
+                    pattern.as_str()
+                );
+            }
+            TimeFault::Not(format) => match format {
+                TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Pattern(_) => "a date or RFC 3339 time",
+                TimeFormat::Rfc3339 => "an RFC 3339 time such as 2026-11-16T09:30:00Z",
+                TimeFormat::Date => "a date such as 2026-11-16",
+                TimeFormat::Relative | TimeFormat::Seconds => "a number of seconds",
+                TimeFormat::Millis => "a number of milliseconds",
+                TimeFormat::Micros => "a number of microseconds",
+                TimeFormat::Nanos => "a number of nanoseconds",
+            },
         };
-        write!(f, "`{}` is not {wanted} between the years 1677 and 2262", self.text)
+        write!(f, "`{text}` is not {wanted} between the years 1677 and 2262")
     }
 }
 
@@ -400,7 +530,7 @@ mod tests {
             (TimeFormat::Micros, "1376438400000000"),
             (TimeFormat::Nanos, "1376438400000000000"),
         ] {
-            assert_eq!(read(format, text), Ok(instant), "{format:?} {text}");
+            assert_eq!(read(format, text), Ok(instant), "{text}");
             assert_eq!(read(TimeFormat::Auto, text), Ok(instant), "auto {text}");
         }
     }
@@ -463,10 +593,77 @@ mod tests {
     }
 
     #[test]
+    fn patterns_say_how_times_are_written() {
+        for (pattern, text, expected) in [
+            ("%d.%m.%Y %H:%M", "14.08.2013 02:00", "2013-08-14T02:00:00Z"),
+            ("%d.%m.%Y", "4.8.2013", "2013-08-04T00:00:00Z"),
+            ("%m/%d/%Y", "08/14/2013", "2013-08-14T00:00:00Z"),
+            ("%Y", "1973", "1973-01-01T00:00:00Z"),
+            ("%Y-%m", "2013-08", "2013-08-01T00:00:00Z"),
+            ("%Y-%j", "2013-226", "2013-08-14T00:00:00Z"),
+            ("%Y-%m-%d %H:%M %z", "2013-08-14 02:00 +0200", "2013-08-14T00:00:00Z"),
+            ("%d %b %Y", "14 aug 2013", "2013-08-14T00:00:00Z"),
+            ("%d %b %Y", "14 August 2013", "2013-08-14T00:00:00Z"),
+            ("%I:%M %p, %B %d %Y", "02:05 PM, Aug 14 2013", "2013-08-14T14:05:00Z"),
+            ("%s", "1376438400", "2013-08-14T00:00:00Z"),
+        ] {
+            let format: TimeFormat = pattern.parse().unwrap();
+            let mut reader = TimeReader::new(format.clone());
+            assert_eq!(reader.read(text).map(|time| time.timestamp().to_string()), Ok(expected.to_owned()));
+            assert_eq!((reader.format(), format.name()), (&format, pattern));
+        }
+        for pattern in ["%d.%m", "%H:%M", "%q", "%Z %Y", "%", "%Y %"] {
+            assert!(pattern.parse::<TimeFormat>().is_err(), "{pattern}");
+        }
+        let bad = read("%d.%m.%Y".parse().unwrap(), "31.02.2013").unwrap_err();
+        assert_eq!(bad, "`31.02.2013` is not a time as `%d.%m.%Y` says, between the years 1677 and 2262");
+    }
+
+    #[test]
+    fn dates_that_can_be_read_in_one_way_only_are_recognised() {
+        for (text, expected, format) in [
+            ("01.03.2026", "2026-03-01T00:00:00Z", "%d.%m.%Y"),
+            ("01.03.2026 14:30", "2026-03-01T14:30:00Z", "%d.%m.%Y %H:%M"),
+            ("1.3.2026, 14:30:05", "2026-03-01T14:30:05Z", "%d.%m.%Y, %H:%M:%S"),
+            ("1 March 2026", "2026-03-01T00:00:00Z", "%d %B %Y"),
+            ("Mar 1, 2026 2:30 pm", "2026-03-01T14:30:00Z", "%B %d, %Y %I:%M %p"),
+            ("01-Mar-2026 14:30", "2026-03-01T14:30:00Z", "%d-%B-%Y %H:%M"),
+            ("10/Oct/2000:13:55:36 -0700", "2000-10-10T20:55:36Z", "%d/%B/%Y:%H:%M:%S %z"),
+            ("Sun, 01 Mar 2026 14:30:00 +0100", "2026-03-01T13:30:00Z", "%a, %d %b %Y %H:%M:%S %z"),
+            ("2026/03/01", "2026-03-01T00:00:00Z", "%Y/%m/%d"),
+            ("2026-03-01 14:30", "2026-03-01T14:30:00Z", "iso"),
+            ("1973", "1970-01-01T00:32:53Z", "relative"),
+        ] {
+            let mut reader = TimeReader::new(TimeFormat::Auto);
+            assert_eq!(reader.read(text).map(|time| time.timestamp().to_string()), Ok(expected.to_owned()));
+            assert_eq!(reader.format().name(), format, "{text}");
+        }
+        for (text, expected) in [
+            (
+                "03/01/2026",
+                "`03/01/2026` may have its day or its month first; say which with `--time-format '%d/%m/%Y'` or \
+                 `'%m/%d/%Y'`",
+            ),
+            (
+                "13/01/2026 10:30",
+                "`13/01/2026 10:30` can only have its day first; say whether all times have with \
+                 `--time-format '%d/%m/%Y %H:%M'` (`'%m/%d/%Y %H:%M'` is the other way)",
+            ),
+            (
+                "01-13-2026",
+                "`01-13-2026` can only have its month first; say whether all times have with \
+                 `--time-format '%m-%d-%Y'` (`'%d-%m-%Y'` is the other way)",
+            ),
+        ] {
+            assert_eq!(read(TimeFormat::Auto, text), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
     fn the_first_time_decides_the_format() {
         let mut reader = TimeReader::new(TimeFormat::Auto);
         assert!(reader.read("soon").is_err());
-        assert_eq!(reader.format(), TimeFormat::Auto);
+        assert_eq!(reader.format(), &TimeFormat::Auto);
         assert_eq!(reader.read("5"), Ok(Time(5 * SECOND)));
         assert!(reader.read("2013-08-14").is_err());
     }
@@ -512,6 +709,41 @@ mod tests {
     }
 
     proptest! {
+        /// What a pattern writes it reads back, to the precision that it has; the format can be parsed again.
+        #[test]
+        fn patterns_read_what_they_write(
+            date in prop::sample::select(vec!["%d.%m.%Y", "%Y-%j", "%b %d, %Y", "%d %B %Y", "%G-W%V-%u", "%F"]),
+            time in prop::sample::select(vec!["", " %H", " %H:%M", " %T", " %H:%M:%S%.f", " %I:%M:%S %p", " %T %z"]),
+            nanos: i64,
+        ) {
+            let format: TimeFormat = format!("{date}{time}").parse().unwrap();
+            let day = 86_400 * SECOND;
+            let unit = match time {
+                "" => day,
+                " %H" => 3600 * SECOND,
+                " %H:%M" => 60 * SECOND,
+                " %H:%M:%S%.f" => 1,
+                _ => SECOND,
+            };
+            let nanos = nanos.clamp(i64::MIN + day, i64::MAX);
+            let time = Time(nanos - nanos.rem_euclid(unit));
+            let written = time.written(&format).to_string();
+            prop_assert_eq!(TimeReader::new(format.clone()).read(&written), Ok(time), "{}", written);
+            prop_assert_eq!(format.name().parse(), Ok(format.clone()));
+            let mut auto = TimeReader::new(TimeFormat::Auto);
+            if let Ok(found) = auto.read(&written) {
+                prop_assert_eq!(found, time, "{}", written);
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_pattern_or_none(pattern in "[%a-zA-Z.:# 0-9-]{0,12}", text in "[0-9a-z:. %/-]{0,12}") {
+            if let Ok(format) = pattern.parse::<TimeFormat>() {
+                let _ = TimeReader::new(format).read(&text);
+            }
+            let _ = TimeReader::new(TimeFormat::Auto).read(&text);
+        }
+
         #[test]
         fn what_is_written_is_read_back(nanos: i64) {
             let written = Time(nanos).to_string();

@@ -7,7 +7,7 @@ use crate::{Time, TimeFormat};
 impl Time {
     /// This time in that format, to be displayed; [`TimeReader`](crate::TimeReader) reads it back.
     /// A date has no time of day, so the time is truncated to a day.
-    pub fn written(self, format: TimeFormat) -> WrittenTime {
+    pub fn written(self, format: &TimeFormat) -> WrittenTime<'_> {
         WrittenTime { time: self, format }
     }
 
@@ -60,12 +60,12 @@ impl fmt::Display for Time {
 
 /// A time in some format. Displays as text.
 #[derive(Clone, Copy, Debug)]
-pub struct WrittenTime {
+pub struct WrittenTime<'a> {
     time: Time,
-    format: TimeFormat,
+    format: &'a TimeFormat,
 }
 
-impl WrittenTime {
+impl WrittenTime<'_> {
     /// Whether it is a number, for formats that distinguish numbers from text.
     pub fn is_number(self) -> bool {
         self.scale().is_some()
@@ -74,7 +74,11 @@ impl WrittenTime {
     /// Number of decimals of a nanosecond in the unit of the format, if it is a number.
     fn scale(self) -> Option<u32> {
         match self.format {
-            TimeFormat::Auto | TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Date => None,
+            TimeFormat::Auto
+            | TimeFormat::Iso
+            | TimeFormat::Rfc3339
+            | TimeFormat::Date
+            | TimeFormat::Pattern(_) => None,
             TimeFormat::Relative | TimeFormat::Seconds => Some(9),
             TimeFormat::Millis => Some(6),
             TimeFormat::Micros => Some(3),
@@ -83,12 +87,13 @@ impl WrittenTime {
     }
 }
 
-impl fmt::Display for WrittenTime {
+impl fmt::Display for WrittenTime<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(scale) = self.scale() else {
             return match self.format {
                 // The date of RFC 3339 comes first, in ten characters; all years have four digits.
                 TimeFormat::Date => f.write_str(self.time.to_string().get(..10).unwrap_or_default()),
+                TimeFormat::Pattern(pattern) => pattern.write(self.time.timestamp(), f),
                 _ => self.time.fmt(f),
             };
         };
@@ -127,7 +132,7 @@ mod tests {
             (1_376_438_400_000_000_000, TimeFormat::Date, "2013-08-14"),
             (1_376_438_400_000_000_000, TimeFormat::Rfc3339, "2013-08-14T00:00:00.000000000Z"),
         ] {
-            assert_eq!(Time(nanos).written(format).to_string(), text);
+            assert_eq!(Time(nanos).written(&format).to_string(), text);
         }
     }
 
@@ -145,7 +150,7 @@ mod tests {
             for name in TimeFormat::names().filter(|name| *name != "auto") {
                 let format: TimeFormat = name.parse().unwrap();
                 let time = Time(if format == TimeFormat::Date { days * 86_400_000_000_000 } else { nanos });
-                let text = time.written(format).to_string();
+                let text = time.written(&format).to_string();
                 prop_assert_eq!(TimeReader::new(format).read(&text).unwrap(), time, "{}", text);
             }
         }

@@ -38,7 +38,7 @@ impl TextEvents {
         let packing = Packing::for_name(location)
             .map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
         let output = TextOutput::open(location, None, "".into())?;
-        let (time_format, text) = (request.time_format, header.into_bytes());
+        let (time_format, text) = (request.time_format.clone(), header.into_bytes());
         Ok(TextEvents { output, packing, time_format, format, text })
     }
 
@@ -69,7 +69,7 @@ impl EventWriter for TextEvents {
         for row in 0..events.len() {
             values.clear();
             values.extend(columns.iter().map(|column| column.at(row)));
-            (self.format)(&mut self.text, events.time(row).written(self.time_format), &values);
+            (self.format)(&mut self.text, events.time(row).written(&self.time_format), &values);
         }
         self.put(events.len())
     }

@@ -10,6 +10,8 @@ use crossbeam_channel::{Receiver, bounded, never, select};
 use fairstream_core::StopToken;
 use flate2::read::MultiGzDecoder;
 
+use crate::encoding::{Decoder, Encoding};
+
 const BLOCK: usize = 256 * 1024;
 
 /// An open input: a file, a named pipe, or standard input for `-`. A name that ends in `.gz` or
@@ -20,6 +22,17 @@ pub struct Input {
     name: String,
     bytes: Bytes,
     block: Vec<u8>,
+    text: TextDecoding,
+}
+
+/// How bytes become text.
+enum TextDecoding {
+    /// They are given as they are: UTF-8, or no text.
+    AsIs,
+    /// The encoding follows from the first bytes, of which these have been read.
+    Unknown(Vec<u8>),
+    /// They are decoded; the second has the bytes of a block.
+    Decoded(Decoder, Vec<u8>),
 }
 
 enum Bytes {
@@ -83,7 +96,15 @@ impl Input {
     }
 
     fn new(name: &str, bytes: Bytes) -> Input {
-        Input { name: name.to_owned(), bytes, block: vec![0; BLOCK] }
+        Input { name: name.to_owned(), bytes, block: vec![0; BLOCK], text: TextDecoding::AsIs }
+    }
+
+    /// The same input as text in UTF-8. Without an encoding, UTF-16 is recognised by its byte order mark. Offsets are
+    /// those of the decoded text.
+    #[must_use]
+    pub fn decoded(mut self, encoding: Option<Encoding>) -> Input {
+        self.text = encoding.map_or(TextDecoding::Unknown(Vec::new()), TextDecoding::of);
+        self
     }
 
     /// Name of the input in messages.
@@ -96,6 +117,57 @@ impl Input {
     /// # Errors
     /// The input cannot be read, or is not in the format of its extension.
     pub fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
+        loop {
+            match &mut self.text {
+                TextDecoding::AsIs => return self.read(buffer, deadline),
+                TextDecoding::Unknown(start) => {
+                    let mut start = std::mem::take(start);
+                    let filled = self.read(&mut start, deadline);
+                    let is_known = start.len() >= Encoding::MARK || matches!(filled, Ok(Filled::End));
+                    if !is_known {
+                        self.text = TextDecoding::Unknown(start);
+                        match filled? {
+                            Filled::More => continue,
+                            other => return Ok(other),
+                        }
+                    }
+                    let encoding = Encoding::of_mark(&start);
+                    self.text = TextDecoding::of(encoding);
+                    match &mut self.text {
+                        TextDecoding::Decoded(decoder, _) => decoder.decode(&start, buffer),
+                        _ => buffer.append(&mut start),
+                    }
+                    if !buffer.is_empty() {
+                        return Ok(Filled::More);
+                    }
+                }
+                TextDecoding::Decoded(_, bytes) => {
+                    let mut bytes = std::mem::take(bytes);
+                    let filled = self.read(&mut bytes, deadline);
+                    let before = buffer.len();
+                    if let TextDecoding::Decoded(decoder, spare) = &mut self.text {
+                        decoder.decode(&bytes, buffer);
+                        if matches!(filled, Ok(Filled::End)) {
+                            decoder.finish(buffer);
+                        }
+                        bytes.clear();
+                        *spare = bytes;
+                    }
+                    if buffer.len() > before {
+                        return Ok(Filled::More);
+                    }
+                    match filled? {
+                        // Half of a character.
+                        Filled::More => {}
+                        other => return Ok(other),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the next bytes as they are.
+    fn read(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         match &mut self.bytes {
             Bytes::Plain(file) => read_block(file, &mut self.block, buffer),
             Bytes::Reader(bytes) => read_block(bytes, &mut self.block, buffer),
@@ -116,17 +188,37 @@ impl Input {
         }
     }
 
-    /// Seeks to byte `offset` of a plain file. Returns `false` for other inputs, which must be read up to there.
+    /// Seeks to byte `offset` of a plain file that need not be decoded. Returns `false` for other inputs, which must be
+    /// read up to there.
     ///
     /// # Errors
     /// The file is shorter than that.
     pub fn seek(&mut self, offset: u64) -> io::Result<bool> {
         let Bytes::Plain(file) = &mut self.bytes else { return Ok(false) };
+        if matches!(self.text, TextDecoding::Unknown(_)) {
+            let mut start = Vec::new();
+            file.rewind()?;
+            Read::by_ref(file).take(Encoding::MARK as u64).read_to_end(&mut start)?;
+            file.rewind()?;
+            self.text = TextDecoding::of(Encoding::of_mark(&start));
+        }
+        if matches!(self.text, TextDecoding::Decoded(..)) {
+            return Ok(false);
+        }
         if file.metadata()?.len() < offset {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         file.seek(SeekFrom::Start(offset))?;
         Ok(true)
+    }
+}
+
+impl TextDecoding {
+    fn of(encoding: Encoding) -> TextDecoding {
+        match encoding {
+            Encoding::Utf8 => TextDecoding::AsIs,
+            other => TextDecoding::Decoded(Decoder::new(other), Vec::new()),
+        }
     }
 }
 

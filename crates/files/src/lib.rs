@@ -2,6 +2,7 @@
 //! or not; texts as typed columns; rows gathered into batches. Does not know any format.
 
 mod column;
+mod encoding;
 mod events;
 mod input;
 mod merge;
@@ -14,11 +15,12 @@ mod tuple;
 mod verdicts;
 
 pub use column::{Column, shortened, type_name};
+pub use encoding::{ENCODING, ENCODING_HINT, Encoding};
 pub use events::{FormatEvent, TextEvents};
 pub use input::{Filled, Input};
 pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::{Output, check_replaceable, replace};
 pub use rows::{NextRow, Place, RowSource, Rows};
 pub use sort::{SORT, Sorted};
-pub use time_column::no_time_column;
+pub use time_column::{FirstTime, no_time_column};
 pub use verdicts::{Format, TextSink};

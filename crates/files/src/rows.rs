@@ -13,7 +13,7 @@ use fairstream_core::{
     TimeFormat, TimeReader, WantedColumn,
 };
 
-use crate::Column;
+use crate::{Column, FirstTime};
 
 /// Rows in some format, mostly text.
 pub trait Rows: Send {
@@ -38,11 +38,12 @@ pub trait Rows: Send {
     /// The input cannot be read, or, as [`io::ErrorKind::UnexpectedEof`], is shorter than that.
     fn go_to(&mut self, place: Place) -> io::Result<()>;
 
-    /// Appends one value or null to each column, and returns the time of the row.
+    /// Appends one value or null to each column, and returns the time of the row. `None` if rows are taken in their
+    /// order, at [`Time::of_row`]; the format of times is then [`TimeFormat::Relative`].
     ///
     /// # Errors
     /// The error of the row. Some columns may have received their value: the caller makes them equally long.
-    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Time, RejectedRow>;
+    fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow>;
 
     /// Names of all columns of the input, requested or not. Empty if they cannot be known.
     fn offers(&self) -> Vec<String>;
@@ -144,7 +145,7 @@ impl<R: Rows> RowSource<R> {
     }
 
     fn position(&self) -> Position {
-        let resume = Resume { place: self.rows.place(), time_format: self.time.format() };
+        let resume = Resume { place: self.rows.place(), time_format: self.time.format().clone() };
         Position { rows: self.count, resume: resume.written().into() }
     }
 }
@@ -171,7 +172,12 @@ impl<R: Rows> Source for RowSource<R> {
         // Empty batches are returned from time to time, so that acknowledgements are processed while no rows
         // arrive.
         let mut deadline = Instant::now().checked_add(IDLE);
-        while batch.held() < self.context.max_rows.get() && self.rows.place().offset - start < MAX_BYTES {
+        // If the time of the first row cannot be read, the error shows those of the next rows as well.
+        let mut first = None;
+        while (batch.held() < self.context.max_rows.get()
+            || first.as_ref().is_some_and(FirstTime::wants_more))
+            && self.rows.place().offset - start < MAX_BYTES
+        {
             match self.rows.next(deadline) {
                 Ok(NextRow::Row) => {}
                 Ok(NextRow::NotYet) => break,
@@ -191,11 +197,23 @@ impl<R: Rows> Source for RowSource<R> {
             self.count += 1;
             match self.rows.append(&mut self.columns, &mut self.time) {
                 Ok(time) => {
-                    batch.times.push(time.0);
+                    first.iter_mut().for_each(FirstTime::end);
+                    batch.times.push(time.unwrap_or_else(|| Time::of_row(self.count)).0);
                     batch.row_numbers.push(self.line);
                 }
-                Err(bad) => batch.reject(bad, &mut self.columns),
+                Err(bad) => {
+                    let refused = self.time.take_refused();
+                    match (&mut first, refused) {
+                        (None, Some(refused)) if self.count == 1 => first = Some(FirstTime::new(refused)),
+                        (Some(first), refused) => first.add(refused),
+                        _ => {}
+                    }
+                    batch.reject(bad, &mut self.columns);
+                }
             }
+        }
+        if let (Some(first), Some(bad)) = (first, batch.rejected.first_mut()) {
+            bad.reason = first.reason();
         }
         if batch.held() == 0 && self.end.has_ended() {
             return self.end.take_result();

@@ -25,7 +25,7 @@ fn lines(compas: Compas) -> Vec<String> {
         let columns: Vec<ColumnValues> =
             batch.rows.columns().iter().map(|column| ColumnValues::of(column).unwrap()).collect();
         lines.extend((0..batch.len()).map(|row| {
-            let mut line = batch.time(row).written(TimeFormat::Date).to_string();
+            let mut line = batch.time(row).written(&TimeFormat::Date).to_string();
             for column in &columns {
                 line += ",";
                 line += &column.at(row).map_or(String::new(), |value| value.to_string());

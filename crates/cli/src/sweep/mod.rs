@@ -83,7 +83,8 @@ pub(crate) struct SweepArguments {
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
 
-    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative [default: auto]
+    /// How that is written: auto, iso, rfc3339, date, s, ms, us, ns, relative, or a pattern such as '%d.%m.%Y %H:%M'
+    /// [default: auto]
     #[arg(long, value_name = "FORMAT")]
     time_format: Option<TimeFormat>,
 
@@ -133,7 +134,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
         spec: arguments.spec.clone(),
         inputs: arguments.inputs.iter().chain(&arguments.against).cloned().collect(),
         time: arguments.time.clone(),
-        time_format: arguments.time_format,
+        time_format: arguments.time_format.clone(),
         sort: false,
     })?;
     monitor.check(EngineKind::Compiled, &arguments.spec)?;

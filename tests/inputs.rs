@@ -1,0 +1,164 @@
+//! Inputs that are written in several ways have the same rows.
+
+use std::path::Path;
+
+use arrow::datatypes::DataType;
+use fairstream_core::{Options, SourceFactory, SourceRequest, WantedColumn};
+use fairstream_csv::CsvSources;
+use fairstream_json::JsonSources;
+use proptest::prelude::*;
+
+/// The rows of an input as text, each with its time, and the rejected ones with their reasons.
+fn rows(
+    factory: &dyn SourceFactory,
+    location: &Path,
+    options: &[(&str, &str)],
+) -> (Vec<String>, Vec<String>) {
+    let request = SourceRequest {
+        location: location.to_str().unwrap().to_owned(),
+        options: options.iter().copied().collect::<Options>(),
+        wanted: vec![WantedColumn::new("n", DataType::Int64), WantedColumn::new("name", DataType::Utf8)],
+        ..SourceRequest::default()
+    };
+    let mut source = factory.open(&request).unwrap();
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    while let Some(batch) = source.next_batch().unwrap() {
+        let shown = |column: usize, row: usize| {
+            let columns = batch.rows.columns();
+            columns.get(column).map_or(String::new(), |column| {
+                arrow::util::display::array_value_to_string(column, row).unwrap()
+            })
+        };
+        for row in 0..batch.len() {
+            good.push(format!("{} {} {}", batch.time(row).for_people(), shown(0, row), shown(1, row)));
+        }
+        bad.extend(batch.rejected.iter().map(|bad| format!("{:?}: {}", bad.column, bad.reason)));
+    }
+    (good, bad)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rows in their order are a second apart, and bad rows and empty lines do not shift those behind them.
+    #[test]
+    fn rows_in_their_order_have_their_number_as_time(
+        fields in prop::collection::vec((prop::option::of(0..100_i64), any::<bool>()), 1..30),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut csv, mut json) = ("n,name\n".to_owned(), String::new());
+        let mut expected = Vec::new();
+        for ((number, empty_line), row) in fields.iter().zip(1..) {
+            let number = number.map_or("x".to_owned(), |number| number.to_string());
+            csv += &format!("{number},a\n");
+            json += &format!("{{\"n\":\"{number}\",\"name\":\"a\"}}\n");
+            if *empty_line {
+                csv += "\n";
+                json += "\n";
+            }
+            if number != "x" {
+                expected.push(format!("{row}s {number} a"));
+            }
+        }
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a.csv"), csv).unwrap();
+        std::fs::write(at("a.jsonl"), json).unwrap();
+        let by_row = [("time", "row"), ("time_format", "date")];
+        let (good, bad) = rows(&CsvSources, &at("a.csv"), &by_row);
+        prop_assert_eq!(&good, &expected);
+        prop_assert_eq!(good.len() + bad.len(), fields.len());
+        prop_assert_eq!(rows(&JsonSources, &at("a.jsonl"), &by_row), (good, bad));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A text is the same in every encoding that has its characters.
+    #[test]
+    fn rows_are_the_same_in_every_encoding(names in prop::collection::vec("[ -~é€ü“]{1,8}", 1..20)) {
+        let folder = tempfile::tempdir().unwrap();
+        let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+        let csv: String = names.iter().map(|name| format!("1,{}\n", quoted(name))).collect();
+        let csv = format!("n,name\n{csv}");
+        let json: String = names.iter().map(|name| {
+            format!("{{\"n\":1,\"name\":{}}}\n", serde_json::to_string(name).unwrap())
+        }).collect();
+        for (text, factory) in [(csv, &CsvSources as &dyn SourceFactory), (json, &JsonSources)] {
+            let units = || format!("\u{feff}{text}").encode_utf16().collect::<Vec<_>>();
+            let written = |bytes: Vec<u8>, encoding: Option<&str>| {
+                let path = folder.path().join("text");
+                std::fs::write(&path, bytes).unwrap();
+                let options: Vec<_> =
+                    [("time", "row")].into_iter().chain(encoding.map(|encoding| ("encoding", encoding))).collect();
+                rows(factory, &path, &options)
+            };
+            let expected: Vec<String> =
+                names.iter().zip(1..).map(|(name, row)| format!("{row}s 1 {name}")).collect();
+            let windows = |c: char| match c { '€' => 0x80, '“' => 0x93, other => u8::try_from(other).unwrap() };
+            let low_first: Vec<u8> = units().into_iter().flat_map(u16::to_le_bytes).collect();
+            let found = [
+                written(text.clone().into_bytes(), None),
+                written(format!("\u{feff}{text}").into_bytes(), None),
+                written(low_first.clone(), None),
+                written(units().into_iter().flat_map(u16::to_be_bytes).collect(), None),
+                written(low_first[2..].to_vec(), Some("utf-16le")),
+                written(text.chars().map(windows).collect(), Some("windows-1252")),
+            ];
+            for (good, bad) in found {
+                prop_assert_eq!(&good, &expected);
+                prop_assert!(bad.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_column_that_is_called_row_has_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    std::fs::write(&path, "row,n,name\n7,1,a\n9,2,b\n").unwrap();
+    assert_eq!(rows(&CsvSources, &path, &[("time", "row")]).0, ["7s 1 a", "9s 2 b"]);
+}
+
+/// The error of the first time names further ones, whatever the sizes of batches are.
+#[test]
+fn a_first_time_that_cannot_be_read_is_shown_with_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = ["Q1 2026", "Q2 2026", "Q2 2026", "x", "Q3 2026"];
+    let at = |name: &str| folder.path().join(name);
+    let csv: String = times.iter().map(|time| format!("{time},5,a\n")).collect();
+    std::fs::write(at("a.csv"), format!("when,n,name\n{csv}")).unwrap();
+    let json: String = times.iter().map(|time| format!("{{\"when\":\"{time}\",\"n\":\"y\"}}\n")).collect();
+    std::fs::write(at("a.jsonl"), json).unwrap();
+    let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::StringArray::from(times.to_vec()));
+    let batch = arrow::array::RecordBatch::try_from_iter([("when", column)]).unwrap();
+    let file = std::fs::File::create(at("a.arrow")).unwrap();
+    let mut writer = arrow::ipc::writer::FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let expected = "`Q1 2026` is not a time (a number of seconds, a date, or RFC 3339) between the years 1677 and \
+                    2262 (after it: `Q2 2026`, `x`); say how times are written with `--time-format`: iso, rfc3339, \
+                    date, s, ms, us, ns, relative, or a pattern such as `%d.%m.%Y %H:%M`, `%m/%d/%Y` or `%Y`; \
+                    `--time row` takes rows in their order instead";
+    let sources: [(&dyn SourceFactory, &str); 3] =
+        [(&CsvSources, "a.csv"), (&JsonSources, "a.jsonl"), (&fairstream_parquet::ArrowSources, "a.arrow")];
+    for (factory, name) in sources {
+        for max_rows in [1, 2, 1000] {
+            let mut request = SourceRequest {
+                location: at(name).to_str().unwrap().to_owned(),
+                options: [("time", "when")].into_iter().collect(),
+                wanted: vec![WantedColumn::new("n", DataType::Int64)],
+                ..SourceRequest::default()
+            };
+            request.context.max_rows = std::num::NonZeroUsize::new(max_rows).unwrap();
+            let mut source = factory.open(&request).unwrap();
+            let bad = source.next_batch().unwrap().unwrap().rejected.remove(0);
+            assert_eq!(
+                (bad.column.as_deref(), bad.reason.as_str()),
+                (Some("when"), expected),
+                "{name} {max_rows}"
+            );
+        }
+    }
+}
