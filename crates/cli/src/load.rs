@@ -66,7 +66,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let known = if is_declared { Vec::new() } else { sample::columns(&inputs, time.as_deref())? };
     let (compiled, spec) = compile(&file, &known)?;
     let wanted = compiled.columns();
-    let sort = arguments.sort;
+    let sort = arguments.sort || file.is_sorted_first();
     Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format, sort })
 }
 

@@ -33,6 +33,8 @@ pub struct FairnessFile {
 pub(crate) struct Events {
     pub(crate) time: Option<String>,
     pub(crate) time_format: Option<String>,
+    /// Whether rows are sorted by time first.
+    pub(crate) sort: bool,
     pub(crate) columns: Vec<EventColumn>,
 }
 
@@ -193,6 +195,11 @@ impl FairnessFile {
     /// The format of times, if the file names one.
     pub fn time_format(&self) -> Option<&str> {
         self.events.time_format.as_deref()
+    }
+
+    /// Whether rows are sorted by time first.
+    pub fn is_sorted_first(&self) -> bool {
+        self.events.sort
     }
 
     /// The column that events of one trial have in common.
@@ -408,6 +415,7 @@ fn events(table: TomlTable<'_>) -> Events {
             None
         }
     });
+    let sort = table.flag("sort").is_some_and(|sort| sort.value);
     let mut columns = Vec::new();
     for entry in table.table("columns").map(|table| table.entries()).unwrap_or_default() {
         let Some(data_type) = entry.text() else {
@@ -425,7 +433,7 @@ fn events(table: TomlTable<'_>) -> Events {
         columns.push(EventColumn { name: entry.key.value, data_type: data_type.value });
     }
     table.finish();
-    Events { time, time_format, columns }
+    Events { time, time_format, sort, columns }
 }
 
 /// Keywords of RTLola, which cannot be names.

@@ -65,7 +65,7 @@ pub use judge::{
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};
 pub use problem::{FileError, Problem};
-pub use propose::{CaseRows, NoProposal, Proposal};
+pub use propose::{CaseRows, NoProposal, Proposal, TableSample};
 pub use sample::{ColumnSample, column_types};
 pub use sweep::{BadGrid, Grid, Sweep, SweepCell, SweptRun};
 pub use unit::Unit;

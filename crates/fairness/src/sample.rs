@@ -20,7 +20,7 @@ type Guess = (&'static str, fn(&str) -> bool);
 
 /// Types from the narrowest to the widest.
 const GUESSES: [Guess; 4] = [
-    ("Bool", |value| ["true", "false"].contains(&value)),
+    ("Bool", |value| ["true", "false", "True", "False", "TRUE", "FALSE"].contains(&value)),
     ("UInt64", |value| value.parse::<u64>().is_ok() && is_plain(value)),
     ("Int64", |value| value.parse::<i64>().is_ok() && is_plain(value.trim_start_matches('-'))),
     ("Float64", |value| {
