@@ -53,6 +53,11 @@ impl Wanted {
         Wanted { root, found: vec![(0, 0); paths.len()], paths, time: time.map(|_| columns) }
     }
 
+    /// Whether rows are taken in their order.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.time.is_none()
+    }
+
     /// Appends the values of the object on a line to the columns. Returns its time, if it has one of its own.
     pub(crate) fn append(
         &mut self,

@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use fairstream_core::{
     Adapter, ColumnAliases, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
-use fairstream_files::SORT;
+use fairstream_files::{SORT, several_files};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
@@ -145,8 +145,7 @@ pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
-        // A folder is a data lake of Parquet files.
-        (None, location) if Path::new(location).is_dir() => Some("parquet"),
+        (None, location) if Path::new(location).is_dir() => Some(kind_of_folder(location)?),
         (kind, _) => kind,
     };
     let mut kinds = sources();
@@ -154,6 +153,19 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
     let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &OF_EVERY_SOURCE].concat())?;
     Ok(kinds.swap_remove(index))
+}
+
+/// The kind of the files below a folder: Parquet, unless all are of another kind.
+fn kind_of_folder(folder: &str) -> anyhow::Result<&'static str> {
+    let has = |kind: &dyn SourceFactory| several_files(folder, kind.adapter().extensions).is_ok();
+    match (has(&ParquetSources), has(&CsvSources), has(&JsonSources)) {
+        (false, true, true) => bail!(
+            "{folder} has CSV and JSON lines below it; say which to read, as in `csv:{folder}` or `jsonl:{folder}`"
+        ),
+        (false, true, false) => Ok("csv"),
+        (false, false, true) => Ok("jsonl"),
+        _ => Ok("parquet"),
+    }
 }
 
 /// The kind of sink that an address names. Its options are checked.
