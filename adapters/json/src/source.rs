@@ -32,7 +32,7 @@ impl SourceFactory for JsonSources {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "jsonl",
-            about: "one JSON object a line: a file, all below a folder, or a pattern; `a.b` is `b` inside `a`; `.gz` and `.zst` are decompressed, `-` is standard input",
+            about: "one JSON object a line: a file, all below a folder, or a pattern; `a.b` is `b` inside `a`, `a.0` the first element of `a`; `.gz` and `.zst` are decompressed, `-` is standard input",
             extensions: ENDINGS,
             options: OPTIONS,
         }
