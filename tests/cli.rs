@@ -245,6 +245,8 @@ fn arguments_that_do_not_fit() {
     assert_snapshot!("bad_duration", folder.run("run spec.lola events.csv --reorder 10"));
     assert_snapshot!("bad_policy", folder.run("run spec.lola events.csv --on-bad-row ignore"));
     assert_snapshot!("since_after_until", folder.run("run spec.lola events.csv --since 9 --until 3"));
+    assert_snapshot!("stdin_with_options", folder.run("run spec.lola -?columns=id:a%2Cb -q"));
+    assert_snapshot!("misspelt_flag", folder.run("run spec.lola events.csv --quiett"));
     assert_snapshot!("stdin_twice", folder.run("run spec.lola csv:- csv:-"));
     assert_snapshot!("stdout_twice", folder.run("run spec.lola events.csv --to - --to console"));
     assert_snapshot!("sink_twice", folder.run("run spec.lola events.csv --to new.csv --to jsonl:./new.csv"));

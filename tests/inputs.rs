@@ -162,3 +162,37 @@ fn a_first_time_that_cannot_be_read_is_shown_with_others() {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Files of a folder are one input, merged by time as one file in that order would be; rows of equal time are in
+    /// the order of the files.
+    #[test]
+    fn a_folder_is_the_same_as_one_file(
+        files in prop::collection::vec(prop::collection::vec(0..20_u32, 0..12), 1..5),
+        bad in prop::option::of((0..5_usize, 0..12_usize)),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut all = Vec::new();
+        for (index, times) in files.iter().enumerate() {
+            let mut times = times.clone();
+            times.sort_unstable();
+            let mut text = "time,n,name\n".to_owned();
+            for (row, time) in times.iter().enumerate() {
+                let is_bad = bad == Some((index, row));
+                let n = if is_bad { "x".to_owned() } else { row.to_string() };
+                text += &format!("{time},{n},{index}\n");
+                if !is_bad {
+                    all.push((*time, index, row));
+                }
+            }
+            std::fs::write(folder.path().join(format!("{index}.csv")), text).unwrap();
+        }
+        all.sort_unstable();
+        let expected: Vec<String> = all.iter().map(|(time, index, row)| format!("{time}s {row} {index}")).collect();
+        let (good, rejected) = rows(&CsvSources, folder.path(), &[]);
+        prop_assert_eq!(&good, &expected);
+        prop_assert_eq!(good.len() + rejected.len(), files.iter().map(Vec::len).sum::<usize>());
+    }
+}

@@ -9,7 +9,8 @@ use fairstream_core::{
     SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
-    Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows, no_time_column, shortened, type_name,
+    Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, no_time_column,
+    several_files, shortened, type_name,
 };
 
 use crate::header::Header;
@@ -19,6 +20,8 @@ use crate::record::Records;
 /// Opens CSV sources.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvSources;
+
+const ENDINGS: &[&str] = &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"];
 
 const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new(
@@ -44,56 +47,64 @@ impl SourceFactory for CsvSources {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "csv",
-            about: "rows of text with a header; `.gz` and `.zst` are decompressed, `-` is standard input",
-            extensions: &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"],
+            about: "rows of text with a header: a file, all below a folder, or a pattern; `.gz` and `.zst` are decompressed, `-` is standard input",
+            extensions: ENDINGS,
             options: OPTIONS,
         }
     }
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        let location = &request.location;
-        let open_failed = |cause: Cause| request.cannot_open(cause);
-        let bad_option = |bad| request.refuse(bad);
-        let settings = Settings::read(&request.options, location).map_err(bad_option)?;
-        let input =
-            Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
-        let input = input.decoded(settings.encoding);
-        let mut records = Records::new(input, settings.delimiter, settings.max_row);
-        let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
-
-        let (mut fields, mut wanted) = (Vec::new(), Vec::new());
-        for column in &request.wanted {
-            if let Some(field) = header.find(&column.name).map_err(|text| open_failed(text.into()))? {
-                if matches!(column.data_type, DataType::Struct(_)) {
-                    return Err(open_failed(no_tuples(column).into()));
-                }
-                fields.push(field);
-                wanted.push(column.clone());
-            }
+        let files = several_files(&request.location, ENDINGS);
+        match files.map_err(|cause| request.cannot_open(cause))? {
+            Some(files) => Ok(Box::new(Folder::open(request, files, open_file)?)),
+            None => Ok(Box::new(open_file(request)?)),
         }
-        let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
-            None if settings.time != ROW_ORDER => {
-                return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
-            }
-            field => field,
-        };
-        let time_format = if time_field.is_some() { settings.time_format } else { TimeFormat::Relative };
-
-        let rows = CsvRows {
-            records,
-            notation: settings.notation,
-            header,
-            fields,
-            time_field,
-            is_first_pending: !settings.has_header,
-        };
-        let mut source =
-            RowSource::new(rows, &wanted, time_format, request.context.clone()).map_err(open_failed)?;
-        if let Some(position) = &request.resume {
-            source.go_to(position).map_err(open_failed)?;
-        }
-        Ok(Box::new(source))
     }
+}
+
+/// Opens one file, or standard input.
+fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError> {
+    let location = &request.location;
+    let open_failed = |cause: Cause| request.cannot_open(cause);
+    let bad_option = |bad| request.refuse(bad);
+    let settings = Settings::read(&request.options, location).map_err(bad_option)?;
+    let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+    let input = input.decoded(settings.encoding);
+    let mut records = Records::new(input, settings.delimiter, settings.max_row);
+    let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
+
+    let (mut fields, mut wanted) = (Vec::new(), Vec::new());
+    for column in &request.wanted {
+        if let Some(field) = header.find(&column.name).map_err(|text| open_failed(text.into()))? {
+            if matches!(column.data_type, DataType::Struct(_)) {
+                return Err(open_failed(no_tuples(column).into()));
+            }
+            fields.push(field);
+            wanted.push(column.clone());
+        }
+    }
+    let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
+        None if settings.time != ROW_ORDER => {
+            return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
+        }
+        field => field,
+    };
+    let time_format = if time_field.is_some() { settings.time_format } else { TimeFormat::Relative };
+
+    let rows = CsvRows {
+        records,
+        notation: settings.notation,
+        header,
+        fields,
+        time_field,
+        is_first_pending: !settings.has_header,
+    };
+    let mut source =
+        RowSource::new(rows, &wanted, time_format, request.context.clone()).map_err(open_failed)?;
+    if let Some(position) = &request.resume {
+        source.go_to(position).map_err(open_failed)?;
+    }
+    Ok(source)
 }
 
 fn no_tuples(column: &WantedColumn) -> String {
@@ -173,6 +184,10 @@ impl Rows for CsvRows {
                 .map_err(|reason| bad(Some(header.name(*field)), reason))?;
         }
         Ok(time)
+    }
+
+    fn is_by_row(&self) -> bool {
+        self.time_field.is_none()
     }
 
     fn offers(&self) -> Vec<String> {

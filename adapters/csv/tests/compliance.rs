@@ -190,6 +190,61 @@ fn source_complies_without_a_header() {
 }
 
 #[test]
+fn folders_comply() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, rows: &[(i64, &str)]| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = format!(
+            "{HEADER}{}",
+            rows.iter().map(|(time, id)| format!("{id},{time},F,1.5,true\n")).collect::<String>()
+        );
+        std::fs::write(path, text).unwrap();
+    };
+    file("good/x=1/a.csv", &[(1, "1"), (4, "2"), (4, "3"), (9, "4"), (12, "5")]);
+    file("good/x=1/b.csv", &[(2, "6"), (3, "7"), (4, "8"), (20, "9")]);
+    file("good/x=2/c.csv", &[]);
+    file("good/x=2/d.csv", &[(30, "10"), (31, "11")]);
+    file("bad/1.csv", &[(1, "1"), (3, "2")]);
+    file("bad/2.csv", &[(2, "1"), (3, "x"), (3, "3"), (5, "4")]);
+    file("bad/3.csv", &[(1, "1"), (2, "2"), (3, "3"), (4, "4")]);
+    let line = (1 << 40) + 3;
+    for options in [vec![], vec![("time", "row")], vec![("sort", "true")]] {
+        let at = |name: &str| {
+            let mut request = request(&dir.path().join(name));
+            request.options = options.iter().copied().collect();
+            request.wanted.push(WantedColumn::new("x", DataType::UInt8));
+            request
+        };
+        check_source(&SourceCase {
+            factory: &CsvSources,
+            good: at("good"),
+            rows: 11,
+            bad: Some(BadInput { request: at("bad"), row: line, column: Some("id") }),
+            missing: at("*.csv"),
+            cut_off: None,
+            live: None,
+        });
+        let mut source = CsvSources.open(&at("good/**/*.csv")).unwrap();
+        let mut xs = Vec::new();
+        while let Some(batch) = source.next_batch().unwrap() {
+            let x = batch.rows.column_by_name("x").unwrap();
+            let x = arrow::array::AsArray::as_primitive::<arrow::datatypes::UInt8Type>(x);
+            xs.extend(batch.times.iter().zip(x.values()).map(|(time, x)| (time / 1_000_000_000, *x)));
+        }
+        let by_time =
+            [(1, 1), (2, 1), (3, 1), (4, 1), (4, 1), (4, 1), (9, 1), (12, 1), (20, 1), (30, 2), (31, 2)];
+        match options.first() {
+            None => assert_eq!(xs, by_time),
+            Some(("time", _)) => assert!(xs.iter().map(|(time, _)| *time).eq(1..=11)),
+            _ => assert_eq!(xs.len(), 11),
+        }
+        let files = source.source_files();
+        assert_eq!(files.find(line).map(|(name, row)| (name.ends_with("b.csv"), row)), Some((true, 3)));
+    }
+}
+
+#[test]
 fn source_complies_in_other_encodings() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let marked = |text: &str| [&[0xFF, 0xFE], utf16(text).as_slice()].concat();

@@ -6,7 +6,7 @@ use std::fmt;
 use arrow::datatypes::DataType;
 use fairstream_core::{RejectedRow, Time, TimeReader, nearest};
 use fairstream_files::{Column, ENCODING_HINT, shortened, type_name};
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::flat;
@@ -18,11 +18,20 @@ pub(crate) struct Wanted {
     paths: Vec<String>,
     /// Index of the time; `None` if rows are taken in their order.
     time: Option<usize>,
-    /// For each path the range of its value in the line; empty if it has none.
-    found: Vec<(usize, usize)>,
+    /// For each path its value in the line.
+    found: Vec<Found>,
 }
 
-/// The keys of an object that are part of a requested path.
+/// Where the value of a path is in a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// The range of the value; empty if there is none.
+    range: (usize, usize),
+    /// Whether the whole path is a key of the object, which takes precedence over keys and indices on the way.
+    is_key: bool,
+}
+
+/// The keys of an object, or indices of an array, that are part of a requested path.
 #[derive(Default)]
 struct Node {
     branches: Vec<(String, Branch)>,
@@ -31,12 +40,18 @@ struct Node {
 /// Target of a key: the paths that end there, and the keys of a nested object.
 #[derive(Default)]
 struct Branch {
+    /// The key as an index of an array, if it is one.
+    index: Option<usize>,
+    /// Paths that are this key as a whole.
+    keys: Vec<usize>,
+    /// Paths that end here after other keys.
     paths: Vec<usize>,
     node: Node,
 }
 
 impl Wanted {
-    /// Requests the time, and a value for each column, at these paths: keys, joined by dots for nested objects.
+    /// Requests the time, and a value for each column, at these paths: keys, joined by dots for nested objects; in an
+    /// array, the index of an element, counted from 0.
     /// Without a time, rows are taken in their order.
     pub(crate) fn new(time: Option<&str>, columns: impl Iterator<Item = String>) -> Wanted {
         let mut paths: Vec<String> = columns.collect();
@@ -45,12 +60,17 @@ impl Wanted {
         let mut root = Node::default();
         for (index, path) in paths.iter().enumerate() {
             // The whole path may also be one key with dots.
-            root.branch(path).paths.push(index);
+            root.branch(path).keys.push(index);
             if let Some((key, rest)) = path.split_once('.') {
                 root.branch(key).add(rest, index);
             }
         }
-        Wanted { root, found: vec![(0, 0); paths.len()], paths, time: time.map(|_| columns) }
+        Wanted { root, found: vec![Found::default(); paths.len()], paths, time: time.map(|_| columns) }
+    }
+
+    /// Whether rows are taken in their order.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.time.is_none()
     }
 
     /// Appends the values of the object on a line to the columns. Returns its time, if it has one of its own.
@@ -71,7 +91,10 @@ impl Wanted {
         if self.find_in_flat(line).is_none() {
             self.find(line).map_err(|error| bad(None, reason(&error, line)))?;
         }
-        let value = |path: usize| &line[self.found[path].0..self.found[path].1];
+        let value = |path: usize| {
+            let (start, end) = self.found[path].range;
+            &line[start..end]
+        };
         let time = match self.time {
             None => None,
             Some(index) => {
@@ -102,18 +125,18 @@ fn read_time(raw: &str, path: &str, line: &str, reader: &mut TimeReader) -> Resu
 impl Wanted {
     /// Finds the ranges of the requested values.
     fn find(&mut self, line: &str) -> serde_json::Result<()> {
-        self.found.fill((0, 0));
+        self.found.fill(Found::default());
         ObjectWalk { node: &self.root, line, found: &mut self.found }.read(line)
     }
 
     /// The same on the fast path; `None` if the object is not flat and plain.
     fn find_in_flat(&mut self, line: &str) -> Option<()> {
         let Wanted { root, found, .. } = self;
-        found.fill((0, 0));
-        flat::walk(line.as_bytes(), |key, place| {
-            for path in root.find(key).map(|branch| branch.paths.as_slice()).unwrap_or_default() {
+        found.fill(Found::default());
+        flat::walk(line.as_bytes(), |key, range| {
+            for path in root.find(key).map(|branch| branch.keys.as_slice()).unwrap_or_default() {
                 // A duplicate key is reported by the slow path.
-                if std::mem::replace(&mut found[*path], place).1 > 0 {
+                if std::mem::replace(&mut found[*path], Found { range, is_key: true }).is_key {
                     return None;
                 }
             }
@@ -125,7 +148,9 @@ impl Wanted {
 impl Node {
     fn branch(&mut self, key: &str) -> &mut Branch {
         let place = self.branches.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
-            self.branches.push((key.to_owned(), Branch::default()));
+            // An index is written without leading zeros.
+            let index = key.parse().ok().filter(|index: &usize| index.to_string() == key);
+            self.branches.push((key.to_owned(), Branch { index, ..Branch::default() }));
             self.branches.len() - 1
         });
         &mut self.branches[place].1
@@ -149,7 +174,7 @@ impl Branch {
 struct ObjectWalk<'a> {
     node: &'a Node,
     line: &'a str,
-    found: &'a mut [(usize, usize)],
+    found: &'a mut [Found],
 }
 
 impl ObjectWalk<'_> {
@@ -174,19 +199,65 @@ impl<'de> Visitor<'de> for ObjectWalk<'_> {
                 continue;
             };
             let value = map.next_value::<&RawValue>()?.get();
-            let start = value.as_ptr().addr() - self.line.as_ptr().addr();
-            for path in &branch.paths {
-                let place = &mut self.found[*path];
-                if place.1 > 0 {
-                    return Err(A::Error::custom("a key is there twice"));
-                }
-                *place = (start, start + value.len());
+            record(branch, value, self.line, self.found).map_err(A::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// Records the ranges of the requested values in the value of a key or index.
+fn record(branch: &Branch, value: &str, line: &str, found: &mut [Found]) -> serde_json::Result<()> {
+    let start = value.as_ptr().addr() - line.as_ptr().addr();
+    let range = (start, start + value.len());
+    for (paths, is_key) in [(&branch.keys, true), (&branch.paths, false)] {
+        for path in paths {
+            let place = &mut found[*path];
+            if place.range.1 > 0 && place.is_key == is_key {
+                return Err(serde_json::Error::custom("a key is there twice"));
             }
-            if !branch.node.branches.is_empty() && value.starts_with('{') {
-                let inside = ObjectWalk { node: &branch.node, line: self.line, found: &mut *self.found };
-                inside.read(value).map_err(A::Error::custom)?;
+            if !place.is_key {
+                *place = Found { range, is_key };
             }
         }
+    }
+    if branch.node.branches.is_empty() {
+        return Ok(());
+    }
+    let node = &branch.node;
+    match value.as_bytes().first() {
+        Some(b'{') => ObjectWalk { node, line, found }.read(value),
+        Some(b'[') => {
+            let mut json = serde_json::Deserializer::from_str(value);
+            serde::Deserializer::deserialize_seq(&mut json, ArrayWalk { node, line, found })?;
+            json.end()
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Records the ranges of the requested values of an array.
+struct ArrayWalk<'a> {
+    node: &'a Node,
+    line: &'a str,
+    found: &'a mut [Found],
+}
+
+impl<'de> Visitor<'de> for ArrayWalk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        let last = self.node.branches.iter().filter_map(|(_, branch)| branch.index).max();
+        for index in 0..=last.unwrap_or_default() {
+            let Some(value) = array.next_element::<&RawValue>()? else { return Ok(()) };
+            for (_, branch) in self.node.branches.iter().filter(|(_, branch)| branch.index == Some(index)) {
+                record(branch, value.get(), self.line, self.found).map_err(A::Error::custom)?;
+            }
+        }
+        while array.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
 }
@@ -355,7 +426,7 @@ mod tests {
         /// If the fast path succeeds, it finds the same values as the slow path.
         #[test]
         fn both_ways_find_the_same(
-            text in r#"( ?\{ ?)?(("(time|id|a|who|who.name|x)" ?: ?("[ab\\"é]{0,3}"?|-?[0-9]{0,3}(\.[0-9]*)?([eE][+-]?[0-9]*)?|true|false|nul?l|\{\}|\[1\]),? ?){0,5})\}?[ x]?"#,
+            text in r#"( ?\{ ?)?(("(time|id|a|a.0|who|who.name|x)" ?: ?("[ab\\"é]{0,3}"?|-?[0-9]{0,3}(\.[0-9]*)?([eE][+-]?[0-9]*)?|true|false|nul?l|\{\}|\[1\]),? ?){0,5})\}?[ x]?"#,
             at in any::<prop::sample::Index>(),
             byte: u8,
         ) {
@@ -365,7 +436,7 @@ mod tests {
                 broken[at] = byte;
             }
             for line in [Some(text), String::from_utf8(broken).ok()].into_iter().flatten() {
-                let paths = || ["id", "who.name", "a"].map(str::to_owned).into_iter();
+                let paths = || ["id", "who.name", "a", "a.0"].map(str::to_owned).into_iter();
                 let (mut short, mut long) = (Wanted::new(Some("time"), paths()), Wanted::new(Some("time"), paths()));
                 if short.find_in_flat(&line).is_some() {
                     prop_assert!(long.find(&line).is_ok(), "{}", line);
@@ -373,6 +444,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The value at a path is the one that following its parts one by one finds; a key that is the whole path
+        /// takes precedence.
+        #[test]
+        fn paths_lead_through_objects_and_arrays(
+            value in any_value(),
+            path in r"(a|b|0|1|01)(\.(a|b|0|1|01|2)){0,3}",
+            extra in prop::option::of(0..9_u32),
+        ) {
+            let mut object = serde_json::json!({ "time": 1, "a": value.clone(), "b": 1, "0": [value] });
+            if let Some(extra) = extra {
+                object[path.as_str()] = serde_json::json!(extra);
+            }
+            let step = |at: &serde_json::Value, part: &str| match at {
+                serde_json::Value::Array(items) => {
+                    let index = part.parse::<usize>().ok().filter(|index| index.to_string() == part)?;
+                    items.get(index).cloned()
+                }
+                other => other.get(part).cloned(),
+            };
+            let followed = path.split('.').try_fold(object.clone(), |at, part| step(&at, part));
+            let expected = object.get(&path).cloned().or(followed);
+            let line = object.to_string();
+            let mut wanted = Wanted::new(Some("time"), [path.clone()].into_iter());
+            prop_assert!(wanted.find(&line).is_ok());
+            let (start, end) = wanted.found[0].range;
+            let found = (end > 0).then(|| serde_json::from_str::<serde_json::Value>(&line[start..end]).unwrap());
+            prop_assert_eq!(found, expected, "{} in {}", path, line);
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![Just(serde_json::Value::Null), (0..9_u32).prop_map(|n| serde_json::json!(n))];
+        leaf.prop_recursive(3, 12, 3, |inside| {
+            prop_oneof![
+                prop::collection::vec(inside.clone(), 0..3).prop_map(serde_json::Value::from),
+                prop::collection::vec(("(a|b|0|1)", inside), 0..3)
+                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
+            ]
+        })
     }
 
     /// The fast path accepts plain lines and refuses all others.
@@ -407,6 +522,9 @@ mod tests {
             (r#"{"time":1,"who":{"score":1e3,"name":"a\"\u00e4","x":{}}}"#, "1s ∅ a\"ä 1000.0 ∅ ∅ ∅"),
             (r#"{"time":1,"who.name":"dotted"}"#, "1s ∅ dotted ∅ ∅ ∅ ∅"),
             (r#"{"time":1,"who":5}"#, "1s ∅ ∅ ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who":{"name":"nested"},"who.name":"dotted"}"#, "1s ∅ dotted ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who.name":"dotted","who":{"name":"nested"}}"#, "1s ∅ dotted ∅ ∅ ∅ ∅"),
+            (r#"{"time":1,"who":{"name":"a","name":"b"}}"#, "a key is there twice"),
             (r#"{"time":1,"id":5.0}"#, "1s 5 ∅ ∅ ∅ ∅ ∅"),
             (r#"{"time":1,"sum":0.1}"#, "1s ∅ ∅ ∅ ∅ 0.100 ∅"),
             (r#"{"time":1,"pair":[7, "a\"b"]}"#, "1s ∅ ∅ ∅ ∅ ∅ {0: 7, 1: a\"b}"),

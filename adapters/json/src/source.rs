@@ -7,7 +7,9 @@ use fairstream_core::{
     Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
     Time, TimeFormat, TimeReader,
 };
-use fairstream_files::{Column, ENCODING, Encoding, Input, NextRow, Place, RowSource, Rows};
+use fairstream_files::{
+    Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, several_files,
+};
 
 use crate::lines::Lines;
 use crate::object::Wanted;
@@ -15,6 +17,9 @@ use crate::object::Wanted;
 /// Opens sources of JSON lines.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonSources;
+
+const ENDINGS: &[&str] =
+    &["jsonl", "ndjson", "json", "jsonl.gz", "ndjson.gz", "json.gz", "jsonl.zst", "ndjson.zst", "json.zst"];
 
 const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
@@ -27,47 +32,45 @@ impl SourceFactory for JsonSources {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "jsonl",
-            about: "one JSON object a line, `a.b` is `b` inside `a`; `.gz` and `.zst` are decompressed, `-` is standard input",
-            extensions: &[
-                "jsonl",
-                "ndjson",
-                "json",
-                "jsonl.gz",
-                "ndjson.gz",
-                "json.gz",
-                "jsonl.zst",
-                "ndjson.zst",
-                "json.zst",
-            ],
+            about: "one JSON object a line: a file, all below a folder, or a pattern; `a.b` is `b` inside `a`, `a.0` the first element of `a`; `.gz` and `.zst` are decompressed, `-` is standard input",
+            extensions: ENDINGS,
             options: OPTIONS,
         }
     }
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        let location = &request.location;
-        let open_failed = |cause: Cause| request.cannot_open(cause);
-        let bad_option = |bad| request.refuse(bad);
-        let options = &request.options;
-        let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
-        let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
-        let encoding = encoding.transpose().map_err(bad_option)?;
-        let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
-        let input =
-            Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
-        let input = input.decoded(encoding);
-        let columns = request.wanted.iter().map(|column| column.name.clone());
-        // The keys of later lines are unknown, so `row` cannot be one of them.
-        let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
-        let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
-        let wanted = Wanted::new(time, columns);
-        let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
-        let mut source = RowSource::new(rows, &request.wanted, time_format, request.context.clone())
-            .map_err(open_failed)?;
-        if let Some(position) = &request.resume {
-            source.go_to(position).map_err(open_failed)?;
+        let files = several_files(&request.location, ENDINGS);
+        match files.map_err(|cause| request.cannot_open(cause))? {
+            Some(files) => Ok(Box::new(Folder::open(request, files, open_file)?)),
+            None => Ok(Box::new(open_file(request)?)),
         }
-        Ok(Box::new(source))
     }
+}
+
+/// Opens one file, or standard input.
+fn open_file(request: &SourceRequest) -> Result<RowSource<JsonRows>, SourceError> {
+    let location = &request.location;
+    let open_failed = |cause: Cause| request.cannot_open(cause);
+    let bad_option = |bad| request.refuse(bad);
+    let options = &request.options;
+    let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
+    let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
+    let encoding = encoding.transpose().map_err(bad_option)?;
+    let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
+    let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+    let input = input.decoded(encoding);
+    let columns = request.wanted.iter().map(|column| column.name.clone());
+    // The keys of later lines are unknown, so `row` cannot be one of them.
+    let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
+    let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
+    let wanted = Wanted::new(time, columns);
+    let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
+    let mut source =
+        RowSource::new(rows, &request.wanted, time_format, request.context.clone()).map_err(open_failed)?;
+    if let Some(position) = &request.resume {
+        source.go_to(position).map_err(open_failed)?;
+    }
+    Ok(source)
 }
 
 struct JsonRows {
@@ -102,6 +105,10 @@ impl Rows for JsonRows {
             Some(fault) => Err(RejectedRow { row, column: None, reason: fault.to_owned() }),
             None => self.wanted.append(self.lines.text(), row, columns, time),
         }
+    }
+
+    fn is_by_row(&self) -> bool {
+        self.wanted.is_by_row()
     }
 
     fn offers(&self) -> Vec<String> {

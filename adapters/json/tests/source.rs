@@ -11,7 +11,7 @@ use std::thread;
 
 use arrow::datatypes::DataType;
 use fairstream_core::compliance::{BadInput, LiveInput, SourceCase, check_source};
-use fairstream_core::{SourceRequest, WantedColumn};
+use fairstream_core::{SourceFactory, SourceRequest, WantedColumn};
 use fairstream_json::JsonSources;
 
 const GOOD: &str = r#"{"id":1,"time":0.5,"gender":"F","score":1.5,"accepted":true}
@@ -123,6 +123,61 @@ fn source_complies() {
 #[test]
 fn source_complies_with_rows_in_their_order() {
     check_with("ordered.jsonl", &|text| text.as_bytes().to_vec(), &[("time", "row")]);
+}
+
+#[test]
+fn folders_comply() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, rows: &[(i64, &str)]| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = rows
+            .iter()
+            .map(|(time, id)| format!("{{\"id\":\"{id}\",\"time\":{time},\"score\":1.5}}\n"))
+            .collect::<String>();
+        std::fs::write(path, text).unwrap();
+    };
+    file("good/x=1/a.jsonl", &[(1, "1"), (4, "2"), (4, "3"), (9, "4"), (12, "5")]);
+    file("good/x=1/b.jsonl", &[(2, "6"), (3, "7"), (4, "8"), (20, "9")]);
+    file("good/x=2/c.jsonl", &[]);
+    file("good/x=2/d.jsonl", &[(30, "10"), (31, "11")]);
+    file("bad/1.jsonl", &[(1, "1"), (3, "2")]);
+    file("bad/2.jsonl", &[(2, "1"), (3, "x"), (3, "3"), (5, "4")]);
+    file("bad/3.jsonl", &[(1, "1"), (2, "2"), (3, "3"), (4, "4")]);
+    let line = (1 << 40) + 2;
+    for options in [vec![], vec![("time", "row")], vec![("sort", "true")]] {
+        let at = |name: &str| {
+            let mut request = request(&dir.path().join(name));
+            request.options = options.iter().copied().collect();
+            request.wanted.push(WantedColumn::new("x", DataType::UInt8));
+            request
+        };
+        check_source(&SourceCase {
+            factory: &JsonSources,
+            good: at("good"),
+            rows: 11,
+            bad: Some(BadInput { request: at("bad"), row: line, column: Some("id") }),
+            missing: at("*.jsonl"),
+            cut_off: None,
+            live: None,
+        });
+        let mut source = JsonSources.open(&at("good/**/*.jsonl")).unwrap();
+        let mut xs = Vec::new();
+        while let Some(batch) = source.next_batch().unwrap() {
+            let x = batch.rows.column_by_name("x").unwrap();
+            let x = arrow::array::AsArray::as_primitive::<arrow::datatypes::UInt8Type>(x);
+            xs.extend(batch.times.iter().zip(x.values()).map(|(time, x)| (time / 1_000_000_000, *x)));
+        }
+        let by_time =
+            [(1, 1), (2, 1), (3, 1), (4, 1), (4, 1), (4, 1), (9, 1), (12, 1), (20, 1), (30, 2), (31, 2)];
+        match options.first() {
+            None => assert_eq!(xs, by_time),
+            Some(("time", _)) => assert!(xs.iter().map(|(time, _)| *time).eq(1..=11)),
+            _ => assert_eq!(xs.len(), 11),
+        }
+        let files = source.source_files();
+        assert_eq!(files.find(line).map(|(name, row)| (name.ends_with("b.jsonl"), row)), Some((true, 2)));
+    }
 }
 
 #[test]

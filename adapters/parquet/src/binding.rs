@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
-};
-use arrow::compute::take;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fairstream_core::{Cause, ROW_ORDER, RejectedRow, Time, WantedColumn};
-use fairstream_files::{Chunk, Column, no_time_column};
+use fairstream_files::{Chunk, DataFile, no_time_column, partition_value, repeated_value};
 
 use crate::convert::{Conversion, Misfit};
-use crate::lake::LakeFile;
 use crate::moments::{Moments, NEVER, NO_TIME, Times};
 use crate::path::{self, ColumnPath};
 
@@ -92,7 +88,7 @@ impl Binding {
                     Some(conversion) => Found::Inside(path, conversion),
                     None => Found::Unfit(path),
                 },
-                (None, Some((_, text))) => Found::Everywhere(constant(column, text.as_deref())?),
+                (None, Some((_, text))) => Found::Everywhere(partition_value(column, text.as_deref())?),
                 (None, None) => Found::Nowhere,
             };
             columns.push((column.clone(), found));
@@ -178,7 +174,7 @@ impl Binding {
                 Ok((numbers.map(|number| Time::of_row(number).0).collect(), Vec::new()))
             }
             FoundTime::Inside(path) => moments.read(&values(path, rows)?),
-            FoundTime::Everywhere(time) => moments.read(&repeated(time, rows.num_rows())?),
+            FoundTime::Everywhere(time) => moments.read(&repeated_value(time, rows.num_rows())?),
         }
     }
 
@@ -217,7 +213,7 @@ impl Binding {
                     reject(&wanted.name, misfits);
                     values
                 }
-                Some((_, Found::Everywhere(value))) => repeated(value, len)?,
+                Some((_, Found::Everywhere(value))) => repeated_value(value, len)?,
                 _ => new_null_array(field.data_type(), len),
             });
         }
@@ -233,7 +229,7 @@ impl Binding {
 }
 
 /// Names of all columns of a file, including partition columns.
-pub(crate) fn offers(schema: &Schema, file: Option<&LakeFile>) -> Vec<String> {
+pub(crate) fn offers(schema: &Schema, file: Option<&DataFile>) -> Vec<String> {
     let mut names = path::all(schema);
     for (name, _) in file.iter().flat_map(|file| &file.partitions) {
         if !names.contains(name) {
@@ -247,26 +243,6 @@ fn values(path: &ColumnPath, rows: &RecordBatch) -> Result<ArrayRef, ArrowError>
     path.values(rows).ok_or_else(|| {
         ArrowError::SchemaError(format!("there is no column `{}` any more", path.names.join(".")))
     })
-}
-
-/// Value of a partition, read as text is.
-fn constant(column: &WantedColumn, text: Option<&str>) -> Result<ArrayRef, Cause> {
-    let mut values = Column::new(&column.data_type)
-        .ok_or_else(|| format!("column `{}`: text has no {}", column.name, column.data_type))?;
-    match text {
-        None => values.append_null(),
-        Some(text) => values
-            .append(text)
-            .map_err(|reason| format!("column `{}`, from the name of its folder: {reason}", column.name))?,
-    }
-    Ok(values.finish())
-}
-
-fn repeated(value: &ArrayRef, len: usize) -> Result<ArrayRef, ArrowError> {
-    if value.is_null(0) {
-        return Ok(new_null_array(value.data_type(), len));
-    }
-    take(value, &UInt32Array::from(vec![0; len]), None)
 }
 
 /// Columns that may be the time, the likeliest first.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use fairstream_core::{Cause, Time, TimeRange, WantedColumn, catch_panic};
-use fairstream_files::{Chunk, FirstTime};
+use fairstream_files::{Chunk, DataFile, Fingerprint, FirstTime};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{
@@ -17,7 +17,6 @@ use parquet::basic::{Compression, Type};
 use parquet::file::reader::Length;
 
 use crate::binding::Binding;
-use crate::lake::LakeFile;
 use crate::moments::{Moments, NEVER};
 use crate::path::ColumnPath;
 use crate::shared::SharedFile;
@@ -25,7 +24,7 @@ use crate::shared::SharedFile;
 /// Metadata of a file, known before its rows are read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOutline {
-    pub(crate) file: LakeFile,
+    pub(crate) file: DataFile,
     /// Number of rows.
     pub(crate) rows: u64,
     /// For each row group its rows, and the first and last time if they are known.
@@ -53,6 +52,11 @@ impl RowGroup {
 }
 
 impl FileOutline {
+    /// Adds what identifies the file.
+    pub(crate) fn add_to(&self, fingerprint: &mut Fingerprint) {
+        fingerprint.add(&self.file.name(), &[self.rows, self.end(), self.groups.len() as u64]);
+    }
+
     /// Drops the row groups outside the monitored time range.
     pub(crate) fn prune(&mut self, time_range: &TimeRange) {
         self.groups.retain(|group| group.is_wanted(time_range));
@@ -80,7 +84,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// It cannot be read, or is no Parquet footer.
-    pub(crate) fn open(file: &LakeFile) -> Result<OpenFile, Cause> {
+    pub(crate) fn open(file: &DataFile) -> Result<OpenFile, Cause> {
         let handle = SharedFile::new(File::open(&file.path).map_err(too_many)?);
         if handle.len() == 0 {
             return Err("it is empty, not a Parquet file".into());
@@ -100,7 +104,7 @@ impl OpenFile {
     /// Binds its columns to the requested ones.
     pub(crate) fn bind(
         &self,
-        file: &LakeFile,
+        file: &DataFile,
         wanted: &[WantedColumn],
         time: Option<&str>,
     ) -> Result<Binding, Cause> {

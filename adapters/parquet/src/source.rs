@@ -9,13 +9,13 @@ use fairstream_core::{
     Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, Source, SourceContext,
     SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
-use fairstream_files::{FirstTime, Gathering, Heads, SORT, Segment};
+use fairstream_files::{
+    DataFile, FilesPosition, Fingerprint, FirstTime, Gathering, Heads, SORT, Segment, data_files,
+};
 
 use crate::binding::{is_by_row, offers};
 use crate::file::{FileOutline, FileReader, OpenFile};
-use crate::lake;
 use crate::moments::{Moments, NEVER};
-use crate::place::{Fingerprint, LakePosition};
 use crate::spill::{Spill, Spilled};
 
 /// Opens Parquet sources.
@@ -51,7 +51,7 @@ impl SourceFactory for ParquetSources {
         let bad_option = |bad| request.refuse(bad);
         let failed = |cause: Cause| request.cannot_open(cause);
         let format = request.options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
-        let place = request.resume.as_ref().and_then(|position| LakePosition::read(&position.resume));
+        let place = request.resume.as_ref().and_then(|position| FilesPosition::read(&position.resume));
         let format = place.map_or(format, |place| place.time_format);
         let mut lake = Lake {
             name: location.clone(),
@@ -79,7 +79,7 @@ impl SourceFactory for ParquetSources {
                 "Parquet cannot be read from a pipe; name a file, or send `arrow:-` a stream".into(),
             ));
         }
-        let files = lake::files(location).map_err(failed)?;
+        let files = data_files(location, &["parquet"]).map_err(failed)?;
         lake.look_at(files)?;
         lake.schedule(request)?;
         if let Some(position) = &request.resume {
@@ -136,7 +136,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lake {
     /// Reads every footer: columns, number of rows, and range of times.
-    fn look_at(&mut self, files: Vec<lake::LakeFile>) -> Result<(), SourceError> {
+    fn look_at(&mut self, files: Vec<DataFile>) -> Result<(), SourceError> {
         // The user has named a folder or a pattern, so messages must name the file.
         let parts = files.iter().any(|file| file.name() != self.name);
         let mut fields: Vec<Option<Field>> = vec![None; self.wanted.len()];
@@ -183,7 +183,7 @@ impl Lake {
     }
 
     /// Whether rows are taken in their order: no file has a column that is called so.
-    fn is_by_row(&self, files: &[lake::LakeFile]) -> Result<bool, SourceError> {
+    fn is_by_row(&self, files: &[DataFile]) -> Result<bool, SourceError> {
         for file in files {
             let open =
                 OpenFile::open(file).map_err(|cause| SourceError::Open { origin: file.name(), cause })?;
@@ -234,11 +234,11 @@ impl Lake {
     fn go_to(&mut self, position: &Position) -> Result<(), SourceError> {
         let name = self.name.clone();
         let failed = |cause: Cause| SourceError::Open { origin: name.clone(), cause };
-        let place = LakePosition::read(&position.resume).ok_or("the position is not one of Parquet files");
-        let LakePosition { opened, fingerprint, open, .. } = place.map_err(|text| failed(text.into()))?;
+        let place = FilesPosition::read(&position.resume).ok_or("the position is not one of Parquet files");
+        let FilesPosition { opened, fingerprint, open, .. } = place.map_err(|text| failed(text.into()))?;
         let opened_before: Vec<(i64, usize)> = self.schedule.iter().take(opened).copied().collect();
         for (_, index) in &opened_before {
-            self.fingerprint.add(&self.files[*index]);
+            self.files[*index].add_to(&mut self.fingerprint);
         }
         if opened_before.len() != opened || self.fingerprint != fingerprint {
             return Err(failed(
@@ -372,7 +372,7 @@ impl Lake {
                 }
                 (None, Some((_, index))) => {
                     self.waiting.pop_front();
-                    self.fingerprint.add(&self.files[index]);
+                    self.files[index].add_to(&mut self.fingerprint);
                     self.open_file(index, 0)?;
                 }
                 (None, None) => return Ok(false),
@@ -386,7 +386,7 @@ impl Lake {
         let ranks: BTreeMap<usize, usize> =
             self.schedule[..opened].iter().enumerate().map(|(rank, (_, index))| (*index, rank)).collect();
         let open = self.behind.iter().filter_map(|(index, behind)| Some((*ranks.get(index)?, *behind)));
-        let place = LakePosition {
+        let place = FilesPosition {
             opened,
             fingerprint: self.fingerprint,
             time_format: self.moments.format().clone(),

@@ -29,6 +29,7 @@ mod sample;
 mod standings;
 mod sweep;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -49,7 +50,8 @@ enum ExitStatus {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let status = match Arguments::parse().command {
+    let arguments = std::env::args_os().map(standard_input);
+    let status = match Arguments::parse_from(arguments).command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
@@ -74,6 +76,14 @@ pub fn main() -> ExitCode {
             ExitStatus::Failed as u8
         }
     })
+}
+
+/// Names the kind of `-?OPTION=VALUE`, JSON lines, so that it is not taken for a flag.
+fn standard_input(argument: OsString) -> OsString {
+    match argument.to_str() {
+        Some(text) if text.starts_with("-?") => format!("jsonl:{text}").into(),
+        _ => argument,
+    }
 }
 
 /// Writes to standard output. A reader that hung up is not an error.

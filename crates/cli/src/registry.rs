@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use fairstream_core::{
-    Adapter, ColumnAliases, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, nearest,
+    Adapter, ColumnAliases, EventWriterFactory, OptionDoc, Options, SinkFactory, SourceFactory, escape,
+    nearest, unescape, unescape_only,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
-use fairstream_files::SORT;
+use fairstream_files::{SORT, several_files};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
@@ -126,14 +127,29 @@ impl fmt::Display for Address {
         }
         write!(f, "{}", self.location)?;
         for (number, (key, value)) in self.options.iter().enumerate() {
-            write!(f, "{}{key}={value}", if number == 0 { '?' } else { '&' })?;
+            let value = if LISTS.contains(&key) {
+                // A `%` is part of the list.
+                value.replace('&', "%26").replace('?', "%3F")
+            } else {
+                escape(value, "&?")
+            };
+            write!(f, "{}{}={value}", if number == 0 { '?' } else { '&' }, escape(key, "&=?"))?;
         }
         Ok(())
     }
 }
 
+/// Options whose values are lists of names, which have escapes themselves.
+const LISTS: [&str; 2] = [ColumnAliases::OPTION.name, "join"];
+
 fn pairs(query: &str) -> Option<Options> {
-    query.split('&').map(|pair| pair.split_once('=').filter(|(key, _)| !key.is_empty())).collect()
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty())?;
+        let key = unescape(key).into_owned();
+        let value = if LISTS.contains(&key.as_str()) { unescape_only(value, "&?") } else { unescape(value) };
+        Some((key, value.into_owned()))
+    };
+    query.split('&').map(pair).collect()
 }
 
 /// Whether an address names one of these kinds of sinks.
@@ -145,8 +161,7 @@ pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
 pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFactory>> {
     let kind = match (address.kind.as_deref(), address.location.as_str()) {
         (None, "-") => Some("jsonl"),
-        // A folder is a data lake of Parquet files.
-        (None, location) if Path::new(location).is_dir() => Some("parquet"),
+        (None, location) if Path::new(location).is_dir() => Some(kind_of_folder(location)?),
         (kind, _) => kind,
     };
     let mut kinds = sources();
@@ -154,6 +169,19 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
     let index = find(&adapters, kind, &address.location)?;
     check(address, &[adapters[index].options, &OF_EVERY_SOURCE].concat())?;
     Ok(kinds.swap_remove(index))
+}
+
+/// The kind of the files below a folder: Parquet, unless all are of another kind.
+fn kind_of_folder(folder: &str) -> anyhow::Result<&'static str> {
+    let has = |kind: &dyn SourceFactory| several_files(folder, kind.adapter().extensions).is_ok();
+    match (has(&ParquetSources), has(&CsvSources), has(&JsonSources)) {
+        (false, true, true) => bail!(
+            "{folder} has CSV and JSON lines below it; say which to read, as in `csv:{folder}` or `jsonl:{folder}`"
+        ),
+        (false, true, false) => Ok("csv"),
+        (false, false, true) => Ok("jsonl"),
+        _ => Ok("parquet"),
+    }
 }
 
 /// The kind of sink that an address names. Its options are checked.
@@ -209,6 +237,7 @@ fn find(adapters: &[Adapter], kind: Option<&str>, location: &str) -> anyhow::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn address(kind: Option<&'static str>, location: &'static str, options: &[(&str, &str)]) -> Address {
         Address {
@@ -226,10 +255,34 @@ mod tests {
             ("a.csv?time=date&delimiter=;", address(None, "a.csv", &[("time", "date"), ("delimiter", ";")])),
             ("csv:a?x.csv?null=#", address(Some("csv"), "a?x.csv", &[("null", "#")])),
             ("what?.csv", address(None, "what?.csv", &[])),
+            (
+                "a.csv?time_format=%d.%m.%Y %H:%M&null=%26%3F%25",
+                address(None, "a.csv", &[("time_format", "%d.%m.%Y %H:%M"), ("null", "&?%")]),
+            ),
+            ("a.csv?columns=a%3Ab%26c:x", address(None, "a.csv", &[("columns", "a%3Ab&c:x")])),
+            ("-?columns=a:b", address(None, "-", &[("columns", "a:b")])),
             (r"C:\data\a.csv", address(None, r"C:\data\a.csv", &[])),
         ] {
             assert_eq!(Address::parse(text), expected, "{text}");
             assert_eq!(Address::parse(&expected.to_string()), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_back(
+            key in "[a-z&=?%23]{1,6}",
+            value in "[a-fA-F%&=?:, 0-9]{0,10}",
+            list in "[a-fA-F%=:, 0-9]{0,10}",
+        ) {
+            let address = Address {
+                kind: Some("csv".to_owned()),
+                location: "a.csv".to_owned(),
+                options: [(key, value)].into_iter().collect(),
+            };
+            prop_assert_eq!(&Address::parse(&address.to_string()), &address);
+            let list = Address::parse(&format!("csv:a.csv?columns={list}"));
+            prop_assert_eq!(&Address::parse(&list.to_string()), &list);
         }
     }
 }

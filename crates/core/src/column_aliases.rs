@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use crate::{
     BadOption, EventBatch, OptionDoc, Position, Source, SourceError, SourceFactory, SourceFiles,
-    SourceRequest, WantedColumn, nearest,
+    SourceRequest, WantedColumn, nearest, unescape,
 };
 
 /// Maps inputs of the specification to columns of a source.
@@ -35,11 +35,14 @@ impl FromStr for ColumnAliases {
                 .split_once(':')
                 .map(|(input, column)| (input.trim(), column.trim()))
                 .filter(|(input, column)| !input.is_empty() && !column.is_empty())
-                .ok_or("write it as INPUT:COLUMN,INPUT:COLUMN")?;
-            if pairs.iter().any(|(known, _)| known == input) {
+                .ok_or(
+                    "write it as INPUT:COLUMN,INPUT:COLUMN, with `%3A` and `%2C` for `:` and `,` in names",
+                )?;
+            let (input, column) = (unescape(input).into_owned(), unescape(column).into_owned());
+            if pairs.iter().any(|(known, _)| *known == input) {
                 return Err(format!("`{input}` is there twice"));
             }
-            pairs.push((input.to_owned(), column.to_owned()));
+            pairs.push((input, column));
         }
         Ok(ColumnAliases(pairs))
     }
@@ -172,5 +175,7 @@ mod tests {
         }
         let aliases: ColumnAliases = "a:x.y, b:x.y".parse().unwrap();
         assert_eq!((aliases.column("a"), aliases.column("b"), aliases.column("c")), ("x.y", "x.y", "c"));
+        let aliases: ColumnAliases = "a%3Ab&c:x%2Cy,d:100 %".parse().unwrap();
+        assert_eq!((aliases.column("a:b&c"), aliases.column("d")), ("x,y", "100 %"));
     }
 }

@@ -48,6 +48,11 @@ pub trait Rows: Send {
     /// Names of all columns of the input, requested or not. Empty if they cannot be known.
     fn offers(&self) -> Vec<String>;
 
+    /// Whether rows are taken in their order.
+    fn is_by_row(&self) -> bool {
+        false
+    }
+
     /// Number of rows that were lost since the last call, because they arrived faster than they were read.
     fn dropped(&mut self) -> u64 {
         0
@@ -138,6 +143,35 @@ impl<R: Rows> RowSource<R> {
         self.count = position.rows;
         self.line = place.line;
         Ok(())
+    }
+
+    /// The format of times, once one has been read.
+    pub(crate) fn time_format(&self) -> &TimeFormat {
+        self.time.format()
+    }
+
+    /// Whether rows are taken in their order.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.rows.is_by_row()
+    }
+
+    /// Counts rows on from this number.
+    pub(crate) fn count_from(&mut self, count: u64) {
+        self.count = count;
+    }
+
+    /// Reads up to the first row that can be read, or that many, and returns its time.
+    pub(crate) fn first_time(&mut self, rows: usize) -> Result<Option<Time>, SourceError> {
+        let mut read = 0;
+        while read < rows
+            && let Some(events) = self.next_batch()?
+        {
+            if let Some(time) = events.times.first() {
+                return Ok(Some(Time(*time)));
+            }
+            read += events.rejected.len();
+        }
+        Ok(None)
     }
 
     fn cannot_read(&self, cause: Cause) -> SourceError {

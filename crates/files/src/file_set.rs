@@ -6,35 +6,56 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use fairstream_core::Cause;
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::take;
+use arrow::error::ArrowError;
+use fairstream_core::{Cause, WantedColumn};
+
+use crate::Column;
 
 /// A file with its partition columns.
 #[derive(Clone, Debug)]
-pub(crate) struct LakeFile {
-    pub(crate) path: PathBuf,
+pub struct DataFile {
+    /// Its path.
+    pub path: PathBuf,
     /// Columns whose value is the same in all of its rows; `None` is null.
-    pub(crate) partitions: Vec<(String, Option<String>)>,
+    pub partitions: Vec<(String, Option<String>)>,
 }
 
-impl LakeFile {
-    fn new(path: PathBuf) -> LakeFile {
+impl DataFile {
+    fn new(path: PathBuf) -> DataFile {
         let folders = path.parent().into_iter().flat_map(Path::components);
         let partitions = folders.filter_map(partition).collect();
-        LakeFile { path, partitions }
+        DataFile { path, partitions }
     }
 
     /// Name of the file in messages.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// The files of a location, in order of their paths.
-pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
+/// The files of a folder or a pattern; `None` if the location is something else, or does not exist.
+///
+/// # Errors
+/// As [`data_files`].
+pub fn several_files(location: &str, endings: &[&str]) -> Result<Option<Vec<DataFile>>, Cause> {
+    let is_several = match Path::new(location).metadata() {
+        Ok(meta) => meta.is_dir(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound && is_pattern(location),
+    };
+    if is_several { data_files(location, endings).map(Some) } else { Ok(None) }
+}
+
+/// The files of a location, in order of their paths; in folders, those with one of these endings.
+///
+/// # Errors
+/// There is none, or a folder cannot be read.
+pub fn data_files(location: &str, endings: &[&str]) -> Result<Vec<DataFile>, Cause> {
     let path = Path::new(location);
     let mut paths = Vec::new();
     match path.metadata() {
-        Ok(meta) if meta.is_dir() => walk(path, 0, &mut paths)?,
+        Ok(meta) if meta.is_dir() => walk(path, endings, 0, &mut paths)?,
         Ok(_) => paths.push(path.to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_pattern(location) => {
             let matches = glob::glob(location).map_err(|error| format!("it is no pattern: {error}"))?;
@@ -43,7 +64,7 @@ pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
                 if path.is_dir() {
                     // Matches inside a matched folder are matches of `**` themselves.
                     if !location.contains("**") {
-                        walk(&path, 0, &mut paths)?;
+                        walk(&path, endings, 0, &mut paths)?;
                     }
                 } else if !is_hidden(path.file_name()) {
                     paths.push(path);
@@ -54,14 +75,15 @@ pub(crate) fn files(location: &str) -> Result<Vec<LakeFile>, Cause> {
     }
     if paths.is_empty() {
         return Err(if path.is_dir() {
-            "there is no file below it whose name ends in .parquet".into()
+            let endings: Vec<String> = endings.iter().map(|ending| format!(".{ending}")).collect();
+            format!("there is no file below it whose name ends in {}", endings.join(", ")).into()
         } else {
             "no file matches the pattern".into()
         });
     }
     paths.sort();
     paths.dedup();
-    Ok(paths.into_iter().map(LakeFile::new).collect())
+    Ok(paths.into_iter().map(DataFile::new).collect())
 }
 
 fn is_pattern(location: &str) -> bool {
@@ -71,7 +93,7 @@ fn is_pattern(location: &str) -> bool {
 /// Maximum depth of folders, which ends cycles of links.
 const DEPTH: usize = 64;
 
-fn walk(folder: &Path, depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cause> {
+fn walk(folder: &Path, endings: &[&str], depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cause> {
     if depth > DEPTH {
         return Err(format!("{} is more than {DEPTH} folders deep", folder.display()).into());
     }
@@ -83,12 +105,17 @@ fn walk(folder: &Path, depth: usize, paths: &mut Vec<PathBuf>) -> Result<(), Cau
         }
         let meta = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
         if meta.is_dir() {
-            walk(&path, depth + 1, paths)?;
-        } else if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+            walk(&path, endings, depth + 1, paths)?;
+        } else if has_ending(&path, endings) {
             paths.push(path);
         }
     }
     Ok(())
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    endings.iter().any(|ending| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.')))
 }
 
 /// Names of files that are not data, by the convention of data lakes: `_SUCCESS`, `_temporary`, `.part-0.crc`.
@@ -147,13 +174,40 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
+/// Value of a partition, read as text is: an array of one value.
+///
+/// # Errors
+/// The text has no value of the type of the column.
+pub fn partition_value(column: &WantedColumn, text: Option<&str>) -> Result<ArrayRef, Cause> {
+    let mut values = Column::new(&column.data_type)
+        .ok_or_else(|| format!("column `{}`: text has no {}", column.name, column.data_type))?;
+    match text {
+        None => values.append_null(),
+        Some(text) => values
+            .append(text)
+            .map_err(|reason| format!("column `{}`, from the name of its folder: {reason}", column.name))?,
+    }
+    Ok(values.finish())
+}
+
+/// That value for each of `len` rows.
+///
+/// # Errors
+/// The values exceed the capacity of a column.
+pub fn repeated_value(value: &ArrayRef, len: usize) -> Result<ArrayRef, ArrowError> {
+    if value.is_null(0) {
+        return Ok(new_null_array(value.data_type(), len));
+    }
+    take(value, &UInt32Array::from(vec![0; len]), None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn folders_say_what_is_the_same_in_all_rows() {
-        let file = LakeFile::new(
+        let file = DataFile::new(
             "lake/date=2026-01-01/at=10%3A30%zz/x=__HIVE_DEFAULT_PARTITION__/=/a=b.parquet".into(),
         );
         let expected = [("date", Some("2026-01-01")), ("at", Some("10:30%zz")), ("x", None)];
@@ -173,8 +227,9 @@ mod tests {
             fs::write(at(file), "").unwrap();
         }
         let names = |location: &Path| -> Result<Vec<String>, String> {
-            let files = files(location.to_str().unwrap()).map_err(|error| error.to_string())?;
-            let short = |file: LakeFile| file.path.strip_prefix(dir.path()).unwrap().display().to_string();
+            let files =
+                data_files(location.to_str().unwrap(), &["parquet"]).map_err(|error| error.to_string())?;
+            let short = |file: DataFile| file.path.strip_prefix(dir.path()).unwrap().display().to_string();
             Ok(files.into_iter().map(short).collect())
         };
         assert_eq!(names(dir.path()).unwrap(), ["a/2.PARQUET", "b/1.parquet"]);

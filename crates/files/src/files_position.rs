@@ -2,23 +2,22 @@
 
 use fairstream_core::TimeFormat;
 
-use crate::file::FileOutline;
-
 /// The position to resume from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LakePosition {
+pub struct FilesPosition {
     /// Number of files that have been opened, in the order of their first times.
-    pub(crate) opened: usize,
+    pub opened: usize,
     /// Fingerprint of these files.
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) time_format: TimeFormat,
+    pub fingerprint: Fingerprint,
+    /// The format of times.
+    pub time_format: TimeFormat,
     /// For each file that has not been read to its end: its index in that order, and the number of rows read.
-    pub(crate) open: Vec<(usize, u64)>,
+    pub open: Vec<(usize, u64)>,
 }
 
 /// Identifies a set of files: new files may have been added, but not among those that have been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint(u64);
+pub struct Fingerprint(u64);
 
 impl Default for Fingerprint {
     fn default() -> Fingerprint {
@@ -27,10 +26,10 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    pub(crate) fn add(&mut self, outline: &FileOutline) {
-        let counts = [outline.rows, outline.end(), outline.groups.len() as u64];
-        let counts = counts.into_iter().flat_map(u64::to_le_bytes);
-        for byte in outline.file.name().bytes().chain([0]).chain(counts) {
+    /// Adds a file, by its name and by what must not have changed.
+    pub fn add(&mut self, name: &str, counts: &[u64]) {
+        let counts = counts.iter().copied().flat_map(u64::to_le_bytes);
+        for byte in name.bytes().chain([0]).chain(counts) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
@@ -38,8 +37,9 @@ impl Fingerprint {
 
 const MARK: &[u8; 4] = b"lake";
 
-impl LakePosition {
-    pub(crate) fn written(&self) -> Vec<u8> {
+impl FilesPosition {
+    /// The position as bytes.
+    pub fn written(&self) -> Vec<u8> {
         let format = self.time_format.name().as_bytes();
         let mut bytes = MARK.to_vec();
         bytes.extend((self.opened as u64).to_le_bytes());
@@ -53,7 +53,8 @@ impl LakePosition {
         bytes
     }
 
-    pub(crate) fn read(bytes: &[u8]) -> Option<LakePosition> {
+    /// The position of these bytes, if they are one.
+    pub fn read(bytes: &[u8]) -> Option<FilesPosition> {
         let bytes = bytes.strip_prefix(MARK)?;
         let (opened, bytes) = number(bytes)?;
         let (fingerprint, bytes) = number(bytes)?;
@@ -66,7 +67,7 @@ impl LakePosition {
             open.push((usize::try_from(rank).ok()?, behind));
             bytes = rest;
         }
-        Some(LakePosition {
+        Some(FilesPosition {
             opened: usize::try_from(opened).ok()?,
             fingerprint: Fingerprint(fingerprint),
             time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
