@@ -5,6 +5,7 @@ mod lines;
 mod object;
 mod sink;
 mod source;
+mod survey;
 mod value;
 mod writer;
 

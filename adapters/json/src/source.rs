@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fairstream_core::{
     Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
-    Time, TimeFormat, TimeReader,
+    Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
     Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, several_files,
@@ -13,6 +13,7 @@ use fairstream_files::{
 
 use crate::lines::Lines;
 use crate::object::Wanted;
+use crate::survey;
 
 /// Opens sources of JSON lines.
 #[derive(Clone, Copy, Debug)]
@@ -45,26 +46,42 @@ impl SourceFactory for JsonSources {
             None => Ok(Box::new(open_file(request)?)),
         }
     }
+
+    fn columns(&self, request: &SourceRequest) -> Result<Vec<WantedColumn>, SourceError> {
+        let failed = |cause: Cause| request.cannot_open(cause);
+        let files = several_files(&request.location, ENDINGS).map_err(failed)?;
+        let first = files.and_then(|files| files.into_iter().next());
+        let location =
+            first.map_or_else(|| request.location.clone(), |file| file.path.to_string_lossy().into_owned());
+        let mut lines = open_lines(&SourceRequest { location, ..request.clone() })?;
+        survey::columns(&mut lines).map_err(|error| failed(error.into()))
+    }
 }
 
-/// Opens one file, or standard input.
-fn open_file(request: &SourceRequest) -> Result<RowSource<JsonRows>, SourceError> {
-    let location = &request.location;
-    let open_failed = |cause: Cause| request.cannot_open(cause);
+/// Opens the lines of one file, or of standard input.
+fn open_lines(request: &SourceRequest) -> Result<Lines, SourceError> {
     let bad_option = |bad| request.refuse(bad);
     let options = &request.options;
     let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
     let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
     let encoding = encoding.transpose().map_err(bad_option)?;
-    let time_format = options.parse("time_format", TimeFormat::Auto).map_err(bad_option)?;
-    let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
-    let input = input.decoded(encoding);
+    let input = Input::open(&request.location, &request.context.stop);
+    let input = input.map_err(|error| request.cannot_open(error))?;
+    Ok(Lines::new(input.decoded(encoding), max_line))
+}
+
+/// Opens one file, or standard input.
+fn open_file(request: &SourceRequest) -> Result<RowSource<JsonRows>, SourceError> {
+    let open_failed = |cause: Cause| request.cannot_open(cause);
+    let options = &request.options;
+    let time_format = options.parse("time_format", TimeFormat::Auto).map_err(|bad| request.refuse(bad))?;
+    let lines = open_lines(request)?;
     let columns = request.wanted.iter().map(|column| column.name.clone());
     // The keys of later lines are unknown, so `row` cannot be one of them.
     let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
     let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
     let wanted = Wanted::new(time, columns);
-    let rows = JsonRows { lines: Lines::new(input, max_line), wanted };
+    let rows = JsonRows { lines, wanted };
     let mut source =
         RowSource::new(rows, &request.wanted, time_format, request.context.clone()).map_err(open_failed)?;
     if let Some(position) = &request.resume {

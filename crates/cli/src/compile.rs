@@ -14,7 +14,7 @@ pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus
     }
     let file = FairnessFile::parse(&path.to_string_lossy(), &load::text(path)?)?;
     let inputs: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
-    let known = sample::columns(&inputs, file.time())?;
+    let known = sample::columns(&inputs, file.time(), file.time_format())?;
     let (compiled, _) = load::compile(&file, &known)?;
     print(compiled.rtlola())
 }

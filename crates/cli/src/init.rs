@@ -4,8 +4,8 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
-use fairstream_core::nearest;
-use fairstream_fairness::{FairnessFile, Proposal};
+use fairstream_core::{ROW_ORDER, nearest};
+use fairstream_fairness::{FairnessFile, Proposal, TableSample};
 
 use crate::args::InitArguments;
 use crate::registry::Address;
@@ -13,7 +13,7 @@ use crate::sample::{self, Samples};
 use crate::{ExitStatus, load, note, print};
 
 /// Typical names of a column with the time.
-const TIMES: [&str; 12] = [
+const TIMES: [&str; 10] = [
     "time",
     "timestamp",
     "date",
@@ -24,18 +24,36 @@ const TIMES: [&str; 12] = [
     "occurred_at",
     "ts",
     "when",
-    "Time",
-    "Date",
 ];
+
+/// Last words of other names of such columns.
+const LAST_WORDS: [&str; 5] = ["time", "timestamp", "date", "datetime", "at"];
+
+/// Ways to write times that are not recognised by themselves.
+const PATTERNS: [&str; 9] = [
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%Y/%m/%d",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+];
+
+/// Number of rows on which ways to write times are tried.
+const TRIED_ROWS: usize = 10_000;
+/// Maximum number of columns that are tried as the time.
+const TRIED_COLUMNS: usize = 6;
 
 pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     let input = Address::parse(&arguments.input);
     if input.location == "-" {
         bail!("standard input cannot be read twice; write the data to a file first");
     }
-    let (time, samples) = samples(&input, arguments.time.as_deref())?;
-    let mut proposal =
-        Proposal::guess(samples.columns, &time, &samples.times).with_context(|| input.location.clone())?;
+    let table = table(&input, arguments.time.as_deref())?;
+    let mut proposal = Proposal::guess(table).with_context(|| input.location.clone())?;
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         ask(&mut proposal)?;
     }
@@ -55,26 +73,102 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// Samples the data, with the time in the column of this name.
-fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Samples)> {
-    let given = time.or_else(|| input.options.text("time"));
-    let candidates = given.map_or_else(|| TIMES.to_vec(), |time| vec![time]);
-    let mut first_error = None;
-    for time in candidates {
-        match sample::samples(input, Some(time), usize::MAX) {
-            Ok(samples) => return Ok((time.to_owned(), samples)),
-            Err(error) => first_error = first_error.or(Some(error)),
+/// Samples the data: with the time in the column of this name, or else in the first column that is called like one and
+/// whose values are times; or else without times.
+fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
+    if let Some(time) = time.or_else(|| input.options.text("time")) {
+        let samples = sample::samples(input, Some(time), None, usize::MAX)?;
+        if let Some(bad) = samples.rejected {
+            bail!("{}: {bad}", input.location);
+        }
+        return Ok(sampled(samples, Some(time).filter(|time| *time != ROW_ORDER), None));
+    }
+    for candidate in time_candidates(&sample::names(input)?) {
+        if let Some(format) = time_format(input, &candidate) {
+            let samples = sample::samples(input, Some(&candidate), format, usize::MAX)?;
+            if samples.rejected.is_none() {
+                return Ok(sampled(samples, Some(&candidate), format));
+            }
         }
     }
-    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("there is no column with the time")))
+    let samples = sample::samples(input, Some(ROW_ORDER), None, usize::MAX)?;
+    if let Some(bad) = &samples.rejected {
+        note(&format!("warning: {}: {bad}", input.location));
+    }
+    Ok(sampled(samples, None, None))
 }
 
+fn sampled(samples: Samples, time: Option<&str>, time_format: Option<&str>) -> TableSample {
+    let Samples { columns, unread, times, is_sorted, .. } = samples;
+    TableSample {
+        columns,
+        unread,
+        time: time.map(str::to_owned),
+        time_format: time_format.map(str::to_owned),
+        times,
+        is_sorted,
+    }
+}
+
+/// Columns that are called like a time, the likeliest first.
+fn time_candidates(names: &[String]) -> Vec<String> {
+    let lower = |name: &String| name.to_lowercase();
+    let rank = |name: &String| TIMES.iter().position(|known| *known == lower(name));
+    let is_like = |name: &&String| {
+        let lower = lower(name);
+        let last = lower.rsplit(|c: char| !c.is_alphanumeric()).next();
+        rank(name).is_some() || last.is_some_and(|last| LAST_WORDS.contains(&last))
+    };
+    let mut found: Vec<&String> = names.iter().filter(is_like).collect();
+    found.sort_by_key(|name| rank(name).unwrap_or(usize::MAX));
+    found.into_iter().take(TRIED_COLUMNS).cloned().collect()
+}
+
+/// How the times of a column are written: `Some(None)` if that is recognised, `None` if they cannot be read, or in
+/// several ways.
+fn time_format(input: &Address, column: &str) -> Option<Option<&'static str>> {
+    let reads = |format: Option<&str>| {
+        let samples = sample::samples(input, Some(column), format, TRIED_ROWS);
+        samples.is_ok_and(|samples| samples.rejected.is_none() && samples.rows > 0)
+    };
+    if reads(None) {
+        return Some(None);
+    }
+    let fitting: Vec<&str> = PATTERNS.into_iter().filter(|pattern| reads(Some(pattern))).collect();
+    match fitting.as_slice() {
+        [one] => Some(Some(one)),
+        [] => None,
+        [one, other, ..] => {
+            note(&format!(
+                "`{column}` may be written as `{one}` or `{other}`; rows count in their order until [events] says which, \
+                 as in time = \"{column}\", time_format = \"{one}\""
+            ));
+            None
+        }
+    }
+}
+
+/// Asks what the data does not tell.
 fn ask(proposal: &mut Proposal) -> anyhow::Result<()> {
-    proposal.key = choose("Which column tells cases apart?", &proposal.keys())?;
-    let groups = proposal.groups();
-    proposal.group = choose("Which column has the groups that are compared?", &groups)?;
+    let keys = proposal.keys();
+    if keys.len() > 1 {
+        proposal.key = Some(choose("Which column tells cases apart?", &keys)?);
+    }
+    let mut groups = proposal.groups();
+    groups.sort_by_key(|group| !proposal.groups.contains(group));
+    if proposal.groups.len() < 2 {
+        proposal.groups = vec![choose("Which column has the groups that are compared?", &groups)?];
+    }
     let decisions = proposal.decisions();
-    proposal.decision = choose("Which column tells what was decided?", &decisions)?;
+    proposal.decide_by(&choose("Which column tells what was decided?", &decisions)?);
+    let mut values = proposal.values();
+    values.sort_by_key(|value| Some(value) != proposal.value.as_ref());
+    if !values.is_empty() {
+        proposal.value = Some(choose("Which value of it is counted?", &values)?);
+    }
+    let answers = if proposal.favourable == Some(false) { ["no", "yes"] } else { ["yes", "no"] };
+    let favourable = choose("Is that good for a person?", &answers.map(str::to_owned))?;
+    proposal.favourable = Some(favourable == "yes");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::progress::{counted, grouped};
 pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
     let rows = judge.rows();
     let key = rows.key.as_deref().unwrap_or_default();
-    let groups = rows.groups.join("` or no `");
+    let groups = rows.groups.join("` or `");
     let no_trial =
         if rows.groups.len() > 1 { "they are not in every comparison" } else { "they open no trial" };
     let sentence = |count: u64, column: &str, so: &str| {

@@ -63,7 +63,11 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
     // Types that the file does not state are inferred from the inputs.
     let is_declared = file.undeclared_columns().is_empty();
-    let known = if is_declared { Vec::new() } else { sample::columns(&inputs, time.as_deref())? };
+    let known = if is_declared {
+        Vec::new()
+    } else {
+        sample::columns(&inputs, time.as_deref(), time_format.as_deref())?
+    };
     let (compiled, spec) = compile(&file, &known)?;
     let wanted = compiled.columns();
     let sort = arguments.sort || file.is_sorted_first();

@@ -1,12 +1,15 @@
 //! Samples the first rows of a data file: its columns, and some of their values as text.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use anyhow::bail;
 use arrow::array::Array;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
+use fairstream_core::{
+    Options, ROW_ORDER, RejectedRow, SourceContext, SourceFactory, SourceRequest, WantedColumn,
+};
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
 use crate::registry::{self, Address};
@@ -15,10 +18,14 @@ use crate::registry::{self, Address};
 const ROWS: usize = 10_000;
 
 /// The columns of inputs that can be read twice, with types inferred from their first rows.
-pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<EventColumn>> {
+pub(crate) fn columns(
+    inputs: &[Address],
+    time: Option<&str>,
+    time_format: Option<&str>,
+) -> anyhow::Result<Vec<EventColumn>> {
     let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
-        for column in column_types(&samples(input, time, ROWS)?.columns) {
+        for column in column_types(&samples(input, time, time_format, ROWS)?.columns) {
             if !columns.iter().any(|known| known.name == column.name) {
                 columns.push(column);
             }
@@ -28,70 +35,108 @@ pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<
 }
 
 /// The columns of a data file, and the times of its first rows.
+#[derive(Default)]
 pub(crate) struct Samples {
     pub(crate) columns: Vec<ColumnSample>,
+    /// Columns whose types cannot be read, or whose names several columns have.
+    pub(crate) unread: Vec<String>,
     /// Nanoseconds since 1970, one for each row whose values are kept.
     pub(crate) times: Vec<i64>,
+    /// Whether rows are in order of time.
+    pub(crate) is_sorted: bool,
+    pub(crate) rows: usize,
+    /// The first row that cannot be read.
+    pub(crate) rejected: Option<RejectedRow>,
 }
 
-/// Samples a number of values of every column except the time.
-pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Samples> {
+/// The names of all columns of a data file, those of the time included.
+pub(crate) fn names(input: &Address) -> anyhow::Result<Vec<String>> {
     let kind = registry::source_for(input)?;
     let mut options = input.options.clone();
-    if let Some(time) = time {
-        options.set_default("time", time);
+    if takes_time(&*kind) {
+        options.set("time", ROW_ORDER);
     }
-    let request = |wanted: Vec<WantedColumn>| SourceRequest {
+    let columns = kind.columns(&request(input, options, Vec::new()))?;
+    Ok(columns.into_iter().map(|column| column.name).collect())
+}
+
+/// Whether a kind of source has the option that names the column of the time.
+fn takes_time(kind: &dyn SourceFactory) -> bool {
+    kind.adapter().options.iter().any(|option| option.name == "time")
+}
+
+fn request(input: &Address, options: Options, wanted: Vec<WantedColumn>) -> SourceRequest {
+    SourceRequest {
         location: input.location.clone(),
-        options: options.clone(),
+        options,
         wanted,
         context: SourceContext {
             max_rows: NonZeroUsize::new(ROWS).unwrap_or(NonZeroUsize::MIN),
             ..SourceContext::default()
         },
         ..SourceRequest::default()
-    };
-    let mut names = kind.open(&request(Vec::new()))?.offers();
-    if names.is_empty() {
-        bail!(
-            "{}: {} does not say which columns there are; write some rows of it as CSV or Parquet, and name that",
-            input.location,
-            kind.adapter().name
-        );
     }
-    names.retain(|name| name != options.text("time").unwrap_or("time"));
-    // A name that several columns have is an error only if it is read.
-    let all = names.clone();
-    names.retain(|name| all.iter().filter(|other| *other == name).count() == 1);
-    let wanted = names.iter().map(|name| WantedColumn::new(name, DataType::Utf8)).collect();
-    // A column with a type other than text is read in that type.
-    let schema = kind.open(&request(wanted))?.schema();
-    let wanted = schema.fields().iter().filter_map(|field| {
-        let known = rtlola_type(field.data_type()).is_some() || field.data_type() == &DataType::Utf8;
-        let data_type = if known { field.data_type().clone() } else { return None };
-        Some(WantedColumn::new(field.name(), data_type))
+}
+
+/// Samples a number of values of every column except the time.
+pub(crate) fn samples(
+    input: &Address,
+    time: Option<&str>,
+    time_format: Option<&str>,
+    rows: usize,
+) -> anyhow::Result<Samples> {
+    let kind = registry::source_for(input)?;
+    let mut options = input.options.clone();
+    for (key, value) in [("time", time), ("time_format", time_format)] {
+        if let Some(value) = value.filter(|_| takes_time(&*kind)) {
+            options.set_default(key, value);
+        }
+    }
+    let request = |wanted: Vec<WantedColumn>| request(input, options.clone(), wanted);
+    let time = options.text("time").unwrap_or("time");
+    let mut samples = Samples { is_sorted: true, ..Samples::default() };
+    let mut wanted = kind.columns(&request(Vec::new()))?;
+    if wanted.is_empty() {
+        bail!("{}: there is no column, or the columns cannot be known before they are read", input.location);
+    }
+    let offered = kind.open(&request(Vec::new()))?.offers();
+    let is_listed = |name: &&String| wanted.iter().any(|column| column.name == **name);
+    samples.unread = offered.iter().filter(|name| !is_listed(name) && *name != time).cloned().collect();
+    samples.unread.dedup();
+    wanted.retain(|column| {
+        let is_known = rtlola_type(&column.data_type).is_some() || column.data_type == DataType::Utf8;
+        if !is_known {
+            samples.unread.push(column.name.clone());
+        }
+        is_known && column.name != time
     });
-    let mut source = kind.open(&request(wanted.collect()))?;
+    let mut source = kind.open(&request(wanted))?;
     let schema = source.schema();
-    let mut samples: Vec<ColumnSample> = schema
-        .fields()
-        .iter()
-        .map(|field| ColumnSample::new(field.name(), rtlola_type(field.data_type())))
-        .collect();
-    let (mut seen, mut times) = (0, Vec::new());
-    while seen < rows
+    // The values of a column of text are whatever they look like, unless other columns have types.
+    let is_untyped = kind.adapter().name == "csv";
+    let of_text = || (!is_untyped).then(|| "String".to_owned());
+    let column =
+        |field: &Arc<Field>| ColumnSample::new(field.name(), rtlola_type(field.data_type()).or_else(of_text));
+    samples.columns = schema.fields().iter().map(column).collect();
+    let mut last = i64::MIN;
+    while samples.rows < rows
         && let Some(batch) = source.next_batch()?
     {
-        seen += batch.len();
-        times.extend(batch.times.iter().take(ColumnSample::KEPT.saturating_sub(times.len())));
-        for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
+        samples.rows += batch.len();
+        samples.is_sorted &=
+            batch.times.first().is_none_or(|first| last <= *first) && batch.times.is_sorted();
+        last = batch.times.last().copied().unwrap_or(last);
+        samples.rejected = samples.rejected.or_else(|| batch.rejected.first().cloned());
+        let missing = ColumnSample::KEPT.saturating_sub(samples.times.len());
+        samples.times.extend(batch.times.iter().take(missing));
+        for (sample, column) in samples.columns.iter_mut().zip(batch.rows.columns()) {
             let texts = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
             for row in 0..column.len() {
                 sample.add(column.is_valid(row).then(|| texts.value(row).to_string()).as_deref());
             }
         }
     }
-    Ok(Samples { columns: samples, times })
+    Ok(samples)
 }
 
 /// The type of a column in the source; `None` for text, whose type is inferred.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::{
     Adapter, BadOption, Cause, EventBatch, Options, Position, RejectedRow, SourceFiles, StopToken, TimeRange,
@@ -111,6 +111,25 @@ pub trait SourceFactory: Send + Sync {
     /// # Errors
     /// The run does not start.
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError>;
+
+    /// The columns of a source that can be read again, and their types. A column that is wanted as text has the type
+    /// that the source then gives it. A source that does not know its columns looks at its first rows.
+    ///
+    /// # Errors
+    /// The source cannot be opened or read.
+    fn columns(&self, request: &SourceRequest) -> Result<Vec<WantedColumn>, SourceError> {
+        let wanting = |wanted: Vec<WantedColumn>| SourceRequest { wanted, ..request.clone() };
+        let names = self.open(&wanting(Vec::new()))?.offers();
+        // A name that several columns have is an error only if it is read.
+        let is_unique = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
+        let texts = names.iter().filter(is_unique).map(|name| WantedColumn::new(name, DataType::Utf8));
+        let schema = self.open(&wanting(texts.collect()))?.schema();
+        Ok(schema
+            .fields()
+            .iter()
+            .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
+            .collect())
+    }
 }
 
 /// A request to open a source.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::names::{DECISIONS, EVENTS, KEYS, OUTCOMES, PROTECTED, SCORES, rank, words};
-use self::shape::{MOST_GROUPS, distinct, is_number, is_two_valued, is_unique, median, type_of, yes_value};
+use self::shape::{Column, MOST_GROUPS, base, spread_categories};
 use crate::ColumnSample;
 
 /// What is known of the data.
@@ -33,6 +33,10 @@ pub struct TableSample {
 /// A proposal for a fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
+    columns: Vec<Column>,
+    /// Beginnings of the names of columns that a category was spread over.
+    categories: BTreeSet<String>,
+    /// The rest of what is known of the data.
     table: TableSample,
     /// The column that events of one trial have in common; `None` if each row is a trial.
     pub key: Option<String>,
@@ -85,15 +89,18 @@ impl Proposal {
     /// Nothing in the data can be a group or a decision.
     pub fn guess(mut table: TableSample) -> Result<Proposal, NoProposal> {
         // A name with a backtick cannot be written in a condition.
-        let (columns, unread) = table.columns.into_iter().partition(|sample| !sample.name.contains('`'));
-        table.columns = columns;
-        table.unread.extend(unread.into_iter().map(|sample: ColumnSample| sample.name));
+        let (known, unread): (Vec<ColumnSample>, Vec<ColumnSample>) =
+            std::mem::take(&mut table.columns).into_iter().partition(|sample| !sample.name.contains('`'));
+        table.unread.extend(unread.into_iter().map(|sample| sample.name));
+        let columns: Vec<Column> = known.into_iter().map(Column::new).collect();
         let names = || {
-            let names: Vec<String> = table.columns.iter().map(|sample| format!("`{}`", sample.name)).collect();
+            let names: Vec<String> = columns.iter().map(|column| format!("`{}`", column.name)).collect();
             names.join(", ")
         };
         let (no_group, no_decision) = (NoProposal::Group(names()), NoProposal::Decision(names()));
         let mut proposal = Proposal {
+            categories: spread_categories(&columns),
+            columns,
             table,
             key: None,
             groups: Vec::new(),
@@ -114,22 +121,19 @@ impl Proposal {
     /// Sets the column with the decision, and what follows from it.
     pub fn decide_by(&mut self, column: &str) {
         self.decision = column.to_owned();
-        let Some(sample) = self.sample(column) else { return };
-        let value = if self.names_the_key(sample) || self.is_compared_by_size(sample) || type_of(sample) == "Bool" {
-            None
-        } else {
-            yes_value(sample).map(|(value, _)| value)
-        };
+        let Some(found) = self.column(column) else { return };
+        let is_high = found.is_compared_by_size();
+        let has_value = !self.names_the_key(found) && !is_high && found.data_type != "Bool";
+        let value = found.yes_value().filter(|_| has_value).map(str::to_owned);
         let by_value = value.as_deref().and_then(names::is_favourable);
-        let is_high = self.is_compared_by_size(sample);
         let by_name = if is_high { None } else { names::is_favourable(column) };
         (self.value, self.favourable) = (value, by_value.or(by_name));
     }
 
     /// The values that the decision has, if one of them is counted.
     pub fn values(&self) -> Vec<String> {
-        match (&self.value, self.sample(&self.decision)) {
-            (Some(_), Some(sample)) => distinct(sample).into_iter().map(str::to_owned).collect(),
+        match (&self.value, self.column(&self.decision)) {
+            (Some(_), Some(column)) => column.values.iter().cloned().collect(),
             _ => Vec::new(),
         }
     }
@@ -138,38 +142,43 @@ impl Proposal {
     /// rows with the same key have times, or another column refers to it.
     pub fn keys(&self) -> Vec<String> {
         let is_other = |name: &str| {
-            rank(name, &PROTECTED).is_some() || rank(name, &DECISIONS).is_some() || rank(name, &EVENTS).is_some()
+            rank(name, &PROTECTED).is_some()
+                || rank(name, &DECISIONS).is_some()
+                || rank(name, &EVENTS).is_some()
         };
-        let fits = |sample: &&ColumnSample| {
-            let is_whole = !["Bool", "Float64"].contains(&type_of(sample).as_str());
-            let is_complete = sample.is_present().all(|is_present| is_present);
-            let is_referred_to = || self.table.columns.iter().any(|other| refers_to(other, sample));
-            rank(&sample.name, &KEYS).is_some()
-                && !is_other(&sample.name)
+        let fits = |column: &&Column| {
+            let is_whole = !["Bool", "Float64"].contains(&column.data_type.as_str());
+            let is_referred_to = || self.columns.iter().any(|other| other.refers_to(column));
+            rank(&column.name, &KEYS).is_some()
+                && !is_other(&column.name)
                 && is_whole
-                && distinct(sample).len() > 1
-                && (is_complete && (is_unique(sample) || self.table.time.is_some()) || is_referred_to())
+                && column.values.len() > 1
+                && (column.is_complete() && (column.is_unique() || self.table.time.is_some())
+                    || is_referred_to())
         };
-        let mut found: Vec<&ColumnSample> = self.table.columns.iter().filter(fits).collect();
-        found.sort_by_key(|sample| (rank(&sample.name, &KEYS), usize::MAX - distinct(sample).len()));
-        found.iter().map(|sample| sample.name.clone()).collect()
+        let mut found: Vec<&Column> = self.columns.iter().filter(fits).collect();
+        found.sort_by_key(|column| (rank(&column.name, &KEYS), usize::MAX - column.values.len()));
+        found.iter().map(|column| column.name.clone()).collect()
     }
 
     /// Columns that could be groups, the likeliest first.
     pub fn groups(&self) -> Vec<String> {
-        let fits = |sample: &&ColumnSample| {
-            let values = distinct(sample).len();
-            let is_age = is_number(sample) && is_age(&sample.name) && values > 1;
-            self.key.as_deref() != Some(&sample.name) && ((2..=MOST_GROUPS).contains(&values) || is_age)
+        let fits = |column: &&Column| {
+            self.key.as_deref() != Some(&column.name)
+                && ((2..=MOST_GROUPS).contains(&column.values.len()) || is_age(column))
         };
-        let mut found: Vec<&ColumnSample> = self.table.columns.iter().filter(fits).collect();
-        let is_text = |sample: &ColumnSample| type_of(sample) == "String";
-        let is_taken = |name: &str| [&EVENTS[..], &DECISIONS, &OUTCOMES].iter().any(|of| rank(name, of).is_some());
-        found.sort_by_key(|sample| {
-            let rank = rank(&sample.name, &PROTECTED).unwrap_or(usize::MAX);
-            (rank, is_taken(&sample.name), !is_text(sample))
-        });
-        found.iter().map(|sample| sample.name.clone()).collect()
+        let is_taken =
+            |name: &str| [&EVENTS[..], &DECISIONS, &OUTCOMES].iter().any(|of| rank(name, of).is_some());
+        let place = |column: &Column| {
+            let rank = rank(&column.name, &PROTECTED).unwrap_or(usize::MAX);
+            // Of the columns that a category was spread over, the one that makes the most even groups comes first.
+            let unevenness = if self.is_dummy(&column.name) { 0.5 - column.balance() } else { 0.0 };
+            (rank, is_taken(&column.name), !column.is_text(), unevenness)
+        };
+        let mut found: Vec<(_, &Column)> =
+            self.columns.iter().filter(fits).map(|column| (place(column), column)).collect();
+        found.sort_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+        found.into_iter().map(|(_, column)| column.name.clone()).collect()
     }
 
     /// The protected attributes by their names, one column for each; or else the likeliest column.
@@ -180,7 +189,8 @@ impl Proposal {
             let attribute = rank(name, &PROTECTED).map(|rank| rank % PROTECTED.len());
             if let Some(attribute) = attribute
                 && found.iter().all(|(known, _)| *known != attribute)
-                && !(is_age(name) && found.iter().any(|(_, known)| words(known).starts_with("age")))
+                && !(self.column(name).is_some_and(is_age)
+                    && found.iter().any(|(_, known)| words(known).starts_with("age")))
             {
                 found.push((attribute, name.clone()));
             }
@@ -194,28 +204,30 @@ impl Proposal {
     /// Columns that could be the decision, the likeliest first: those that are called like one and have two values, or a
     /// few in text; scores; outcomes; then others.
     pub fn decisions(&self) -> Vec<String> {
-        let class = |sample: &ColumnSample| {
-            let name = &sample.name;
+        let class = |column: &Column| {
+            let name = &column.name;
             let is_exact = |known: &[&str]| rank(name, known).is_some_and(|rank| rank < known.len());
-            let is_few = is_two_valued(sample) || self.is_of_few_texts(sample);
+            let is_few = column.is_two_valued() || column.is_of_few_texts();
             let of_decision = rank(name, &DECISIONS);
-            if self.names_the_key(sample) {
+            if self.names_the_key(column) {
                 (0, of_decision.unwrap_or_default())
+            } else if self.is_dummy(name) {
+                (10, 0)
             } else if let Some(rank) = of_decision.filter(|_| is_few) {
                 (1, rank)
-            } else if is_exact(&SCORES) && is_number(sample) {
+            } else if is_exact(&SCORES) && column.is_number() {
                 (2, 0)
             } else if let Some(rank) = rank(name, &OUTCOMES).filter(|_| is_few) {
                 (3, rank)
-            } else if is_number(sample) && rank(name, &SCORES).is_some() {
+            } else if column.is_number() && rank(name, &SCORES).is_some() {
                 (4, 0)
-            } else if type_of(sample) == "Bool" {
+            } else if column.data_type == "Bool" {
                 (5, 0)
-            } else if is_two_valued(sample) {
+            } else if column.is_two_valued() {
                 (6, 0)
-            } else if is_number(sample) && (of_decision.is_some() || rank(name, &OUTCOMES).is_some()) {
+            } else if column.is_number() && (of_decision.is_some() || rank(name, &OUTCOMES).is_some()) {
                 (7, 0)
-            } else if self.is_of_few_texts(sample) {
+            } else if column.is_of_few_texts() {
                 (8, 0)
             } else {
                 (9, 0)
@@ -226,46 +238,42 @@ impl Proposal {
             let words = words(name);
             name.contains('<') || [" n", " no", " false", " 0"].iter().any(|ending| words.ends_with(ending))
         };
-        let fits = |sample: &&ColumnSample| {
-            let name = &sample.name;
+        let fits = |column: &&Column| {
+            let name = &column.name;
             let is_taken = self.key.as_ref() == Some(name) || self.groups.contains(name);
-            let is_condition = self.condition(sample).is_some() && distinct(sample).len() > 1
-                || self.names_the_key(sample)
-                || type_of(sample) == "Bool";
+            let is_condition = self.condition(column).is_some() && column.values.len() > 1
+                || self.names_the_key(column)
+                || column.data_type == "Bool";
             !is_taken && rank(name, &PROTECTED).is_none() && is_condition
         };
-        let mut found: Vec<&ColumnSample> = self.table.columns.iter().filter(fits).collect();
-        found.sort_by_key(|sample| (class(sample), is_negative(&sample.name)));
-        found.iter().map(|sample| sample.name.clone()).collect()
+        let mut found: Vec<&Column> = self.columns.iter().filter(fits).collect();
+        found.sort_by_cached_key(|column| (class(column), is_negative(&column.name)));
+        found.iter().map(|column| column.name.clone()).collect()
     }
 
-    fn sample(&self, name: &str) -> Option<&ColumnSample> {
-        self.table.columns.iter().find(|sample| sample.name == name)
+    fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
     }
 
-    fn is_of_few_texts(&self, sample: &ColumnSample) -> bool {
-        type_of(sample) == "String" && (2..=MOST_GROUPS).contains(&distinct(sample).len())
-    }
-
-    /// Whether a column has many numbers, of which the high ones count.
-    fn is_compared_by_size(&self, sample: &ColumnSample) -> bool {
-        is_number(sample) && distinct(sample).len() > 2
+    /// Whether it is one of several columns that a category was spread over.
+    fn is_dummy(&self, name: &str) -> bool {
+        base(name).is_some_and(|base| self.categories.contains(base))
     }
 
     /// The condition for the decision in this column; `None` if there is none that could be written.
-    fn condition(&self, sample: &ColumnSample) -> Option<String> {
-        let name = write::column(&sample.name);
-        if self.names_the_key(sample) {
+    fn condition(&self, column: &Column) -> Option<String> {
+        let name = write::column(&column.name);
+        if self.names_the_key(column) {
             return Some("true".to_owned());
         }
-        if self.is_compared_by_size(sample) {
-            return Some(format!("{name} > {}", median(sample)?));
+        if column.is_compared_by_size() {
+            return Some(format!("{name} > {}", column.median()?));
         }
-        let chosen = self.value.clone().filter(|_| self.decision == sample.name);
-        let value = || chosen.or_else(|| yes_value(sample).map(|(value, _)| value));
-        match type_of(sample).as_str() {
+        let chosen = self.value.as_deref().filter(|_| self.decision == column.name);
+        let value = || chosen.or_else(|| column.yes_value());
+        match column.data_type.as_str() {
             "Bool" => Some(name),
-            "String" if (1..=MOST_GROUPS).contains(&distinct(sample).len()) => {
+            "String" if (1..=MOST_GROUPS).contains(&column.values.len()) => {
                 let value = value()?;
                 (!value.contains(['"', '\\'])).then(|| format!("{name} == \"{value}\""))
             }
@@ -275,23 +283,25 @@ impl Proposal {
     }
 
     /// Whether a column holds keys of other rows, so that its events refer to other cases.
-    fn names_the_key(&self, sample: &ColumnSample) -> bool {
-        let key = self.key.as_deref().and_then(|key| self.sample(key));
-        key.is_some_and(|key| refers_to(sample, key))
+    fn names_the_key(&self, column: &Column) -> bool {
+        let key = self.key.as_deref().and_then(|key| self.column(key));
+        key.is_some_and(|key| column.refers_to(key))
     }
 
     /// How the rows of the sample make up cases.
     pub fn case_rows(&self) -> CaseRows {
-        let Some(key) = self.key.as_deref().and_then(|key| self.sample(key)) else { return CaseRows::One };
-        let decision = self.sample(&self.decision).filter(|decision| self.names_the_key(decision));
+        let Some(key) = self.key.as_deref().and_then(|key| self.column(key)) else { return CaseRows::One };
+        let decision = self.column(&self.decision).filter(|decision| self.names_the_key(decision));
         let mut first: BTreeMap<&str, i64> = BTreeMap::new();
         let (mut several, mut longest) = (decision.is_some(), 0);
-        for (key, time) in key.values().zip(&self.table.times).filter_map(|(key, time)| Some((key?, *time))) {
+        for (key, time) in
+            key.sample.values().zip(&self.table.times).filter_map(|(key, time)| Some((key?, *time)))
+        {
             let opened = *first.entry(key).or_insert_with(|| time);
             several |= opened < time;
             longest = longest.max(time.saturating_sub(opened));
         }
-        let decided = decision.into_iter().flat_map(ColumnSample::values);
+        let decided = decision.into_iter().flat_map(|column| column.sample.values());
         for (key, time) in decided.zip(&self.table.times).filter_map(|(key, time)| Some((key?, *time))) {
             longest = longest.max(time.saturating_sub(first.get(key).copied().unwrap_or(time)));
         }
@@ -302,19 +312,13 @@ impl Proposal {
     }
 }
 
-/// Whether a column has the keys of other rows, in rows without a key of their own.
-fn refers_to(sample: &ColumnSample, key: &ColumnSample) -> bool {
-    let keys: BTreeSet<&str> = key.present().collect();
-    let apart = key.is_present().zip(sample.is_present()).all(|(key, value)| !(key && value));
-    let known = sample.present().filter(|value| keys.contains(value)).count();
-    let present = sample.present().count();
-    apart && present > 0 && known * 10 >= present * 9 && type_of(key) == type_of(sample)
-}
-
-/// Whether a column is called like an age in years, and not like a group of ages.
-fn is_age(name: &str) -> bool {
-    let words = words(name);
-    words.split(' ').any(|word| word == "age" || word == "ages") && !words.contains("cat") && !words.contains("group")
+/// Whether a column has ages in years, and not groups of ages.
+fn is_age(column: &Column) -> bool {
+    let words = words(&column.name);
+    column.is_in_years()
+        && words.split(' ').any(|word| word == "age" || word == "ages")
+        && !words.contains("cat")
+        && !words.contains("group")
 }
 
 #[cfg(test)]

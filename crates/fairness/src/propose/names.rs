@@ -2,7 +2,17 @@
 
 /// Columns that tell cases apart.
 pub(super) const KEYS: [&str; 11] = [
-    "id", "key", "case", "person", "applicant", "user", "customer", "uuid", "number", "passengerid", "case number",
+    "id",
+    "key",
+    "case",
+    "person",
+    "applicant",
+    "user",
+    "customer",
+    "uuid",
+    "number",
+    "passengerid",
+    "case number",
 ];
 
 /// Attributes that people are protected by.
@@ -122,15 +132,51 @@ const BURDENS: [&str; 28] = [
 
 /// Values that say yes, or that are good for a person.
 const YES: [&str; 27] = [
-    "true", "yes", "y", "t", "1", "1.0", "accepted", "accept", "admitted", "approved", "granted", "hired", "selected",
-    "promoted", "pass", "passed", "good", "paid", "repaid", "survived", "employed", "high", "+", "positive", "invited",
-    "fully paid", "recidivated",
+    "true",
+    "yes",
+    "y",
+    "t",
+    "1",
+    "1.0",
+    "accepted",
+    "accept",
+    "admitted",
+    "approved",
+    "granted",
+    "hired",
+    "selected",
+    "promoted",
+    "pass",
+    "passed",
+    "good",
+    "paid",
+    "repaid",
+    "survived",
+    "employed",
+    "high",
+    "+",
+    "positive",
+    "invited",
+    "fully paid",
+    "recidivated",
 ];
 
 /// Values that stand for none.
 const MISSING: [&str; 14] = [
-    "?", "na", "n/a", "nan", "null", "unknown", "not known", "missing", "-", "not available", "undefined", "unspecified",
-    "not stated", "u",
+    "?",
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "unknown",
+    "not known",
+    "missing",
+    "-",
+    "not available",
+    "undefined",
+    "unspecified",
+    "not stated",
+    "u",
 ];
 
 /// Columns of events of several kinds.
@@ -169,8 +215,26 @@ pub(super) fn is_favourable(name: &str) -> Option<bool> {
         return Some(false);
     }
     const BENEFITS: [&str; 20] = [
-        "accepted", "admitted", "approved", "approval", "hired", "granted", "selected", "promoted", "income", "repaid",
-        "paid", "passed", "survived", "employed", "invited", "card", "good", "salary", "credit", "graduated",
+        "accepted",
+        "admitted",
+        "approved",
+        "approval",
+        "hired",
+        "granted",
+        "selected",
+        "promoted",
+        "income",
+        "repaid",
+        "paid",
+        "passed",
+        "survived",
+        "employed",
+        "invited",
+        "card",
+        "good",
+        "salary",
+        "credit",
+        "graduated",
     ];
     rank(name, &BENEFITS).map(|_| true)
 }

@@ -91,10 +91,7 @@ fn columns_are_known_by_name_and_value() {
             "age,sex,default-payment-next-month\n20,1,0\n30,2,1\n70,1,",
             "row sex+age default_payment_next_month = { when = '`default-payment-next-month` == 1', known = \"default_payment_next_month_known\", favourable = false }",
         ),
-        (
-            "sex,y_true,y_pred,y_pred_proba\nF,1,0,0.2\nM,0,1,0.7\nM,0,1,0.9",
-            "row sex y_pred = 'y_pred == 1'",
-        ),
+        ("sex,y_true,y_pred,y_pred_proba\nF,1,0,0.2\nM,0,1,0.7\nM,0,1,0.9", "row sex y_pred = 'y_pred == 1'"),
         (
             "sex,frisked_N,frisked_Y\n1,0,1\n2,1,0",
             "row sex frisked_Y = { when = 'frisked_Y == 1', favourable = false }",

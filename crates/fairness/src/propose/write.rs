@@ -4,11 +4,9 @@ use std::fmt::{Result, Write};
 use std::time::Duration;
 
 use super::names::{PROTECTED, is_missing, rank};
-use super::shape::{distinct, is_number, type_of};
+use super::shape::Column;
 use super::{CaseRows, Proposal, is_age};
-use crate::ColumnSample;
 use crate::file::is_stream_name;
-use crate::sample::column_types;
 use crate::table::{toml_key, toml_text};
 use crate::unit::in_words;
 
@@ -45,23 +43,33 @@ impl Proposal {
                     writeln!(text, "sort = true   # rows are not in order of time")?;
                 }
             }
-            None => writeln!(text, "time = \"row\"   # no column has the time of a row: rows count in their order")?,
+            None => writeln!(
+                text,
+                "time = \"row\"   # no column has the time of a row: rows count in their order"
+            )?,
         }
         writeln!(text, "\n[events.columns]")?;
-        let keys = table.columns.iter().map(|sample| toml_key(&sample.name).chars().count());
+        let keys = self.columns.iter().map(|column| toml_key(&column.name).chars().count());
         let width = keys.max().unwrap_or(0);
-        for column in column_types(&table.columns) {
+        for column in self.columns.iter().map(|column| column.sample.column()) {
             writeln!(text, "{:<width$} = \"{}\"", toml_key(&column.name), column.data_type)?;
         }
         for name in &table.unread {
-            writeln!(text, "# not read, as its values are neither text, numbers nor true and false: {name}")?;
+            writeln!(
+                text,
+                "# not read, as other columns have the same name, or its type is no text, number or Bool: {name}"
+            )?;
         }
         writeln!(text)
     }
 
     fn write_trial(&self, text: &mut String) -> Result {
         match &self.key {
-            Some(key) => writeln!(text, "# Events with the same `{key}` are one trial.\n[trial]\nkey     = {}", toml_text(key))?,
+            Some(key) => writeln!(
+                text,
+                "# Events with the same `{key}` are one trial.\n[trial]\nkey     = {}",
+                toml_text(key)
+            )?,
             None => writeln!(
                 text,
                 "# No column tells cases apart, so each row is one.\n[trial]\nkey     = \"row\""
@@ -71,7 +79,10 @@ impl Proposal {
         match groups.as_slice() {
             [one] => writeln!(text, "group   = {one}{}", self.why_group(&self.groups[0]))?,
             several => {
-                writeln!(text, "# Each is compared for itself; [\"a\", \"b\"] compares combinations.\ngroup   = [")?;
+                writeln!(
+                    text,
+                    "# Each is compared for itself; [\"a\", \"b\"] compares combinations.\ngroup   = ["
+                )?;
                 for (group, name) in several.iter().zip(&self.groups) {
                     writeln!(text, "    [{group}],{}", self.why_group(name))?;
                 }
@@ -80,7 +91,9 @@ impl Proposal {
         }
         match (self.case_rows(), &self.key) {
             (CaseRows::One, None) => writeln!(text),
-            (CaseRows::One, Some(_)) => writeln!(text, "horizon = \"0s\"   # each row is a case, with its decision\n"),
+            (CaseRows::One, Some(_)) => {
+                writeln!(text, "horizon = \"0s\"   # each row is a case, with its decision\n")
+            }
             (CaseRows::Several { longest }, _) => writeln!(
                 text,
                 "# After so long a case is final, and counts. In the data the longest took {}: say how long it can take.\n\
@@ -93,12 +106,12 @@ impl Proposal {
 
     /// A column of groups as TOML: ages in bins, without values that stand for none.
     fn group(&self, name: &str) -> String {
-        let Some(sample) = self.sample(name) else { return toml_text(name) };
-        if is_number(sample) && is_age(name) {
+        let Some(column) = self.column(name) else { return toml_text(name) };
+        if is_age(column) {
             return format!("{{ column = {}, bins = [25, 40, 65] }}", toml_text(name));
         }
         let missing: Vec<String> =
-            distinct(sample).into_iter().filter(|value| is_missing(value)).map(toml_text).collect();
+            column.values.iter().filter(|value| is_missing(value)).map(|value| toml_text(value)).collect();
         match missing.as_slice() {
             [] => toml_text(name),
             missing => format!("{{ column = {}, except = [{}] }}", toml_text(name), missing.join(", ")),
@@ -111,21 +124,21 @@ impl Proposal {
 
     fn write_indicator(&self, text: &mut String) -> Result {
         writeln!(text, "# A trial has this if it has such an event.\n[indicators]")?;
-        let Some(sample) = self.sample(&self.decision) else { return Ok(()) };
+        let Some(found) = self.column(&self.decision) else { return Ok(()) };
         let name = indicator_name(&self.decision);
-        let condition = self.condition(sample).unwrap_or_else(|| "true".to_owned());
+        let condition = self.condition(found).unwrap_or_else(|| "true".to_owned());
         let mut parts = vec![format!("when = {}", toml_condition(&condition))];
-        if self.names_the_key(sample) {
+        if self.names_the_key(found) {
             parts.push(format!("key = {}", toml_text(&self.decision)));
         }
-        let known = self.known(sample);
+        let known = self.known(found);
         if known.is_some() {
             parts.push(format!("known = \"{name}_known\""));
         }
         if let Some(favourable) = self.favourable {
             parts.push(format!("favourable = {favourable}"));
         }
-        for line in self.why_decision(sample) {
+        for line in self.why_decision(found) {
             writeln!(text, "# {line}")?;
         }
         match parts.as_slice() {
@@ -140,20 +153,24 @@ impl Proposal {
     }
 
     /// What was chosen, where it is a guess.
-    fn why_decision(&self, sample: &ColumnSample) -> Vec<String> {
+    fn why_decision(&self, found: &Column) -> Vec<String> {
         let mut lines = Vec::new();
-        let others: Vec<String> = self.decisions().into_iter().filter(|name| *name != self.decision).collect();
+        let others: Vec<String> =
+            self.decisions().into_iter().filter(|name| *name != self.decision).collect();
         if let [one, rest @ ..] = others.as_slice() {
             let more = rest.iter().take(3).map(|name| format!(", `{name}`")).collect::<String>();
-            lines.push(format!("`{}` is the likeliest decision by its name and values; others are `{one}`{more}.", self.decision));
+            lines.push(format!(
+                "`{}` is the likeliest decision by its name and values; others are `{one}`{more}.",
+                self.decision
+            ));
         }
-        if self.is_compared_by_size(sample) {
+        if found.is_compared_by_size() {
             lines.push("It is a number: above its median counts. Say above what in truth.".to_owned());
         }
         if let Some(value) = &self.value
-            && type_of(sample) == "String"
+            && found.is_text()
         {
-            let values: Vec<String> = distinct(sample).into_iter().take(6).map(|value| format!("{value:?}")).collect();
+            let values: Vec<String> = found.values.iter().take(6).map(|value| format!("{value:?}")).collect();
             lines.push(format!("Its values are {}; {value:?} counts.", values.join(", ")));
         }
         lines.push(
@@ -168,13 +185,12 @@ impl Proposal {
     }
 
     /// A condition that holds where the decision has a value, if it is missing in some rows of one case each.
-    fn known(&self, sample: &ColumnSample) -> Option<String> {
-        let is_missing = sample.is_present().any(|is_present| !is_present);
-        if !is_missing || self.case_rows() != CaseRows::One || self.names_the_key(sample) {
+    fn known(&self, found: &Column) -> Option<String> {
+        if found.is_complete() || self.case_rows() != CaseRows::One || self.names_the_key(found) {
             return None;
         }
-        let name = column(&sample.name);
-        match type_of(sample).as_str() {
+        let name = column(&found.name);
+        match found.data_type.as_str() {
             "Bool" => Some(format!("{name} in [true, false]")),
             "String" => Some(format!("{name} != \"\"")),
             _ => Some(format!("{name} == {name}")),
@@ -184,7 +200,11 @@ impl Proposal {
     fn write_metric(&self, text: &mut String) -> Result {
         let name = indicator_name(&self.decision);
         let between: Vec<String> = self.groups.iter().map(|group| format!("`{group}`")).collect();
-        writeln!(text, "# How often, compared between the values of {}.\n[[fairness]]", between.join(", then of "))?;
+        writeln!(
+            text,
+            "# How often, compared between the values of {}.\n[[fairness]]",
+            between.join(", then of ")
+        )?;
         writeln!(text, "metric     = \"demographic-parity\"\ndecision   = \"{name}\"")?;
         writeln!(text, "tolerance  = 0.1   # groups may differ by this much")?;
         writeln!(text, "min_trials = 30    # smaller groups are not compared")?;
@@ -193,7 +213,7 @@ impl Proposal {
             "guarantee  = {{ false_alarms = 0.05 }}   # of fair systems, at most 5 % ever raise an alarm"
         )?;
         let is_free = |name: &String| !self.groups.contains(name) && *name != self.decision;
-        let is_stratum = |name: &String| self.sample(name).is_some_and(|sample| !is_age(name) || !is_number(sample));
+        let is_stratum = |name: &String| self.column(name).is_some_and(|column| !is_age(column));
         if let Some(stratum) = self.groups().into_iter().filter(is_free).find(is_stratum) {
             writeln!(text, "\n# The same within each `{stratum}`:\n# [[fairness]]")?;
             writeln!(text, "# metric    = \"conditional-statistical-parity\"\n# decision  = \"{name}\"")?;
