@@ -154,6 +154,14 @@ fn columns_that_do_not_fit() {
     assert_snapshot!("near_columns", folder.run("run spec.lola near.csv"));
     assert_snapshot!("unknown_columns", folder.run("run spec.lola far.csv"));
     assert_snapshot!("columns_of_several", folder.run("run spec.lola near.csv far.csv"));
+    let folder = folder
+        .file("part.csv", "time,id,score\n1,1,9.9\n2,2,9.8\n")
+        .file("names.csv", "id,name\n1,Ada\n3,Bob\n")
+        .file("names.jsonl", "{\"person\":1,\"name\":\"Ada\"}\n");
+    assert_snapshot!("joined", folder.run("run spec.lola part.csv names.csv?join=id"));
+    assert_snapshot!("joined_check", folder.run("check spec.lola part.csv names.jsonl?join=id:person"));
+    assert_snapshot!("joined_by_nothing", folder.run("run spec.lola part.csv names.jsonl?join=person"));
+    assert_snapshot!("only_joined", folder.run("run spec.lola names.csv?join=id"));
     assert_snapshot!("column_twice", folder.run("run spec.lola twice.csv"));
     let folder = folder
         .file("unread.csv", "time,x,id ,x, score,name\n1,a,1,b,9.9,Ada\n")

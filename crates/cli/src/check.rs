@@ -7,6 +7,7 @@ use fairstream_engine::{CompiledEngine, Explanation, Outline, Role, Specificatio
 use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
+use crate::joins::Joins;
 use crate::progress::counted;
 use crate::{ExitStatus, load, print};
 
@@ -24,7 +25,9 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     // Printed before the inputs are opened, which may fail.
     print(&text)?;
 
-    let inputs = monitor.sources(TimeRange::default(), &SourceContext::default())?;
+    let context = SourceContext::default();
+    let joins = Joins::read(&monitor, &context)?;
+    let inputs = monitor.sources(TimeRange::default(), &context, &joins)?;
     if !inputs.is_empty() {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");

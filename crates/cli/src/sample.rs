@@ -9,6 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
+use crate::joins;
 use crate::registry::{self, Address};
 
 /// Number of rows that are sampled before a run.
@@ -37,7 +38,8 @@ pub(crate) struct Samples {
 /// Samples a number of values of every column except the time.
 pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Samples> {
     let kind = registry::source_for(input)?;
-    let mut options = input.options.clone();
+    let table = joins::is_table(input).then(|| joins::without_key(input));
+    let mut options = table.as_ref().unwrap_or(input).options.clone();
     if let Some(time) = time {
         options.set_default("time", time);
     }
