@@ -31,7 +31,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     if !inputs.is_empty() {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");
-        let names: Vec<&str> = inputs.iter().map(|source| source.name()).collect();
+        let names: Vec<&str> = inputs.iter().map(|source| source.name()).chain(joins.names()).collect();
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
     Ok(ExitStatus::NothingViolated)

@@ -80,13 +80,13 @@ impl Joins {
     pub(crate) fn check(&self, sources: &[Box<dyn Source>]) -> anyhow::Result<()> {
         for table in &self.0 {
             let key = &table.key().theirs;
-            let has_key = |source: &Box<dyn Source>| {
+            let has_key = |source: &dyn Source| {
                 let offers = source.offers();
                 offers.is_empty()
                     || offers.contains(key)
                     || source.schema().fields().iter().any(|field| field.name() == key)
             };
-            if !sources.iter().any(has_key) {
+            if !sources.iter().any(|source| has_key(&**source)) {
                 bail!(
                     "{}: no other input has a column `{key}` to join it by; `join=THEIRS:OWN` names the columns \
                      where they differ",
@@ -110,6 +110,11 @@ impl Joins {
             )
         };
         self.0.iter().map(sentence).collect()
+    }
+
+    /// The names of the tables.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|table| table.name())
     }
 
     fn keys(&self) -> Vec<String> {

@@ -104,7 +104,7 @@ impl JoinTable {
                     bad: fairstream_core::RejectedRow { row, ..bad },
                 });
             }
-            let keys = as_text(events.rows.column(place)).map_err(|cause| failed(cause))?;
+            let keys = as_text(events.rows.column(place)).map_err(failed)?;
             for (index, row) in events.row_numbers.iter().enumerate() {
                 let at = u32::try_from(numbers.len()).map_err(|_| failed("it has too many rows".into()))?;
                 numbers.push(*row);
