@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use arrow::datatypes::DataType;
-use fairstream_core::{ROW_ORDER, Source, SourceContext, SourceError, TimeRange, WantedColumn};
+use fairstream_core::{ROW_ORDER_ONLY, Source, SourceContext, SourceError, TimeRange, WantedColumn};
 use fairstream_files::{JOIN, JoinKey, JoinTable, Joined};
 
 use crate::load::Monitor;
@@ -23,7 +23,7 @@ pub(crate) fn is_table(input: &Address) -> bool {
 pub(crate) fn without_key(input: &Address) -> Address {
     let mut plain = input.clone();
     plain.options.take(JOIN.name);
-    plain.options.set("time", ROW_ORDER);
+    plain.options.set("time", ROW_ORDER_ONLY);
     plain
 }
 
