@@ -154,6 +154,14 @@ fn columns_that_do_not_fit() {
     assert_snapshot!("near_columns", folder.run("run spec.lola near.csv"));
     assert_snapshot!("unknown_columns", folder.run("run spec.lola far.csv"));
     assert_snapshot!("columns_of_several", folder.run("run spec.lola near.csv far.csv"));
+    let folder = folder
+        .file("part.csv", "time,id,score\n1,1,9.9\n2,2,9.8\n")
+        .file("names.csv", "id,name\n1,Ada\n3,Bob\n")
+        .file("names.jsonl", "{\"person\":1,\"name\":\"Ada\"}\n");
+    assert_snapshot!("joined", folder.run("run spec.lola part.csv names.csv?join=id"));
+    assert_snapshot!("joined_check", folder.run("check spec.lola part.csv names.jsonl?join=id:person"));
+    assert_snapshot!("joined_by_nothing", folder.run("run spec.lola part.csv names.jsonl?join=person"));
+    assert_snapshot!("only_joined", folder.run("run spec.lola names.csv?join=id"));
     assert_snapshot!("column_twice", folder.run("run spec.lola twice.csv"));
     let folder = folder
         .file("unread.csv", "time,x,id ,x, score,name\n1,a,1,b,9.9,Ada\n")
@@ -377,6 +385,38 @@ fn a_fairness_file_can_be_a_whole_deployment() {
     );
     assert_snapshot!("fair_bad_sink_kind", bad("alarms.jsonl", "alarms.xyz"));
     assert_snapshot!("fair_sink_is_source", bad("alarms.jsonl", "events.csv"));
+}
+
+/// Rows without times, and groups in a table beside them that has a column `row`.
+#[test]
+fn a_fairness_file_joins_tables_and_takes_rows_in_their_order() {
+    let file = r#"[events]
+time = "row"
+[trial]
+key = "id"
+group = "gender"
+[indicators]
+hired = "hired"
+[[fairness]]
+metric = "demographic-parity"
+decision = "hired"
+tolerance = 0.1
+rule = "map"
+[[source]]
+path = "decisions.csv"
+[[source]]
+path = "people.csv"
+join = "id"
+"#;
+    let folder = Folder::new()
+        .file("decisions.csv", "id,hired\n1,true\n2,false\n3,true\n4,false\n5,true\n6,false\n")
+        .file("people.csv", "id,gender,row\n1,F,a\n2,M,b\n3,F,c\n4,M,d\n5,F,e\n")
+        .file("joined.toml", file)
+        .file("dated.toml", file.replace("\"row\"", "\"when\"\ntime_format = \"%d.%m.%Y\""))
+        .file("dated.csv", "when,id,hired\n1.3.2026,1,true\n31.3.2026,2,false\n");
+    assert_snapshot!("fair_joined", folder.run("run joined.toml"));
+    assert_snapshot!("fair_joined_check", folder.run("check joined.toml"));
+    assert_snapshot!("fair_time_pattern", folder.run("run dated.toml dated.csv people.csv?join=id"));
 }
 
 #[test]

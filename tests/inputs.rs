@@ -1,10 +1,13 @@
 //! Inputs that are written in several ways have the same rows.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use fairstream_core::{Options, SourceFactory, SourceRequest, WantedColumn};
+use fairstream_core::compliance::{BadInput, SourceCase, check_source};
+use fairstream_core::{Adapter, Options, Source, SourceError, SourceFactory, SourceRequest, WantedColumn};
 use fairstream_csv::CsvSources;
+use fairstream_files::{JoinTable, Joined};
 use fairstream_json::JsonSources;
 use proptest::prelude::*;
 
@@ -195,4 +198,96 @@ proptest! {
         prop_assert_eq!(&good, &expected);
         prop_assert_eq!(good.len() + rejected.len(), files.iter().map(Vec::len).sum::<usize>());
     }
+}
+
+/// CSV that is joined with the table beside it: `labels.csv`, by `n`.
+struct JoinedCsv;
+
+impl SourceFactory for JoinedCsv {
+    fn adapter(&self) -> Adapter {
+        CsvSources.adapter()
+    }
+
+    fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
+        let labels = SourceRequest {
+            location: Path::new(&request.location).with_file_name("labels.csv").to_str().unwrap().to_owned(),
+            options: [("time", "row")].into_iter().collect(),
+            resume: None,
+            ..request.clone()
+        };
+        let table = JoinTable::read(CsvSources.open(&labels)?, "n".parse().unwrap())?;
+        Ok(Joined::around(CsvSources.open(request)?, &Arc::new(table), &request.wanted))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each row gets the columns of the one row of the table with its key, or nulls.
+    #[test]
+    fn rows_get_what_the_table_has_for_their_key(
+        labels in prop::collection::btree_map(0..20_u32, prop::option::of("[a-z]{1,3}"), 1..12),
+        keys in prop::collection::vec(prop::option::of(0..20_u32), 1..40),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let table: String =
+            labels.iter().map(|(key, name)| format!("{key},{}\n", name.as_deref().unwrap_or_default())).collect();
+        std::fs::write(folder.path().join("labels.csv"), format!("n,name\n{table}")).unwrap();
+        let text = |key: &Option<u32>| key.map_or(String::new(), |key| key.to_string());
+        let events: String = keys.iter().map(|key| format!("{},x\n", text(key))).collect();
+        let path = folder.path().join("events.csv");
+        std::fs::write(&path, format!("n,name\n{events}")).unwrap();
+        let expected: Vec<String> = keys.iter().zip(1..).map(|(key, row)| {
+            let name = key.and_then(|key| labels.get(&key)).cloned().flatten().unwrap_or_default();
+            format!("{row}s {} {name}", text(key))
+        }).collect();
+        let (good, bad) = rows(&JoinedCsv, &path, &[("time", "row")]);
+        prop_assert_eq!((good, bad), (expected, vec![]));
+    }
+}
+
+#[test]
+fn joined_sources_comply() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        SourceRequest {
+            location: path.to_str().unwrap().to_owned(),
+            wanted: vec![WantedColumn::new("n", DataType::Int64), WantedColumn::new("name", DataType::Utf8)],
+            ..SourceRequest::default()
+        }
+    };
+    file("labels.csv", "n,name\n1,a\n3,c\n");
+    check_source(&SourceCase {
+        factory: &JoinedCsv,
+        good: file("good.csv", "time,n\n1,1\n2,2\n3,3\n4,\n5,1\n"),
+        rows: 5,
+        bad: Some(BadInput {
+            request: file("bad.csv", "time,n\n1,1\n2,x\n3,3\n"),
+            row: 3,
+            column: Some("n"),
+        }),
+        missing: SourceRequest {
+            location: folder.path().join("no.csv").to_str().unwrap().to_owned(),
+            ..file("unused.csv", "")
+        },
+        cut_off: None,
+        live: None,
+    });
+    let request = file("labels.csv", "n,name\n1,a\n2,b\n1,c\n");
+    let request = SourceRequest { options: [("time", "row")].into_iter().collect(), ..request };
+    let table = |key: &str| {
+        JoinTable::read(CsvSources.open(&request).unwrap(), key.parse().unwrap()).unwrap_err().to_string()
+    };
+    assert!(
+        table("n").ends_with("row 2 and row 4 have the same `n`, `1`; a key has one row"),
+        "{}",
+        table("n")
+    );
+    assert!(
+        table("m").ends_with("there is no column `m` to join by; there are `n`, `name`"),
+        "{}",
+        table("m")
+    );
 }

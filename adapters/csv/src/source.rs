@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use arrow::datatypes::DataType;
 use fairstream_core::{
-    Adapter, BadOption, Cause, OptionDoc, Options, ROW_ORDER, RejectedRow, Source, SourceError,
-    SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
+    Adapter, BadOption, Cause, OptionDoc, Options, ROW_ORDER, ROW_ORDER_ONLY, RejectedRow, Source,
+    SourceError, SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
     Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, no_time_column,
@@ -84,7 +84,7 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError>
         }
     }
     let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
-        None if settings.time != ROW_ORDER => {
+        None if ![ROW_ORDER, ROW_ORDER_ONLY].contains(&settings.time.as_str()) => {
             return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
         }
         field => field,

@@ -19,12 +19,12 @@ pub(crate) struct Wanted {
     /// Index of the time; `None` if rows are taken in their order.
     time: Option<usize>,
     /// For each path its value in the line.
-    found: Vec<Found>,
+    found: Vec<FoundValue>,
 }
 
 /// Where the value of a path is in a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct FoundValue {
     /// The range of the value; empty if there is none.
     range: (usize, usize),
     /// Whether the whole path is a key of the object, which takes precedence over keys and indices on the way.
@@ -65,7 +65,7 @@ impl Wanted {
                 root.branch(key).add(rest, index);
             }
         }
-        Wanted { root, found: vec![Found::default(); paths.len()], paths, time: time.map(|_| columns) }
+        Wanted { root, found: vec![FoundValue::default(); paths.len()], paths, time: time.map(|_| columns) }
     }
 
     /// Whether rows are taken in their order.
@@ -125,18 +125,18 @@ fn read_time(raw: &str, path: &str, line: &str, reader: &mut TimeReader) -> Resu
 impl Wanted {
     /// Finds the ranges of the requested values.
     fn find(&mut self, line: &str) -> serde_json::Result<()> {
-        self.found.fill(Found::default());
+        self.found.fill(FoundValue::default());
         ObjectWalk { node: &self.root, line, found: &mut self.found }.read(line)
     }
 
     /// The same on the fast path; `None` if the object is not flat and plain.
     fn find_in_flat(&mut self, line: &str) -> Option<()> {
         let Wanted { root, found, .. } = self;
-        found.fill(Found::default());
+        found.fill(FoundValue::default());
         flat::walk(line.as_bytes(), |key, range| {
             for path in root.find(key).map(|branch| branch.keys.as_slice()).unwrap_or_default() {
                 // A duplicate key is reported by the slow path.
-                if std::mem::replace(&mut found[*path], Found { range, is_key: true }).is_key {
+                if std::mem::replace(&mut found[*path], FoundValue { range, is_key: true }).is_key {
                     return None;
                 }
             }
@@ -174,7 +174,7 @@ impl Branch {
 struct ObjectWalk<'a> {
     node: &'a Node,
     line: &'a str,
-    found: &'a mut [Found],
+    found: &'a mut [FoundValue],
 }
 
 impl ObjectWalk<'_> {
@@ -206,7 +206,7 @@ impl<'de> Visitor<'de> for ObjectWalk<'_> {
 }
 
 /// Records the ranges of the requested values in the value of a key or index.
-fn record(branch: &Branch, value: &str, line: &str, found: &mut [Found]) -> serde_json::Result<()> {
+fn record(branch: &Branch, value: &str, line: &str, found: &mut [FoundValue]) -> serde_json::Result<()> {
     let start = value.as_ptr().addr() - line.as_ptr().addr();
     let range = (start, start + value.len());
     for (paths, is_key) in [(&branch.keys, true), (&branch.paths, false)] {
@@ -216,7 +216,7 @@ fn record(branch: &Branch, value: &str, line: &str, found: &mut [Found]) -> serd
                 return Err(serde_json::Error::custom("a key is there twice"));
             }
             if !place.is_key {
-                *place = Found { range, is_key };
+                *place = FoundValue { range, is_key };
             }
         }
     }
@@ -239,7 +239,7 @@ fn record(branch: &Branch, value: &str, line: &str, found: &mut [Found]) -> serd
 struct ArrayWalk<'a> {
     node: &'a Node,
     line: &'a str,
-    found: &'a mut [Found],
+    found: &'a mut [FoundValue],
 }
 
 impl<'de> Visitor<'de> for ArrayWalk<'_> {

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Instant;
 
 use fairstream_core::{
-    Adapter, Cause, OptionDoc, ROW_ORDER, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
-    Time, TimeFormat, TimeReader, WantedColumn,
+    Adapter, Cause, OptionDoc, ROW_ORDER, ROW_ORDER_ONLY, RejectedRow, Source, SourceError, SourceFactory,
+    SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
     Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, several_files,
@@ -78,7 +78,8 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<JsonRows>, SourceError
     let lines = open_lines(request)?;
     let columns = request.wanted.iter().map(|column| column.name.clone());
     // The keys of later lines are unknown, so `row` cannot be one of them.
-    let time = Some(options.text("time").unwrap_or("time")).filter(|time| *time != ROW_ORDER);
+    let time = Some(options.text("time").unwrap_or("time"))
+        .filter(|time| ![ROW_ORDER, ROW_ORDER_ONLY].contains(time));
     let time_format = if time.is_some() { time_format } else { TimeFormat::Relative };
     let wanted = Wanted::new(time, columns);
     let rows = JsonRows { lines, wanted };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use fairstream_core::{Cause, ROW_ORDER, RejectedRow, Time, WantedColumn};
+use fairstream_core::{Cause, ROW_ORDER, ROW_ORDER_ONLY, RejectedRow, Time, WantedColumn};
 use fairstream_files::{Chunk, DataFile, no_time_column, partition_value, repeated_value};
 
 use crate::convert::{Conversion, Misfit};
@@ -49,7 +49,7 @@ pub(crate) fn is_by_row<'a>(
     let has = |(schema, partitions): (&Schema, &[(String, Option<String>)])| {
         !matches!(ColumnPath::find(schema, time), Ok(None)) || partitions.iter().any(|(name, _)| name == time)
     };
-    time == ROW_ORDER && !files.into_iter().any(has)
+    time == ROW_ORDER_ONLY || time == ROW_ORDER && !files.into_iter().any(has)
 }
 
 impl Binding {

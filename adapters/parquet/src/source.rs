@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, Source, SourceContext,
-    SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
+    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, ROW_ORDER_ONLY, Source,
+    SourceContext, SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
 };
 use fairstream_files::{
     DataFile, FilesPosition, Fingerprint, FirstTime, Gathering, Heads, SORT, Segment, data_files,
@@ -141,7 +141,7 @@ impl Lake {
         let parts = files.iter().any(|file| file.name() != self.name);
         let mut fields: Vec<Option<Field>> = vec![None; self.wanted.len()];
         let mut before = 0;
-        if self.time.as_deref() == Some(ROW_ORDER) && self.is_by_row(&files)? {
+        if self.is_by_row(&files)? {
             (self.time, self.moments) = (None, Moments::new(TimeFormat::Relative));
         }
         for file in files {
@@ -184,10 +184,14 @@ impl Lake {
 
     /// Whether rows are taken in their order: no file has a column that is called so.
     fn is_by_row(&self, files: &[DataFile]) -> Result<bool, SourceError> {
+        let time = self.time.as_deref().unwrap_or_default();
+        if time != ROW_ORDER {
+            return Ok(time == ROW_ORDER_ONLY);
+        }
         for file in files {
             let open =
                 OpenFile::open(file).map_err(|cause| SourceError::Open { origin: file.name(), cause })?;
-            if !is_by_row(ROW_ORDER, [(&**open.schema(), file.partitions.as_slice())]) {
+            if !is_by_row(time, [(&**open.schema(), file.partitions.as_slice())]) {
                 return Ok(false);
             }
         }

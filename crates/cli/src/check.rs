@@ -7,6 +7,7 @@ use fairstream_engine::{CompiledEngine, Explanation, Outline, Role, Specificatio
 use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
+use crate::joins::Joins;
 use crate::progress::counted;
 use crate::{ExitStatus, load, print};
 
@@ -24,11 +25,13 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     // Printed before the inputs are opened, which may fail.
     print(&text)?;
 
-    let inputs = monitor.sources(TimeRange::default(), &SourceContext::default())?;
+    let context = SourceContext::default();
+    let joins = Joins::read(&monitor, &context)?;
+    let inputs = monitor.sources(TimeRange::default(), &context, &joins)?;
     if !inputs.is_empty() {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");
-        let names: Vec<&str> = inputs.iter().map(|source| source.name()).collect();
+        let names: Vec<&str> = inputs.iter().map(|source| source.name()).chain(joins.names()).collect();
         print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
     }
     Ok(ExitStatus::NothingViolated)

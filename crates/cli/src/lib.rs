@@ -14,6 +14,7 @@ mod explain;
 mod generate;
 mod init;
 mod interrupt;
+mod joins;
 mod left_out;
 mod live;
 mod load;

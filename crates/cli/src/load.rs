@@ -12,6 +12,7 @@ use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
 use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
+use crate::joins::{self, Joins};
 use crate::registry::{self, Address};
 use crate::sample;
 
@@ -115,22 +116,28 @@ impl Monitor {
         Ok(self)
     }
 
-    /// Opens every input.
+    /// Opens every input with events.
     pub(crate) fn sources(
         &self,
         time_range: TimeRange,
         context: &SourceContext,
+        joins: &Joins,
     ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        self.inputs.iter().map(|input| self.open(input, time_range, context)).collect()
+        let events = self.inputs.iter().filter(|input| !joins::is_table(input));
+        let sources = events.map(|input| joins.open(self, input, time_range, context));
+        let sources = sources.collect::<anyhow::Result<Vec<_>>>()?;
+        joins.check(&sources)?;
+        Ok(sources)
     }
 
-    /// Opens one input.
+    /// Opens one input for these columns.
     pub(crate) fn open(
         &self,
         input: &Address,
+        wanted: &[WantedColumn],
         time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
@@ -158,7 +165,7 @@ impl Monitor {
         let request = SourceRequest {
             location: address.location,
             options: address.options,
-            wanted: self.wanted.clone(),
+            wanted: wanted.to_vec(),
             time_range,
             resume: None,
             context: context.clone(),

@@ -10,7 +10,7 @@ use fairstream_core::{
     nearest, unescape, unescape_only,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
-use fairstream_files::{SORT, several_files};
+use fairstream_files::{JOIN, SORT, several_files};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
@@ -74,7 +74,7 @@ pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
 }
 
 /// Options that every source takes.
-pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 2] = [ColumnAliases::OPTION, SORT];
+pub(crate) const OF_EVERY_SOURCE: [OptionDoc; 3] = [ColumnAliases::OPTION, JOIN, SORT];
 
 /// The option that every sink takes.
 pub(crate) const SELECT: OptionDoc = OptionDoc {
@@ -140,7 +140,7 @@ impl fmt::Display for Address {
 }
 
 /// Options whose values are lists of names, which have escapes themselves.
-const LISTS: [&str; 2] = [ColumnAliases::OPTION.name, "join"];
+const LISTS: [&str; 2] = [ColumnAliases::OPTION.name, JOIN.name];
 
 fn pairs(query: &str) -> Option<Options> {
     let pair = |pair: &str| {

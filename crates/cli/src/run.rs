@@ -16,6 +16,7 @@ use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
+use crate::joins::Joins;
 use crate::left_out::lock;
 use crate::live::{self, Live, RunSampler};
 use crate::load::Monitor;
@@ -76,7 +77,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let interrupt = Interrupt::watch(&stop);
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
     let time_range = TimeRange { since: arguments.since, until: arguments.until };
-    let sources = monitor.sources(time_range, &context)?;
+    let joins = Joins::read(&monitor, &context)?;
+    let sources = monitor.sources(time_range, &context, &joins)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =
@@ -140,6 +142,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if !arguments.quiet {
         let left_out = monitored.as_ref().map(|(_, judge)| left_out::summary(&lock(judge)));
         note(&(summary(&report.counts, start.elapsed(), is_judged) + &left_out.unwrap_or_default()));
+        joins.sentences().iter().for_each(|sentence| note(sentence));
         if !is_judged && report.counts.evaluated == 0 && report.error.is_none() {
             note("warning: no event was evaluated");
         }

@@ -12,6 +12,7 @@ use fairstream_core::{
 };
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
+use crate::joins;
 use crate::registry::{self, Address};
 
 /// Number of rows that are sampled before a run.
@@ -86,7 +87,8 @@ pub(crate) fn samples(
     rows: usize,
 ) -> anyhow::Result<Samples> {
     let kind = registry::source_for(input)?;
-    let mut options = input.options.clone();
+    let table = joins::is_table(input).then(|| joins::without_key(input));
+    let mut options = table.as_ref().unwrap_or(input).options.clone();
     for (key, value) in [("time", time), ("time_format", time_format)] {
         if let Some(value) = value.filter(|_| takes_time(&*kind)) {
             options.set_default(key, value);

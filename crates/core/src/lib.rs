@@ -60,7 +60,9 @@ pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceReques
 pub use source_files::SourceFiles;
 pub use stop::StopToken;
 pub use subscription::Subscription;
-pub use time::{BadDuration, BadTime, ROW_ORDER, Time, TimeFormat, TimeReader, digits, parse_duration};
+pub use time::{
+    BadDuration, BadTime, ROW_ORDER, ROW_ORDER_ONLY, Time, TimeFormat, TimeReader, digits, parse_duration,
+};
 pub use time_pattern::TimePattern;
 pub use time_range::TimeRange;
 pub use verdict::{Kind, Value, Verdict, VerdictBatch, verdict_schema};

@@ -63,6 +63,9 @@ const SECOND: i64 = 1_000_000_000;
 /// name takes precedence.
 pub const ROW_ORDER: &str = "row";
 
+/// The same, whatever columns there are: for tables whose rows need no time. Cannot be given on a command line.
+pub const ROW_ORDER_ONLY: &str = "\0row";
+
 /// Limit below which a number of seconds, about three years, is taken as relative if the format is not given.
 const RELATIVE_BELOW: i64 = 100_000_000;
 

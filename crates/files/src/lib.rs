@@ -8,6 +8,7 @@ mod file_set;
 mod files_position;
 mod folder;
 mod input;
+mod join;
 mod merge;
 mod output;
 mod packing;
@@ -24,6 +25,7 @@ pub use file_set::{DataFile, data_files, partition_value, repeated_value, severa
 pub use files_position::{FilesPosition, Fingerprint};
 pub use folder::Folder;
 pub use input::{Filled, Input};
+pub use join::{JOIN, JoinCounts, JoinKey, JoinTable, Joined};
 pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::{Output, check_replaceable, replace};
 pub use rows::{NextRow, Place, RowSource, Rows};

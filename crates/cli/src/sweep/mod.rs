@@ -21,6 +21,7 @@ use self::parameter_values::{ParameterValues, Seeds};
 use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
+use crate::joins;
 use crate::load::{self, Monitor};
 use crate::null_sink::NullSink;
 use crate::outputs::is_same;
@@ -257,6 +258,9 @@ fn usual_tolerances(
 
 /// The runs of both sets: scenarios with each seed.
 fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Address>, Vec<Address>)> {
+    if monitor.inputs.iter().any(joins::is_table) {
+        bail!("the inputs of `sweep` are runs of their own, which `join` is not for");
+    }
     if monitor.inputs.iter().filter(|input| input.location == "-").count() > 1 {
         bail!("standard input is read twice");
     }
@@ -345,7 +349,7 @@ impl Sweeper<'_> {
 
     fn one(&self, run: &Address, sweep: &mut Sweep) -> anyhow::Result<()> {
         let context = SourceContext { stop: self.options.stop.clone(), ..SourceContext::default() };
-        let sources = vec![self.monitor.open(run, TimeRange::default(), &context)?];
+        let sources = vec![self.monitor.open(run, &self.monitor.wanted, TimeRange::default(), &context)?];
         let columns = self.monitor.columns(&sources)?;
         let judge = Judge::new(self.subject.1.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));
