@@ -1,0 +1,26 @@
+//! The groups of a stratum whose counts have changed since the last check.
+
+/// Dirty set over the indices of groups.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ChangedGroups {
+    indices: Vec<usize>,
+    /// For each index whether it is among `indices`.
+    is_listed: Vec<bool>,
+}
+
+impl ChangedGroups {
+    pub(super) fn insert(&mut self, index: usize) {
+        if self.is_listed.len() <= index {
+            self.is_listed.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_listed[index], true) {
+            self.indices.push(index);
+        }
+    }
+
+    /// Removes all indices, and returns them.
+    pub(super) fn take(&mut self) -> Vec<usize> {
+        self.indices.iter().for_each(|index| self.is_listed[*index] = false);
+        std::mem::take(&mut self.indices)
+    }
+}
