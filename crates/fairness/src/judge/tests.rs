@@ -310,3 +310,29 @@ fn large_evidence_is_written_out() {
     let assessment = judge.assess(0, 0, "[]").unwrap();
     assert!(assessment.log_e_value.is_finite() && assessment.log_p_value.unwrap().is_finite());
 }
+
+/// Every alarm stays in the history with its sentence, groups, counts and evidence; by the rule of the paper too.
+#[test]
+fn a_history_repeats_each_alarm() {
+    let by_map = Judge::new(vec![rule(Comparison::Difference, 0.1, 0.05, 0, 0.0)]);
+    let every = Every::Trials(2000);
+    let by_guarantee = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
+    for judge in [by_map, by_guarantee] {
+        let mut judge = judge.with_history();
+        let mut raised = Vec::new();
+        for second in 1..300 {
+            let trials = match second / 50 % 2 {
+                0 => [("1", 8.0, 10), ("2", 2.0, 10)],
+                _ => [("1", 5.0, 10), ("2", 5.0, 10)],
+            };
+            raised.extend(add(&mut judge, second, &trials).into_iter().filter(|change| change.raised));
+        }
+        assert!(!raised.is_empty());
+        let kept: Vec<_> = judge.history().unwrap().rate(0, 0, "[]").unwrap().alarms.clone();
+        let kept: Vec<&AlarmBasis> = kept.iter().map(|span| &span.basis).collect();
+        assert_eq!(kept, raised.iter().map(|change| &change.basis).collect::<Vec<_>>());
+        for AlarmChange { message, gap, basis, .. } in &raised {
+            assert_eq!((message, *gap, basis.groups.len()), (&basis.message, basis.gap, 2));
+        }
+    }
+}

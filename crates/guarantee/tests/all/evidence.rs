@@ -20,8 +20,10 @@ pub(crate) fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
     block.iter().enumerate().for_each(|(group, totals)| e_process.count(group, *totals));
 }
 
+type GroupBets = Vec<(usize, Bet)>;
+
 /// The bets on the groups of a block, by group.
-fn bets(block: &Block) -> Vec<(usize, Bet)> {
+fn bets(block: &Block) -> GroupBets {
     block.groups.iter().map(|of_group| (of_group.group, of_group.bet)).collect()
 }
 
@@ -113,11 +115,11 @@ proptest! {
                 feed(&mut e_process, block);
                 e_process.close_block(&hypothesis).map(|block| (bets(&block), block.log_e_value))
             };
-            blocks.iter().map(cut).collect::<Vec<Option<(Vec<(usize, Bet)>, f64)>>>()
+            blocks.iter().map(cut).collect::<Vec<Option<(GroupBets, f64)>>>()
         };
         let (one, other) = (run(&blocks), run(&changed));
         prop_assert_eq!(&one[..at], &other[..at]);
-        let bets_at = |run: &[Option<(Vec<(usize, Bet)>, f64)>]| run[at].as_ref().map(|(bets, _)| bets.clone());
+        let bets_at = |run: &[Option<(GroupBets, f64)>]| run[at].as_ref().map(|(bets, _)| bets.clone());
         prop_assert_eq!(bets_at(&one), bets_at(&other));
     }
 
