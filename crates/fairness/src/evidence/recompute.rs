@@ -100,10 +100,12 @@ impl StratumEvidence {
             for of_group in known.values_mut() {
                 *of_group = (of_group.0 * kept, of_group.1 * kept);
             }
-            for (group, (trials, sum)) in &block.groups {
+            for step in &groups {
+                let Some((group, (trials, sum))) = block.groups.get_key_value(step.group.as_str()) else {
+                    continue;
+                };
                 let late = of_late.entry(group).or_default();
                 *late = (late.0 + trials, late.1 + sum);
-                let Some(step) = groups.iter().find(|step| step.group == *group) else { continue };
                 let of_group = known.entry(group).or_default();
                 *of_group = (of_group.0 + step.trials, of_group.1 + step.positives);
                 if step.estimate != step.fair {

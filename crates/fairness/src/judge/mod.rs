@@ -250,7 +250,7 @@ impl Judge {
             let mut changed = stratum.changed.take();
             stratum.groups.sort(&mut changed);
             if let Some(history) = &mut self.history {
-                let estimator = Estimator::of_estimates(rule, stratum.groups.unordered());
+                let estimator = Estimator::of_estimates(rule, stratum.groups.values());
                 // A prior that is pooled changes every estimate.
                 let is_pooled = rule.prior.is_none() && rule.confidence != 0.0;
                 let indices = if is_pooled { stratum.groups.order() } else { &changed };
@@ -273,16 +273,13 @@ impl Judge {
             } else {
                 rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
-            let trials = || stratum.groups.unordered().map(|counts| counts.denominator).sum();
-            let change = match (transition, stratum.alarm.take()) {
-                (AlarmTransition::Stay, alarm) => {
-                    stratum.alarm = alarm;
-                    continue;
-                }
+            let change = match (transition, &stratum.alarm) {
+                (AlarmTransition::Stay, _) | (AlarmTransition::Clear, None) => continue,
                 (AlarmTransition::Raise, _) => {
                     let basis = stratum.basis(rule, of_rate, name, time);
                     if let Some(history) = &mut self.history {
-                        history.raise((number, rate, name), basis.clone(), trials());
+                        let trials = stratum.groups.unordered().map(|counts| counts.denominator).sum();
+                        history.raise((number, rate, name), basis.clone(), trials);
                     }
                     stratum.alarm = Some(basis.clone());
                     stratum.raised += 1;
@@ -290,11 +287,12 @@ impl Judge {
                     let (gap, message) = (basis.gap, basis.message.clone());
                     AlarmChange { rate, stratum: name.to_owned(), raised: true, gap, message, basis }
                 }
-                (AlarmTransition::Clear, None) => continue,
                 (AlarmTransition::Clear, Some(basis)) => {
+                    let basis = basis.clone();
                     if let Some(history) = &mut self.history {
                         history.clear((number, rate, name), time);
                     }
+                    stratum.alarm = None;
                     stratum.last_alarm = Some((basis.since.0, time.0));
                     let (gap, message) = stratum.cleared(rule, of_rate, name, &basis);
                     AlarmChange { rate, stratum: name.to_owned(), raised: false, gap, message, basis }

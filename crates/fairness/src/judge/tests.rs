@@ -336,3 +336,30 @@ fn a_history_repeats_each_alarm() {
         }
     }
 }
+
+/// A check costs what has changed: neither other groups nor other strata. When every check looked at all groups, this
+/// took minutes.
+#[test]
+fn a_check_does_not_look_at_what_has_not_changed() {
+    let begin = std::time::Instant::now();
+    let mut judge = guaranteed(Promise::Ever(0.05));
+    let groups: Vec<String> = (0..1000).map(|group| format!("[{group}]")).collect();
+    for event in 0..50_000_usize {
+        let counts = judge.counts(0, 0, "[]", &groups[event * 7 % groups.len()]).unwrap();
+        counts.numerator += (event % 2) as f64;
+        counts.denominator += 1;
+        judge.check(0, 0, Time(event as i64));
+    }
+    assert_eq!(judge.assess(0, 0, "[]").unwrap().blocks, 2500);
+    let rule = Rule { strata: vec!["department".to_owned()], ..judge.rules()[0].clone() };
+    let mut judge = Judge::new(vec![rule]);
+    for event in 0..100_000_i64 {
+        judge.counts(0, 0, &format!("[{}]", event * 7 % 50_000), "[1]").unwrap().denominator += 1;
+        assert_eq!(judge.strata_to_check(0, 0).count(), 1);
+        judge.check(0, 0, Time(event));
+    }
+    let outlines = judge.outlines();
+    assert_eq!((outlines.len(), outlines[9].stratum_key), (50_000, "[9]"));
+    let took = begin.elapsed();
+    assert!(took < std::time::Duration::from_secs(30), "{took:?}");
+}
