@@ -18,9 +18,10 @@ impl ChangedGroups {
         }
     }
 
-    /// Removes all indices, and returns them.
-    pub(super) fn take(&mut self) -> Vec<usize> {
-        self.indices.iter().for_each(|index| self.is_listed[*index] = false);
-        std::mem::take(&mut self.indices)
+    /// Moves all indices to `indices`, whose content is replaced.
+    pub(super) fn move_to(&mut self, indices: &mut Vec<usize>) {
+        indices.clear();
+        indices.append(&mut self.indices);
+        indices.iter().for_each(|index| self.is_listed[*index] = false);
     }
 }

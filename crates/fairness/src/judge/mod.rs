@@ -73,6 +73,9 @@ struct Strata {
     /// Number of strata with a test.
     #[serde(skip)]
     tested: u64,
+    /// A buffer for the groups of a stratum that have changed.
+    #[serde(skip)]
+    changed: Vec<usize>,
 }
 
 /// Indices of the counts of a group. Looking them up by slot avoids searching by name.
@@ -237,7 +240,7 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { items, new, tested } = strata;
+        let Strata { items, new, tested, changed } = strata;
         items.sort(new);
         if let Some(sweep) = &mut self.sweep {
             let changed = new.iter().filter_map(|stratum| items.get(*stratum));
@@ -247,13 +250,13 @@ impl Judge {
         for index in new.drain(..) {
             let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
-            let mut changed = stratum.changed.take();
-            stratum.groups.sort(&mut changed);
+            stratum.changed.move_to(changed);
+            stratum.groups.sort(changed);
             if let Some(history) = &mut self.history {
                 let estimator = Estimator::of_estimates(rule, stratum.groups.values());
                 // A prior that is pooled changes every estimate.
                 let is_pooled = rule.prior.is_none() && rule.confidence != 0.0;
-                let indices = if is_pooled { stratum.groups.order() } else { &changed };
+                let indices = if is_pooled { stratum.groups.order() } else { changed.as_slice() };
                 let groups = indices.iter().filter_map(|index| stratum.groups.get(*index));
                 let estimates = groups.map(|(group, counts)| (group, estimator.estimate(counts)));
                 let gap = Gap::of(rule, &stratum.groups);
@@ -269,7 +272,7 @@ impl Judge {
                     *tested += 1;
                     StratumTest::new(*tested - 1)
                 });
-                test.check(rule, &stratum.groups, &changed, stands)
+                test.check(rule, &stratum.groups, changed, stands)
             } else {
                 rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
