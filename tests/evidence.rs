@@ -58,6 +58,110 @@ fn every_alarm_of_every_example_is_recomputed() {
     assert_eq!(all_alarms("guarantee/hiring.toml", three, &[], "jsonl"), 1);
 }
 
+/// The fairness file of hiring, where the row of an application says all there is to it.
+fn immediate(guarantee: &str) -> String {
+    let file = std::fs::read_to_string(spec("guarantee/hiring.toml")).unwrap();
+    let later = "{ when = \"true\", key = \"accepted\", called = \"were accepted\" }";
+    let replaced = [
+        ("horizon = \"5m\"", "horizon = \"0s\""),
+        ("check     = \"1m\"", ""),
+        (later, "\"accepted = 1\""),
+        ("{ false_alarms = 0.05 }", guarantee),
+    ];
+    replaced.iter().fold(file, |file, (from, to)| {
+        assert!(file.contains(from), "no {from}");
+        file.replace(from, to)
+    })
+}
+
+/// 200,000 trials of a grossly unfair system: the e-value is beyond every float, and written out wherever it is text,
+/// always alike. No number becomes a text in JSON.
+#[test]
+fn an_e_value_beyond_every_float_is_written_out() {
+    let rows: String =
+        (0..200_000).map(|row| format!("{row},{row},{},{}\n", ["F", "M"][row % 2], row % 2)).collect();
+    let folder = Folder::new()
+        .file("fair.toml", immediate("{ false_alarms = 0.05, block = 100000 }"))
+        .file("events.csv", format!("time,id,gender,accepted\n{rows}"));
+    let outputs = ["--to", "console", "--to", "report.html", "--to", "v.jsonl", "--evidence", "e.jsonl"];
+    let (code, console) =
+        run(folder.path(), &[&["run", "fair.toml", "events.csv", "-q"], &outputs[..]].concat());
+    assert_eq!(code, 1, "{console}");
+    let (_, e_value) = console.split_once("has an e-value of ").unwrap();
+    let (e_value, _) = e_value.split_once(',').unwrap();
+    let (digits, exponent) = e_value.split_once('e').unwrap();
+    assert!(digits.parse::<f64>().is_ok() && exponent.parse::<u32>().is_ok_and(|of| of > 4000), "{e_value}");
+    // The state at the end is that of the alarm.
+    assert!(console.contains(&format!("e-value {e_value}, an alarm at 20; p ")), "{console}");
+    let (_, p_value) = console.split_once("; p ").unwrap();
+    assert!(
+        p_value.split_once(';').unwrap().0.ends_with(&format!("e-{}", exponent.parse::<u32>().unwrap() + 1))
+    );
+    assert!(folder.read("report.html").contains(e_value));
+    let message = format!(
+        "\"demographic parity: M 1.000 (100000 of 100000) and F 0.000 (0 of 100000) differ by 1.000; that \
+        groups differ by more than 0.1 has an e-value of {e_value}, an alarm at 20\""
+    );
+    assert!(folder.read("v.jsonl").contains(&message), "{message}");
+    let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl"]);
+    assert!(code == 0 && text.matches(e_value).count() > 3, "{text}");
+    assert!(text.ends_with("v.jsonl has the same message, to the last digit.\n"), "{text}");
+    for written in [&console, &folder.read("report.html"), &text] {
+        assert!(!written.contains(" inf") && !written.contains(">inf"), "{written}");
+    }
+    let (code, _) =
+        run(folder.path(), &["run", "fair.toml", "events.csv", "-q", "--to", "all.jsonl?select=changes"]);
+    assert_eq!(code, 1);
+    let changes = folder.read("all.jsonl");
+    let last = |stream: &str| {
+        let named = |line: &&str| line.contains(&format!("\"stream\":\"demographic_parity_{stream}\""));
+        let line = changes.lines().rev().find(named).unwrap();
+        serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].as_f64()
+    };
+    assert_eq!((last("e_value"), last("p_value")), (Some(f64::MAX), Some(f64::MIN_POSITIVE)));
+}
+
+/// Groups that are numbers are listed as numbers, in tables, on the page and by `explain`; the alarm of a detector is
+/// recomputed with the blocks that it counts, and names none of the groups with a handful of trials.
+#[test]
+fn a_detector_names_the_groups_of_late() {
+    // Groups 2 and 10 are treated alike for 4,000 trials. Groups 7 and 30 have three trials, with extreme shares.
+    let row = |row: usize| match (row % 200, row % 2) {
+        (100, _) if row < 600 => (7, 1),
+        (101, _) if row < 600 => (30, 0),
+        (_, side) if row < 4000 => ([2, 10][side], row / 2 % 2),
+        (_, side) => ([2, 10][side], usize::from(row / 2 % 10 < [8, 3][side])),
+    };
+    let rows = (0..8000).map(|number| {
+        let (group, accepted) = row(number);
+        format!("{number},{number},{group},{accepted}\n")
+    });
+    let file =
+        immediate("{ false_alarm_every = 100000 }").replace("gender   = \"String\"", "gender   = \"UInt64\"");
+    let folder = Folder::new()
+        .file("fair.toml", file)
+        .file("events.csv", format!("time,id,gender,accepted\n{}", rows.collect::<String>()));
+    let outputs = ["--to", "console", "--to", "v.jsonl", "--evidence", "e.jsonl"];
+    let (code, console) =
+        run(folder.path(), &[&["run", "fair.toml", "events.csv", "-q"], &outputs[..]].concat());
+    assert_eq!(code, 1, "{console}");
+    let alarm = console.lines().next().unwrap();
+    assert!(
+        alarm.contains("ALARM  demographic parity: in the last ") && alarm.contains(" blocks, 2 0."),
+        "{alarm}"
+    );
+    assert!(alarm.contains(" and 10 0.") && !alarm.contains(" 7 ") && !alarm.contains(" 30 "), "{alarm}");
+    let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl"]);
+    assert!(code == 0 && text.ends_with("v.jsonl has the same message, to the last digit.\n"), "{text}");
+    for written in [&console, &text] {
+        let groups = written.lines().filter(|line| line.contains(" of ") && line.starts_with("  "));
+        let groups = groups.filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let mut listed: Vec<u64> = groups.collect();
+        listed.dedup();
+        assert!(listed.ends_with(&[2, 7, 10, 30]), "{listed:?} in {written}");
+    }
+}
+
 /// COMPAS, by the rule of the paper and with a guarantee.
 #[test]
 fn every_alarm_of_compas_is_recomputed() {

@@ -173,6 +173,50 @@ fn a_second_ctrl_c_ends_at_once() {
     assert!(start.elapsed() < Duration::from_secs(2));
 }
 
+/// Asks a process to stop, and waits for its end: how long that took, its exit code, and standard error.
+fn stopped(child: Child, signal: &str) -> (Duration, i32, String) {
+    let start = Instant::now();
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    let (code, _, err) = end(child);
+    (start.elapsed(), code, err)
+}
+
+/// A stop is orderly within a second, here with a margin for the machine, also where evaluating what was read takes
+/// minutes: thirty years of seconds between two events.
+#[test]
+fn a_stop_does_not_wait_for_the_time_between_two_events() {
+    let folder = Folder::new(
+        "input a : Int64\noutput n @1Hz := n.last(or: 0) - a.hold(or: 0)\ntrigger n > 5 \"high\"\n",
+    );
+    std::fs::write(folder.path("events.csv"), "time,a\n1,1\n1000000000,9\n").unwrap();
+    let child = folder.start(&["run", "spec.lola", "events.csv?time_format=relative", "--since", "0"]);
+    thread::sleep(Duration::from_millis(500));
+    let (took, code, err) = stopped(child, "-TERM");
+    assert_eq!(code, 130, "{err}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+/// The same within a batch: a thousand groups, all of which are reported at every event.
+#[test]
+fn a_stop_does_not_wait_for_the_rest_of_a_batch() {
+    let folder = Folder::new(SPEC);
+    let file = std::fs::read_to_string(crate::support::root().join("specs/guarantee/hiring.toml")).unwrap();
+    let file = file.replace("horizon = \"5m\"", "horizon = \"0s\"").replace("check     = \"1m\"", "");
+    let file = file
+        .replace("{ when = \"true\", key = \"accepted\", called = \"were accepted\" }", "\"accepted = 1\"");
+    std::fs::write(folder.path("fair.toml"), file).unwrap();
+    let rows: String = (0..20_000).map(|row| format!("{row},{row},g{},{}\n", row % 1000, row % 2)).collect();
+    std::fs::write(folder.path("events.csv"), format!("time,id,gender,accepted\n{rows}")).unwrap();
+    let child = folder.start(&["run", "fair.toml", "events.csv", "--to", "out.jsonl?select=changes"]);
+    wait_for("some verdicts", || lines(&folder.path("out.jsonl")) > 1000);
+    thread::sleep(Duration::from_millis(500));
+    let (took, code, err) = stopped(child, "-TERM");
+    assert_eq!(code, 130, "{err}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    // What was evaluated was written.
+    assert!(lines(&folder.path("out.jsonl")) > 1000);
+}
+
 #[test]
 fn ctrl_c_ends_the_clock_that_runs_on_to_until() {
     let folder = Folder::new(

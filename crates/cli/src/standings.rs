@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant};
+use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant_exp};
 
 use crate::left_out;
 use crate::progress::{counted, grouped};
@@ -12,7 +12,7 @@ const SHOWN: usize = 20;
 
 /// A table for each rate, those with alarms first.
 pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> String) -> String {
-    let mut standings = judge.standings();
+    let mut outlines = judge.outlines();
     let mut text = String::new();
     if !judge.has_groups() {
         let _ = writeln!(text, "no trial was counted{so_far}");
@@ -20,9 +20,10 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         // Writing to a string cannot fail.
         let _ = writeln!(text, "no alarm{so_far}");
     }
-    standings.sort_by_key(|standing| (standing.stratum.is_some(), standing.alarm.is_none()));
-    let hidden = standings.len().saturating_sub(SHOWN);
-    for standing in standings.iter().take(SHOWN) {
+    outlines.sort_by_key(|outline| (outline.has_strata, outline.alarm.is_none()));
+    let hidden = outlines.len().saturating_sub(SHOWN);
+    for standing in outlines.iter().take(SHOWN).filter_map(|outline| judge.standing(outline)) {
+        let standing = &standing;
         text.push('\n');
         let state = match (standing.alarm, standing.raised) {
             (None, 0) if standing.assessment.is_some() => outcome(standing),
@@ -50,7 +51,9 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
 fn outcome(standing: &Standing) -> String {
     let Some(assessment) = &standing.assessment else { return String::new() };
     match assessment.outcome {
-        _ if assessment.threshold.is_none() => "not judged: more strata than `guarantee` is for".to_owned(),
+        _ if assessment.log_threshold.is_none() => {
+            "not judged: more strata than `guarantee` is for".to_owned()
+        }
         Outcome::NotYet { further: Some(further) } => {
             format!(
                 "{}; about {} more would settle it at this gap",
@@ -74,12 +77,12 @@ fn evidence(text: &mut String, standing: &Standing) {
         };
         parts.push(format!("{word} {gap:.3}, between {low:.3} and {high:.3}"));
     }
-    if let Some(threshold) = assessment.threshold {
-        let (e_value, threshold) = (significant(assessment.e_value), significant(threshold));
+    if let Some(log_threshold) = assessment.log_threshold {
+        let (e_value, threshold) = (significant_exp(assessment.log_e_value), significant_exp(log_threshold));
         parts.push(format!("e-value {e_value}, an alarm at {threshold}"));
     }
-    if let Some(p_value) = assessment.p_value {
-        parts.push(format!("p {}", significant(p_value)));
+    if let Some(log_p_value) = assessment.log_p_value {
+        parts.push(format!("p {}", significant_exp(log_p_value)));
     }
     parts.push(counted(assessment.blocks, "block"));
     let _ = writeln!(text, "  {}", parts.join("; "));

@@ -53,6 +53,20 @@ impl EventBatch {
         self.len() == 0
     }
 
+    /// Some of the decoded rows, without copying them. Rejected rows and the position stay with the whole.
+    #[must_use]
+    pub fn slice(&self, first: usize, rows: usize) -> EventBatch {
+        EventBatch {
+            relative: self.relative,
+            ..EventBatch::new(
+                self.rows.slice(first, rows),
+                self.times.slice(first, rows),
+                self.row_numbers.slice(first, rows),
+                Position::default(),
+            )
+        }
+    }
+
     /// Time of row `index`.
     pub fn time(&self, index: usize) -> Time {
         Time(self.times[index])

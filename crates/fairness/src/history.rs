@@ -1,9 +1,10 @@
 //! Rates over time, downsampled to bounded memory for runs of any length. Downsampling keeps every extreme.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use fairstream_core::Time;
 
+use crate::AlarmBasis;
 use crate::judge::Gap;
 
 /// The history of every rate in every stratum.
@@ -17,7 +18,7 @@ pub struct History {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateHistory {
     /// Estimate of each group, by a JSON array of its values.
-    pub groups: BTreeMap<String, Curve>,
+    pub groups: HashMap<String, Curve>,
     /// The highest estimate among the groups that are compared.
     pub highest: Curve,
     /// The gap, ratio or highest rate.
@@ -27,7 +28,7 @@ pub struct RateHistory {
 }
 
 /// An alarm from raise to clear, or several merged ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AlarmSpan {
     /// Number of alarms in this span.
     pub count: u64,
@@ -37,6 +38,8 @@ pub struct AlarmSpan {
     pub trials: u64,
     /// When the last of them was cleared; `None` if it is active.
     pub until: Option<Time>,
+    /// What the first of them rests on: its message, groups, counts and evidence.
+    pub basis: AlarmBasis,
 }
 
 /// A downsampled time series. It is divided into stretches, each of which keeps its first, least, greatest and last
@@ -176,10 +179,11 @@ impl History {
     }
 
     fn rate_mut(&mut self, (rule, rate, stratum): (usize, usize, &str)) -> &mut RateHistory {
-        self.rates.entry((rule, rate)).or_default().entry(stratum.to_owned()).or_default()
+        let strata = self.rates.entry((rule, rate)).or_default();
+        strata.entry(stratum.to_owned()).or_default()
     }
 
-    /// Records the gap and the estimates at a check. Estimates come in order of groups.
+    /// Records the gap and the estimates at a check, of the groups whose estimate may have changed.
     pub(crate) fn note<'a>(
         &mut self,
         key: (usize, usize, &str),
@@ -188,20 +192,13 @@ impl History {
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
         let rate = self.rate_mut(key);
-        // Nearly always each group has a curve, so a merge of both ordered sequences avoids lookups.
-        let mut curves = rate.groups.iter_mut().peekable();
-        let mut new = Vec::new();
         for (group, estimate) in estimates {
             let Some(estimate) = estimate else { continue };
-            while curves.next_if(|(name, _)| name.as_str() < group).is_some() {}
-            match curves.next_if(|(name, _)| name.as_str() == group) {
-                Some((_, curve)) if curve.latest() == Some(estimate) => {}
-                Some((_, curve)) => curve.push(time, estimate),
-                None => new.push((group, estimate)),
+            match rate.groups.get_mut(group) {
+                Some(curve) if curve.latest() == Some(estimate) => {}
+                Some(curve) => curve.push(time, estimate),
+                None => rate.groups.entry(group.to_owned()).or_default().push(time, estimate),
             }
-        }
-        for (group, estimate) in new {
-            rate.groups.entry(group.to_owned()).or_default().push(time, estimate);
         }
         if let Some((_, _, highest)) = gap.highest {
             rate.highest.push(time, highest);
@@ -209,15 +206,18 @@ impl History {
         }
     }
 
-    /// Records that an alarm was raised or cleared, after this number of trials.
-    pub(crate) fn transition(&mut self, key: (usize, usize, &str), time: Time, raised: bool, trials: u64) {
+    /// Records that an alarm was raised, after this number of trials.
+    pub(crate) fn raise(&mut self, key: (usize, usize, &str), basis: AlarmBasis, trials: u64) {
         let rate = self.rate_mut(key);
-        if raised {
-            if rate.alarms.len() == ALARMS {
-                rate.thin_out();
-            }
-            rate.alarms.push(AlarmSpan { count: 1, since: time, trials, until: None });
-        } else if let Some(alarm) = rate.alarms.last_mut() {
+        if rate.alarms.len() == ALARMS {
+            rate.thin_out();
+        }
+        rate.alarms.push(AlarmSpan { count: 1, since: basis.since, trials, until: None, basis });
+    }
+
+    /// Records that the active alarm was cleared.
+    pub(crate) fn clear(&mut self, key: (usize, usize, &str), time: Time) {
+        if let Some(alarm) = self.rate_mut(key).alarms.last_mut() {
             alarm.until = Some(time);
         }
     }
@@ -255,6 +255,20 @@ mod tests {
         }
     }
 
+    fn basis(since: i64, number: u64) -> AlarmBasis {
+        AlarmBasis {
+            since: Time(since),
+            message: format!("alarm {number}"),
+            groups: Vec::new(),
+            blocks: None,
+            gap: 0.2,
+            tolerance: 0.1,
+            log_e_value: None,
+            log_threshold: None,
+            log_p_value: None,
+        }
+    }
+
     /// However many alarms there are, few spans are kept: every alarm is in one, the count is right, and the longest
     /// pauses stay pauses.
     #[test]
@@ -266,14 +280,18 @@ mod tests {
         for number in 0..100_000_u64 {
             // A hundred spells of alarms, with long pauses between.
             clock += if number % 1000 == 0 { 1_000_000 } else { 1 + i64::try_from(number % 7).unwrap() };
-            history.transition(place, Time(clock), true, number);
-            history.transition(place, Time(clock + 2), false, number);
+            history.raise(place, basis(clock, number), number);
+            history.clear(place, Time(clock + 2));
             all.push((clock, clock + 2));
             clock += 2;
         }
         let alarms = &history.rate(0, 0, "[]").unwrap().alarms;
         assert!(alarms.len() <= ALARMS, "{}", alarms.len());
         assert_eq!(alarms.iter().map(|alarm| alarm.count).sum::<u64>(), 100_000);
+        // Each span has what its first alarm rests on.
+        for alarm in alarms {
+            assert_eq!(alarm.basis, basis(alarm.since.0, alarm.trials));
+        }
         for (since, until) in all {
             let holds =
                 |span: &AlarmSpan| span.since.0 <= since && span.until.is_some_and(|end| until <= end.0);

@@ -1,9 +1,13 @@
 //! The e-process: evidence against fairness that grows block by block. Each block is a bet on the estimate from the
-//! blocks before it.
+//! blocks before it. The cost of a block is that of the groups with trials in it, not of all groups; a detector also
+//! discounts every group.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::FairSet;
+use crate::contribution::{Contribution, ImplicatedGroups, implicated};
 
 /// Number of trials of one group, and the sum of their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,17 +71,27 @@ impl Hypothesis {
     }
 }
 
+/// Margin by which logarithms must differ, so that rounding does not decide.
+const ROUNDING: f64 = 1e-9;
+
 /// E-process against the hypothesis that groups are treated fairly. Groups are numbered from 0 in order of arrival. Its
 /// state depends on counts alone, not on how they were split into calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EProcess {
-    /// Totals of each group in the open block.
-    open: Vec<TrialTotals>,
+    /// Totals in the open block, of the groups with trials in it.
+    open: BTreeMap<usize, TrialTotals>,
+    /// Number of trials in the open block, over all groups.
+    open_trials: u64,
     /// Totals of each group in all closed blocks.
     closed: Vec<TrialTotals>,
     /// Totals that bets are based on: equal to `closed`, except that a detector discounts old trials.
     decayed: Vec<DecayedTotals>,
+    /// What the bets on each group contributed to `log_e_value` since the e-value was last 1 or less.
+    contributions: BTreeMap<usize, Contribution>,
     blocks: u64,
+    /// Number of blocks that `log_e_value` is the sum of: all of them, except that a detector begins anew where the
+    /// e-value is 1 or less.
+    accumulated_blocks: u64,
     log_e_value: f64,
     /// Running maximum of `log_e_value`.
     log_maximum: f64,
@@ -85,9 +99,11 @@ pub struct EProcess {
 
 /// Totals of a group in which older trials are discounted exponentially.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct DecayedTotals {
-    trials: f64,
-    sum: f64,
+pub struct DecayedTotals {
+    /// Discounted number of trials.
+    pub trials: f64,
+    /// Discounted sum of their values.
+    pub sum: f64,
 }
 
 /// A closed block and its effect on the e-value.
@@ -95,14 +111,23 @@ struct DecayedTotals {
 pub struct Block {
     /// Number of the block, from 1.
     pub number: u64,
-    /// Totals of each group.
-    pub totals: Vec<TrialTotals>,
-    /// The bet on each group. It does not depend on the sums of this block.
-    pub bets: Vec<Bet>,
+    /// The groups with trials in it, in order of arrival.
+    pub groups: Vec<BlockGroup>,
     /// Logarithm of the factor by which the e-value is multiplied.
     pub log_factor: f64,
     /// Logarithm of the e-value after this block.
     pub log_e_value: f64,
+}
+
+/// A group in a closed block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockGroup {
+    /// The number of the group.
+    pub group: usize,
+    /// Its totals in the block.
+    pub totals: TrialTotals,
+    /// The bet on it. It does not depend on the sums of this block.
+    pub bet: Bet,
 }
 
 /// The bet on a group in a block.
@@ -117,57 +142,87 @@ pub struct Bet {
 impl EProcess {
     /// Adds trials of a group. Trials must be final: each is counted once and never revised.
     pub fn count(&mut self, group: usize, totals: TrialTotals) {
-        if self.open.len() <= group {
-            self.open.resize(group + 1, TrialTotals::default());
+        if self.closed.len() <= group {
+            self.closed.resize(group + 1, TrialTotals::default());
+            self.decayed.resize(group + 1, DecayedTotals::default());
         }
-        self.open[group].add(totals);
+        if totals.trials > 0 {
+            self.open.entry(group).or_default().add(totals);
+            self.open_trials += totals.trials;
+        }
     }
 
     /// Closes the open block if it has enough trials. The times of calls must not depend on outcomes.
     pub fn close_block(&mut self, hypothesis: &Hypothesis) -> Option<Block> {
-        let trials: u64 = self.open.iter().map(|totals| totals.trials).sum();
+        let trials = self.open_trials;
         if trials < hypothesis.block.max(1) {
             return None;
         }
-        self.closed.resize(self.open.len(), TrialTotals::default());
-        self.decayed.resize(self.open.len(), DecayedTotals::default());
+        let bets = self.bets(hypothesis);
         let totals = std::mem::take(&mut self.open);
-        self.open.resize(totals.len(), TrialTotals::default());
-        let bets = self.bets(hypothesis, &totals);
-        let log_factor: f64 = totals.iter().zip(&bets).map(|(totals, bet)| bet.log_factor(*totals)).sum();
-        let before = match hypothesis.control {
-            ErrorControl::Ever => self.log_e_value,
-            ErrorControl::Detector { .. } => self.log_e_value.max(0.0),
-        };
-        self.log_e_value = before + log_factor;
+        self.open_trials = 0;
+        let groups: Vec<BlockGroup> = totals
+            .into_iter()
+            .zip(bets)
+            .map(|((group, totals), bet)| BlockGroup { group, totals, bet })
+            .collect();
+        let log_factor: f64 = groups.iter().map(BlockGroup::log_factor).sum();
+        if matches!(hypothesis.control, ErrorControl::Detector { .. }) && self.log_e_value <= ROUNDING {
+            self.begin_anew(self.log_e_value.max(0.0));
+        }
+        self.log_e_value += log_factor;
         self.log_maximum = self.log_maximum.max(self.log_e_value);
         self.blocks += 1;
-        let kept = match hypothesis.control {
-            ErrorControl::Ever => 1.0,
-            ErrorControl::Detector { memory } => memory as f64 / (memory as f64 + trials as f64),
-        };
-        for ((all, known), totals) in self.closed.iter_mut().zip(&mut self.decayed).zip(&totals) {
-            all.add(*totals);
-            known.trials = known.trials * kept + totals.trials as f64;
-            known.sum = known.sum * kept + totals.sum;
+        self.accumulated_blocks += 1;
+        for of_group in &groups {
+            if of_group.bet.estimate != of_group.bet.fair {
+                self.contributions.entry(of_group.group).or_default().add(of_group);
+            }
         }
-        Some(Block { number: self.blocks, totals, bets, log_factor, log_e_value: self.log_e_value })
+        if let ErrorControl::Detector { memory } = hypothesis.control {
+            let kept = memory as f64 / (memory as f64 + trials as f64);
+            for known in &mut self.decayed {
+                known.trials *= kept;
+                known.sum *= kept;
+            }
+        }
+        for BlockGroup { group, totals, .. } in &groups {
+            self.closed[*group].add(*totals);
+            let known = &mut self.decayed[*group];
+            known.trials += totals.trials as f64;
+            known.sum += totals.sum;
+        }
+        Some(Block { number: self.blocks, groups, log_factor, log_e_value: self.log_e_value })
     }
 
-    /// The bets on a block. They depend on earlier blocks and on the number of trials of each group in this one.
-    fn bets(&self, hypothesis: &Hypothesis, totals: &[TrialTotals]) -> Vec<Bet> {
-        let estimate: Vec<f64> = self.decayed.iter().map(DecayedTotals::rate).collect();
-        let weight = |(all, totals): (&TrialTotals, &TrialTotals)| match all.trials + totals.trials {
-            trials if trials < hypothesis.min_trials => 0.0,
-            _ => totals.trials as f64,
-        };
-        let weights: Vec<f64> = self.closed.iter().zip(totals).map(weight).collect();
+    /// The bets on the groups of the open block. They depend on earlier blocks and on the number of trials of each group
+    /// in this one.
+    fn bets(&self, hypothesis: &Hypothesis) -> Vec<Bet> {
+        let estimate: Vec<f64> = self.open.keys().map(|group| self.decayed[*group].rate()).collect();
+        let weight =
+            |(group, totals): (&usize, &TrialTotals)| match self.closed[*group].trials + totals.trials {
+                trials if trials < hypothesis.min_trials => 0.0,
+                _ => totals.trials as f64,
+            };
+        let weights: Vec<f64> = self.open.iter().map(weight).collect();
         let fair = hypothesis.fair.project(&estimate, &weights);
         let bet = |((estimate, fair), weight): ((f64, f64), &f64)| {
             // A group that is not compared contributes a factor of 1.
             Bet { estimate, fair: if *weight > 0.0 { fair } else { estimate } }
         };
         estimate.into_iter().zip(fair).zip(&weights).map(bet).collect()
+    }
+
+    /// The groups whose bets made the evidence. `order` has the number of every group; of equal contributions the first
+    /// group in it is chosen.
+    pub fn implicated(&self, fair: FairSet, order: &[usize]) -> ImplicatedGroups {
+        implicated(&self.contributions, fair, order)
+    }
+
+    /// Number of blocks that the e-value is the product of: all of them, except that a detector begins anew where the
+    /// e-value is 1 or less.
+    pub fn accumulated_blocks(&self) -> u64 {
+        self.accumulated_blocks
     }
 
     /// Whether the estimates that bets are based on are fair; for a detector these reflect recent trials. Groups whose
@@ -181,13 +236,18 @@ impl EProcess {
 
     /// Resets the e-value to 1. The totals stay.
     pub fn restart(&mut self) {
-        self.log_e_value = 0.0;
+        self.begin_anew(0.0);
+    }
+
+    fn begin_anew(&mut self, log_e_value: f64) {
+        self.log_e_value = log_e_value;
+        self.accumulated_blocks = 0;
+        self.contributions.clear();
     }
 
     /// Whether the e-value exceeds the threshold by more than rounding can explain. An e-value of exactly the threshold
     /// must give the same verdict in every order of calculation.
     pub fn exceeds_threshold(&self, hypothesis: &Hypothesis) -> bool {
-        const ROUNDING: f64 = 1e-9;
         self.log_e_value > hypothesis.log_threshold() + ROUNDING
     }
 
@@ -209,13 +269,19 @@ impl EProcess {
 
     /// Totals of each group, including the open block.
     pub fn totals(&self) -> Vec<TrialTotals> {
-        let mut all = self.open.clone();
-        all.iter_mut().zip(&self.closed).for_each(|(all, closed)| all.add(*closed));
+        let mut all = self.closed.clone();
+        self.open.iter().for_each(|(group, open)| all[*group].add(*open));
         all
     }
 
+    /// The totals that bets on a group are based on: those of all closed blocks, except that a detector discounts old
+    /// trials.
+    pub fn decayed(&self, group: usize) -> DecayedTotals {
+        self.decayed.get(group).copied().unwrap_or_default()
+    }
+
     /// What bets are based on: the estimated rate of each group, and its discounted number of trials.
-    pub(crate) fn decayed(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+    pub(crate) fn estimates(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.decayed.iter().map(|known| (known.rate(), known.trials))
     }
 }
@@ -224,6 +290,13 @@ impl DecayedTotals {
     /// Laplace estimate: never 0 and never 1, so that no outcome makes the e-value 0.
     fn rate(&self) -> f64 {
         (self.sum + 1.0) / (self.trials + 2.0)
+    }
+}
+
+impl BlockGroup {
+    /// Logarithm of the factor that the bet on this group adds to the e-value.
+    pub fn log_factor(&self) -> f64 {
+        self.bet.log_factor(self.totals)
     }
 }
 

@@ -22,11 +22,12 @@ pub enum Outcome {
 pub struct TestResult {
     /// The conclusion.
     pub outcome: Outcome,
-    /// The e-value against fairness; may be infinite.
-    pub e_value: f64,
-    /// Anytime-valid p-value: an upper bound on the probability that a fair system ever reaches such an e-value; `None`
-    /// for a detector, which controls no probability.
-    pub p_value: Option<f64>,
+    /// Natural logarithm of the e-value against fairness. The e-value itself overflows after some thousand trials of a
+    /// grossly unfair system. Infinite if an outcome has a probability of 0 in every fair system.
+    pub log_e_value: f64,
+    /// Natural logarithm of the anytime-valid p-value, an upper bound on the probability that a fair system ever reaches
+    /// such an e-value; `None` for a detector, which controls no probability.
+    pub log_p_value: Option<f64>,
     /// Confidence interval for the rate of each group. All of them hold at all times simultaneously, with a confidence
     /// of 1 − miscoverage.
     pub groups: Vec<Interval>,
@@ -52,18 +53,23 @@ impl EProcess {
         };
         TestResult {
             outcome,
-            e_value: self.log_e_value().exp(),
-            p_value: (hypothesis.control == ErrorControl::Ever).then(|| (-self.log_maximum()).exp().min(1.0)),
+            log_e_value: self.log_e_value(),
+            log_p_value: self.log_p_value(hypothesis),
             groups,
             gap,
         }
+    }
+
+    /// Natural logarithm of the anytime-valid p-value; `None` for a detector, which controls no probability.
+    pub fn log_p_value(&self, hypothesis: &Hypothesis) -> Option<f64> {
+        (hypothesis.control == ErrorControl::Ever).then(|| (0.0 - self.log_maximum()).min(0.0))
     }
 
     /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as
     /// estimated: the log e-value grows by the divergence from the fair set per trial.
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
         let compared: Vec<(f64, f64)> = self
-            .decayed()
+            .estimates()
             .zip(self.totals())
             .filter(|(_, totals)| totals.trials >= hypothesis.min_trials.max(1))
             .map(|(known, _)| known)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairstream_core::{Counters, RunCounts, Time};
-use fairstream_fairness::{Comparison, Judge, Rule, Standing};
+use fairstream_fairness::{Comparison, Judge, Rule, Standing, StandingOutline};
 
 use crate::progress::{counted, found, grouped};
 
@@ -89,14 +89,14 @@ impl RunSampler {
         };
         let Some(judge) = &self.judge else { return model };
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let standings = judge.standings();
+        let mut outlines = judge.outlines();
         let waits = judge.rules().iter().any(|rule| rule.has_horizon);
-        model.open_trials = waits.then(|| open_trials(&standings));
-        model.left_out = standings.len().saturating_sub(RATES);
-        let mut standings: Vec<&Standing> = standings.iter().collect();
-        standings.sort_by_key(|standing| (standing.alarm.is_none(), standing.raised == 0));
-        standings.truncate(RATES);
-        model.rates = standings.into_iter().map(|standing| rate_model(&judge, standing)).collect();
+        model.open_trials = waits.then(|| open_trials(&outlines));
+        model.left_out = outlines.len().saturating_sub(RATES);
+        outlines.sort_by_key(|outline| (outline.alarm.is_none(), outline.raised == 0));
+        outlines.truncate(RATES);
+        let standings = outlines.iter().filter_map(|outline| judge.standing(outline));
+        model.rates = standings.map(|standing| rate_model(&judge, &standing)).collect();
         model
     }
 
@@ -155,13 +155,12 @@ impl RateModel {
 }
 
 /// Number of open trials. All rates count the same trials, but one with strata may miss some, so the maximum is taken.
-fn open_trials(standings: &[Standing]) -> u64 {
+fn open_trials(outlines: &[StandingOutline<'_>]) -> u64 {
     let mut of_rates: Vec<((usize, usize), u64)> = Vec::new();
-    for standing in standings {
-        let pending: u64 = standing.groups.iter().map(|group| group.pending).sum();
-        match of_rates.iter_mut().find(|(index, _)| *index == standing.rate_index) {
-            Some((_, sum)) => *sum += pending,
-            None => of_rates.push((standing.rate_index, pending)),
+    for outline in outlines {
+        match of_rates.iter_mut().find(|(index, _)| *index == outline.rate_index) {
+            Some((_, sum)) => *sum += outline.pending,
+            None => of_rates.push((outline.rate_index, outline.pending)),
         }
     }
     of_rates.into_iter().map(|(_, sum)| sum).max().unwrap_or_default()

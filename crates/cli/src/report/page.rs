@@ -3,7 +3,7 @@
 use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
     AlarmSpan, Comparison, Compiled, Description, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
-    significant,
+    significant, significant_exp,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
@@ -193,23 +193,23 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
         ));
     }
     if let Some(assessment) = &standing.assessment {
-        let e_value = significant(assessment.e_value);
+        let e_value = significant_exp(assessment.log_e_value);
         rows.push(row(
             "e-value",
             e_value,
             "how many times likelier the outcomes are under our estimate than under the closest fair system",
         ));
-        if let Some(threshold) = assessment.threshold {
+        if let Some(log_threshold) = assessment.log_threshold {
             rows.push(row(
                 "threshold",
-                significant(threshold),
+                significant_exp(log_threshold),
                 "an alarm is raised when the e-value exceeds this",
             ));
         }
-        if let Some(p_value) = assessment.p_value {
+        if let Some(log_p_value) = assessment.log_p_value {
             rows.push(row(
                 "p-value",
-                significant(p_value),
+                significant_exp(log_p_value),
                 "upper bound on the chance that a fair system ever shows this much evidence",
             ));
         }

@@ -1,6 +1,8 @@
 //! Sentences on the state of rates.
 
-use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant};
+use fairstream_fairness::{
+    Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant, significant_exp,
+};
 
 use super::rate_history;
 use crate::progress::counted;
@@ -35,10 +37,10 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     };
     let mut text = format!("How certain is this? {}", guarantee.promise);
     let Some(assessment) = &standing.assessment else { return text };
-    if let Some(p_value) = assessment.p_value.filter(|_| standing.raised > 0) {
+    if let Some(log_p_value) = assessment.log_p_value.filter(|_| standing.raised > 0) {
         text += &format!(
             " If the system were fair, the chance of ever seeing this much evidence would be at most {}.",
-            significant(p_value)
+            significant_exp(log_p_value)
         );
     }
     if let Some(Interval { low, high }) = assessment.gap {

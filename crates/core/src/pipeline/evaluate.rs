@@ -1,7 +1,7 @@
 //! The engine's thread: merges, evaluates, hands verdicts to every sink.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{SendTimeoutError, Sender};
 
@@ -34,6 +34,27 @@ struct Running {
     engine: Box<dyn Engine>,
     verdicts: VerdictBatcher<Sinks>,
     reached: Time,
+    pieces: PieceSize,
+}
+
+/// How many rows are evaluated before the engine's thread looks again whether it should stop. Nearly always a whole
+/// batch; where a row takes long, so few that the thread looks several times a second.
+#[derive(Clone, Copy, Debug)]
+struct PieceSize(usize);
+
+impl PieceSize {
+    /// For the first rows, whose cost is unknown.
+    const FIRST: PieceSize = PieceSize(16);
+    const SHORT: Duration = Duration::from_millis(25);
+    const LONG: Duration = Duration::from_millis(100);
+
+    fn adapt(&mut self, rows: usize, took: Duration) {
+        if took > PieceSize::LONG {
+            self.0 = (rows / 2).max(1);
+        } else if took < PieceSize::SHORT && rows == self.0 {
+            self.0 = self.0.saturating_mul(4);
+        }
+    }
 }
 
 impl Evaluation {
@@ -61,9 +82,12 @@ impl Evaluation {
                     Some(running) => running,
                     none => none.insert(self.start(self.clock_start(Time(*first), merged.events.relative))?),
                 };
-                running
+                let is_whole = running
                     .feed(&merged.events, &self.shared)
                     .map_err(|error| self.name_event(error, &merged))?;
+                if !is_whole {
+                    return Ok(());
+                }
             }
             self.report_progress(&merged.through);
         }
@@ -91,7 +115,7 @@ impl Evaluation {
             Sinks { senders: self.senders.clone(), shared: Arc::clone(&self.shared), is_running_out: false };
         let verdicts = VerdictBatcher::new(engine.streams(), self.max_verdicts, sinks);
         engine.prepare(&Subscription::new(self.selection)).map_err(RunError::Engine)?;
-        Ok(Running { engine, verdicts, reached: start })
+        Ok(Running { engine, verdicts, reached: start, pieces: PieceSize::FIRST })
     }
 
     /// Informs the sinks that every verdict on the events up to there has been sent.
@@ -116,7 +140,23 @@ impl Evaluation {
 }
 
 impl Running {
-    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<(), RunError> {
+    /// Feeds a batch, in pieces. `false` if the rest of it was left out because the run has to stop.
+    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<bool, RunError> {
+        let mut first = 0;
+        while first < events.len() {
+            if shared.is_overdue() {
+                return Ok(false);
+            }
+            let rows = self.pieces.0.min(events.len() - first);
+            let begin = Instant::now();
+            self.feed_piece(&events.slice(first, rows), shared).map_err(|error| behind(error, first))?;
+            self.pieces.adapt(rows, begin.elapsed());
+            first += rows;
+        }
+        Ok(true)
+    }
+
+    fn feed_piece(&mut self, events: &EventBatch, shared: &RunState) -> Result<(), RunError> {
         let fed = self.evaluate(|engine, verdicts| engine.feed(events, verdicts));
         let evaluated = match &fed {
             Ok(()) => events.len(),
@@ -162,6 +202,19 @@ impl Running {
     }
 }
 
+/// From an index in a piece to that in its batch.
+fn behind(error: RunError, first: usize) -> RunError {
+    RunError::Engine(match error {
+        RunError::Engine(EngineError::Event { index, column, reason }) => {
+            EngineError::Event { index: first + index, column, reason }
+        }
+        RunError::Engine(EngineError::Deadline { time, before, reason }) => {
+            EngineError::Deadline { time, before: before.map(|before| first + before), reason }
+        }
+        error => return error,
+    })
+}
+
 /// Every sink's end of the engine.
 struct Sinks {
     senders: Vec<Sender<SinkMessage>>,
@@ -183,10 +236,10 @@ impl BatchSink for Sinks {
             .try_for_each(|sender| send(sender, SinkMessage::Verdicts(batch.clone()), &self.shared))
     }
 
-    /// After a request to stop, rows that have been read are still evaluated; the time after them is not.
+    /// After a request to stop, rows that have been read are still evaluated for a moment; the time after them is not.
     fn check(&self) -> Result<(), Cancelled> {
         let is_stopped = self.is_running_out && self.shared.stop.is_stopped();
-        if is_stopped || self.shared.is_over() { Err(Cancelled) } else { Ok(()) }
+        if is_stopped || self.shared.is_overdue() || self.shared.is_over() { Err(Cancelled) } else { Ok(()) }
     }
 }
 

@@ -2,13 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::acks::AckTracker;
 use super::{Counters, RunError, RunReport};
 use crate::{RunEnd, SinkError, StopToken};
 
+/// For so long, rows that have been read are still evaluated after a request to stop.
+const GRACE: Duration = Duration::from_millis(500);
+
 pub(super) struct RunState {
     pub(super) stop: StopToken,
+    /// When the stop was requested.
+    stopped_at: Arc<OnceLock<Instant>>,
     pub(super) counters: Arc<Counters>,
     pub(super) acks: AckTracker,
     failure: Mutex<Option<RunError>>,
@@ -20,8 +26,14 @@ pub(super) struct RunState {
 
 impl RunState {
     pub(super) fn new(stop: StopToken, counters: Arc<Counters>, sinks: usize) -> RunState {
+        let stopped_at: Arc<OnceLock<Instant>> = Arc::default();
+        let at = Arc::clone(&stopped_at);
+        stop.on_stop(move || {
+            let _ = at.set(Instant::now());
+        });
         RunState {
             stop,
+            stopped_at,
             counters,
             acks: AckTracker::new(sinks),
             failure: Mutex::new(None),
@@ -63,6 +75,11 @@ impl RunState {
     /// Whether the run has failed or all readers have hung up, so that further evaluation is useless.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether a stop was requested so long ago that rows which have been read are not evaluated any more.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.stop.is_stopped() && self.stopped_at.get().is_some_and(|at| at.elapsed() > GRACE)
     }
 
     /// Fixes how the run ends. Called when the engine has finished.

@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use super::recompute::BlockStep;
+use super::recompute::{BlockStep, NamedGroup};
 use super::replay::{RecomputedAlarm, prior_of};
 use crate::judge::words::{label, stratum_suffix};
 use crate::unit::in_words;
-use crate::{Comparison, Every, Promise, Rule, significant};
+use crate::{Comparison, Every, Promise, Rule, significant, significant_exp};
 
 /// Number of blocks shown at either end of a long table.
 const SHOWN: usize = 4;
@@ -32,7 +32,7 @@ pub(super) fn narrative(
         Some(_) => by_guarantee(&mut text, rule, alarm, all),
     }
     let _ = writeln!(text, "\nCounts at the time of the alarm");
-    let width = alarm.groups.keys().map(|group| label(group).chars().count()).max().unwrap_or(0);
+    let width = alarm.groups.keys().map(|group| label(&group.0).chars().count()).max().unwrap_or(0);
     for (group, counts) in &alarm.groups {
         let trials = counts.denominator;
         let share = if trials > 0 { counts.numerator / trials as f64 } else { 0.0 };
@@ -56,7 +56,7 @@ pub(super) fn narrative(
             _ => String::new(),
         };
         let small = if trials < rule.min_trials { "; too few to be compared" } else { "" };
-        let _ = writeln!(text, "  {:<width$}  {of}{estimate}{small}", label(group));
+        let _ = writeln!(text, "  {:<width$}  {of}{estimate}{small}", label(&group.0));
     }
     text
 }
@@ -117,7 +117,7 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
         }
     };
     let _ = writeln!(text, "\nThe guarantee\n  {promise}");
-    let needed = significant(alarm.threshold);
+    let needed = significant_exp(alarm.log_threshold);
     let shared = if rule.rates.len() > 1 || !rule.strata.is_empty() {
         format!("; here above {needed}, since rates and strata share the guarantee")
     } else {
@@ -161,12 +161,22 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
          of each factor is at most 1, so that a large e-value is unlikely.\n"
     );
     blocks(text, &alarm.blocks, all);
+    let named = |group: &NamedGroup| {
+        let side = if group.is_high { "high" } else { "low" };
+        let factor = significant_exp(group.log_factor);
+        format!("{}, too {side} to be fair (a factor of {factor})", label(&group.values))
+    };
+    let named: Vec<String> = alarm.named.iter().map(named).collect();
+    if !named.is_empty() {
+        let _ =
+            writeln!(text, "\n  The alarm is about those that contributed most: {}.", named.join(", and "));
+    }
     if let Some(last) = alarm.blocks.last() {
         let _ = writeln!(
             text,
-            "\n  With block {} the e-value is {}, above the threshold of {needed}: the alarm is raised.",
+            "  With block {} the e-value is {}, above the threshold of {needed}: the alarm is raised.",
             last.number,
-            significant(last.log_evidence.exp())
+            significant_exp(last.log_evidence)
         );
     }
 }
@@ -194,7 +204,7 @@ fn blocks(text: &mut String, blocks: &[BlockStep], all: bool) {
                 _ => Default::default(),
             };
             let (factor, evidence) = match line + 1 == block.groups.len() {
-                true => (significant(block.factor), significant(block.log_evidence.exp())),
+                true => (significant_exp(block.log_factor), significant_exp(block.log_evidence)),
                 false => Default::default(),
             };
             let row = format!(

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
-use super::replay::{RateRule, RecomputedAlarm, StratumEvidence, gap_of};
+use super::replay::{RateRule, RecomputedAlarm, StratumEvidence};
 use crate::judge::words;
-use crate::{Comparison, Promise, Rule};
+use crate::{AlarmBasis, AlarmedGroup, Comparison, Promise, Rule, compare_values};
 
-/// Margin by which the log e-value must exceed its threshold, so that rounding does not decide.
+/// Margin by which logarithms must differ, so that rounding does not decide.
 const ROUNDING: f64 = 1e-9;
 
 /// The factor of one block, recomputed.
@@ -18,7 +18,8 @@ pub(super) struct BlockStep {
     pub(super) number: u64,
     pub(super) time: Time,
     pub(super) groups: Vec<GroupStep>,
-    pub(super) factor: f64,
+    /// Logarithm of the factor of this block.
+    pub(super) log_factor: f64,
     /// Logarithm of the e-value after this block.
     pub(super) log_evidence: f64,
 }
@@ -33,6 +34,21 @@ pub(super) struct GroupStep {
     pub(super) fair: f64,
 }
 
+/// The part of the log e-value that is due to the bets on one group, by their direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Credit {
+    high: Option<f64>,
+    low: Option<f64>,
+}
+
+/// A group that an alarm is about, and the logarithm of the factor by which it contributed to the e-value.
+#[derive(Clone, Debug)]
+pub(super) struct NamedGroup {
+    pub(super) values: String,
+    pub(super) is_high: bool,
+    pub(super) log_factor: f64,
+}
+
 impl StratumEvidence {
     /// Recomputes the e-values block by block, and returns the alarms.
     pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, rank: usize) -> Vec<RecomputedAlarm> {
@@ -42,6 +58,10 @@ impl StratumEvidence {
         let mut steps: Vec<BlockStep> = Vec::new();
         let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let mut counted: BTreeMap<&str, f64> = BTreeMap::new();
+        // Since the e-value was last 1, or from the beginning.
+        let mut credits: BTreeMap<&str, Credit> = BTreeMap::new();
+        let mut of_late: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let mut run = 0;
         for block in self.blocks(rule.guarantee.map_or(1, |guarantee| guarantee.block)) {
             for (group, (trials, _)) in &block.groups {
                 *counted.entry(group).or_default() += trials;
@@ -58,6 +78,7 @@ impl StratumEvidence {
                 let group = (*group).to_owned();
                 groups.push(GroupStep { group, trials: *trials, positives, estimate, fair: estimate });
             }
+            groups.sort_by(|one, other| compare_values(&one.group, &other.group));
             let compared: Vec<usize> =
                 (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
             project(rule, &mut groups, &compared);
@@ -69,24 +90,82 @@ impl StratumEvidence {
                 }
                 _ => (f64::NEG_INFINITY, 1.0),
             };
-            log_evidence = log_evidence.max(floor) + log_factor;
+            if log_evidence <= floor + ROUNDING {
+                (log_evidence, run) = (log_evidence.max(floor), 0);
+                credits.clear();
+                of_late.clear();
+            }
+            log_evidence += log_factor;
+            run += 1;
             for of_group in known.values_mut() {
                 *of_group = (of_group.0 * kept, of_group.1 * kept);
             }
-            for ((group, _), step) in block.groups.iter().zip(&groups) {
+            for step in &groups {
+                let Some((group, (trials, sum))) = block.groups.get_key_value(step.group.as_str()) else {
+                    continue;
+                };
+                let late = of_late.entry(group).or_default();
+                *late = (late.0 + trials, late.1 + sum);
                 let of_group = known.entry(group).or_default();
                 *of_group = (of_group.0 + step.trials, of_group.1 + step.positives);
+                if step.estimate != step.fair {
+                    let credit = credits.entry(group).or_default();
+                    let of_side = if step.fair < step.estimate { &mut credit.high } else { &mut credit.low };
+                    *of_side = Some(of_side.unwrap_or_default() + step.log_factor());
+                }
             }
-            let factor = log_factor.exp();
-            steps.push(BlockStep { number: block.number, time: block.time, groups, factor, log_evidence });
-            if !stands && log_evidence > threshold.ln() + ROUNDING {
+            steps.push(BlockStep {
+                number: block.number,
+                time: block.time,
+                groups,
+                log_factor,
+                log_evidence,
+            });
+            let log_threshold = threshold.ln();
+            if !stands && log_evidence > log_threshold + ROUNDING {
                 stands = true;
+                let forgets = floor == 0.0;
                 let groups = self.counted(block.check);
-                let gap = gap_of(rule, &groups);
-                let evidence = Some((log_evidence.exp(), threshold));
-                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, evidence, None);
+                let named = most_credited(rule, &credits);
+                let counts = |named: &NamedGroup| {
+                    let (trials, sum) = match forgets {
+                        true => of_late.get(named.values.as_str()).copied().unwrap_or_default(),
+                        false => groups
+                            .iter()
+                            .find(|(group, _)| group.0 == named.values)
+                            .map_or((0.0, 0.0), |(_, counts)| (counts.denominator as f64, counts.numerator)),
+                    };
+                    let share = (trials > 0.0).then(|| sum / trials);
+                    AlarmedGroup {
+                        values: named.values.clone(),
+                        numerator: sum,
+                        denominator: trials as u64,
+                        share,
+                    }
+                };
+                let mut alarmed: Vec<AlarmedGroup> = named.iter().map(counts).collect();
+                let gap = distance(rule, &mut alarmed);
+                let basis = AlarmBasis {
+                    since: block.time,
+                    message: String::new(),
+                    groups: alarmed,
+                    blocks: forgets.then_some(run),
+                    gap,
+                    tolerance: rule.tolerance,
+                    log_e_value: Some(log_evidence),
+                    log_threshold: Some(log_threshold),
+                    log_p_value: None,
+                };
+                let message = words::raised_by_evidence(rule, &rule.rates[rate_rule.rate], name, &basis);
                 let blocks = steps.clone();
-                alarms.push(RecomputedAlarm { time: block.time, message, groups, blocks, threshold });
+                alarms.push(RecomputedAlarm {
+                    time: block.time,
+                    message,
+                    groups,
+                    blocks,
+                    named,
+                    log_threshold,
+                });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
                 (stands, log_evidence) = (false, 0.0);
             }
@@ -130,6 +209,53 @@ struct BlockCounts<'a> {
     check: u64,
     /// Number of trials of each group, and the sum of their values.
     groups: BTreeMap<&'a str, (f64, f64)>,
+}
+
+/// The two groups that contributed most together, one whose estimate was too high and one whose was too low; or the one
+/// that contributed most, if there is only an upper bound. By comparing all pairs. Of equal sums the first, in the order
+/// of groups.
+fn most_credited(rule: &Rule, credits: &BTreeMap<&str, Credit>) -> Vec<NamedGroup> {
+    let mut sorted: Vec<(&str, Credit)> = credits.iter().map(|(group, credit)| (*group, *credit)).collect();
+    sorted.sort_by(|one, other| compare_values(one.0, other.0));
+    let named =
+        |values: &str, is_high, log_factor| NamedGroup { values: values.to_owned(), is_high, log_factor };
+    type GroupCredit<'a> = (&'a str, f64);
+    let side = |of: fn(&Credit) -> Option<f64>| -> Vec<GroupCredit<'_>> {
+        sorted.iter().filter_map(|(group, credit)| Some((*group, of(credit)?))).collect()
+    };
+    let (highs, lows) = (side(|of| of.high), side(|of| of.low));
+    let is_most = |sum: f64, most: f64| sum == most || sum > most - ROUNDING * most.abs().max(1.0);
+    if rule.comparison == Comparison::Highest {
+        let most = highs.iter().map(|(_, log)| *log).fold(f64::NEG_INFINITY, f64::max);
+        let found = highs.iter().find(|(_, log)| is_most(*log, most));
+        return found.map(|(group, log)| named(group, true, *log)).into_iter().collect();
+    }
+    let pairs = || {
+        let all = highs.iter().flat_map(|high| lows.iter().map(move |low| (high, low)));
+        all.filter(|(high, low)| high.0 != low.0)
+    };
+    let most = pairs().map(|(high, low)| high.1 + low.1).fold(f64::NEG_INFINITY, f64::max);
+    let found = pairs().find(|(high, low)| is_most(high.1 + low.1, most));
+    found.map_or_else(Vec::new, |(high, low)| vec![named(high.0, true, high.1), named(low.0, false, low.1)])
+}
+
+/// How far apart the shares are, in the terms of the rule. Puts the higher share first.
+fn distance(rule: &Rule, groups: &mut [AlarmedGroup]) -> f64 {
+    let shares: Vec<f64> = groups.iter().map(|group| group.share.unwrap_or_default()).collect();
+    if let [first, second] = shares.as_slice()
+        && first < second
+    {
+        groups.swap(0, 1);
+    }
+    let most = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    match rule.comparison {
+        Comparison::Difference if groups.len() > 1 => most - least,
+        Comparison::Ratio if groups.len() > 1 && most > 0.0 => least / most,
+        Comparison::Ratio => 1.0,
+        Comparison::Highest if !groups.is_empty() => most,
+        _ => 0.0,
+    }
 }
 
 /// Whether the discounted estimates of a detector are within the tolerance. Groups with less than one discounted trial

@@ -9,7 +9,7 @@ use super::replay::RateRule;
 use super::rows::RowWriter;
 use super::{EvidenceRow, EvidenceSink, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
-use crate::{Compiled, Judge};
+use crate::{Compiled, Judge, compare_values};
 
 /// Records every trial when it is counted.
 pub(crate) struct EvidenceRecorder {
@@ -183,7 +183,7 @@ impl EvidenceRecorder {
             self.rows.push(time, &EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }
         // By stratum, the order in which the judge checks them; within a stratum, in the order in which trials ended.
-        state.waiting.sort_by(|one, other| one.0.cmp(&other.0));
+        state.waiting.sort_by(|one, other| compare_values(&one.0, &other.0));
         for (stratum, group, key, indicators, value) in state.waiting.drain(..) {
             let placement = judge.placement(metric, rate, &stratum);
             let row = TrialRow {

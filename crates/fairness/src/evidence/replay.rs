@@ -7,10 +7,10 @@ use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
 use super::narrative::narrative;
-use super::recompute::BlockStep;
+use super::recompute::{BlockStep, NamedGroup};
 use super::rows::EvidenceReader;
 use super::{EvidenceRow, TrialRow};
-use crate::judge::{Gap, GroupEstimate, words};
+use crate::judge::{Gap, GroupEstimate, ValuesKey, words};
 use crate::{Comparison, Counts, Rule};
 
 /// The rule of a rate, as recorded in evidence.
@@ -63,6 +63,7 @@ struct MetricEvidence {
 #[derive(Debug, Default)]
 pub(super) struct StratumEvidence {
     pub(super) rows: Vec<EvidenceEntry>,
+    has_trial: bool,
 }
 
 #[derive(Debug)]
@@ -89,12 +90,17 @@ pub(super) struct RecomputedAlarm {
     pub(super) time: Time,
     pub(super) message: String,
     /// Counts of each group at the alarm.
-    pub(super) groups: BTreeMap<String, Counts>,
+    pub(super) groups: GroupCounts,
     /// All blocks up to the alarm, if there is a guarantee.
     pub(super) blocks: Vec<BlockStep>,
-    /// The threshold that was exceeded.
-    pub(super) threshold: f64,
+    /// The groups that it is about, if there is a guarantee.
+    pub(super) named: Vec<NamedGroup>,
+    /// Logarithm of the threshold that was exceeded, if there is a guarantee.
+    pub(super) log_threshold: f64,
 }
+
+/// The counts of each group, in the order of groups.
+pub(super) type GroupCounts = BTreeMap<ValuesKey<String>, Counts>;
 
 impl Replay {
     /// Adds a batch with the columns of [`EvidenceReader::wanted`].
@@ -150,12 +156,14 @@ impl Replay {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
         let MetricEvidence { rate_rule, strata, ranks, .. } =
             self.metrics.get(metric).ok_or_else(no_metric)?;
-        if rate_rule.prior_varies {
+        // With a guarantee neither an alarm nor its message depends on a prior.
+        if rate_rule.prior_varies && rate_rule.rule.guarantee.is_none() {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
+        let mut rank_of: Vec<Option<usize>> = vec![None; strata.len()];
+        ranks.iter().enumerate().for_each(|(rank, stratum)| rank_of[*stratum] = Some(rank));
         let mut found: Option<(RecomputedAlarm, &str)> = None;
-        for (index, (name, stratum)) in strata.iter().enumerate() {
-            let rank = ranks.iter().position(|rank| *rank == index);
+        for ((name, stratum), rank) in strata.iter().zip(rank_of) {
             for alarm in stratum.alarms(rate_rule, name, rank) {
                 let is_same = alarm.message == message;
                 if alarm.time == time && (is_same || found.is_none()) {
@@ -185,11 +193,11 @@ impl MetricEvidence {
                 self.strata.len() - 1
             }
         };
-        let rows = &mut self.strata[index].1.rows;
-        if row.trial.is_some() && rows.iter().all(|other| other.trial.is_none()) {
+        let stratum = &mut self.strata[index].1;
+        if row.trial.is_some() && !std::mem::replace(&mut stratum.has_trial, true) {
             self.ranks.push(index);
         }
-        rows.push(row);
+        stratum.rows.push(row);
     }
 }
 
@@ -203,29 +211,29 @@ impl StratumEvidence {
     }
 
     /// Counts of each group up to a check.
-    pub(super) fn counted(&self, check: u64) -> BTreeMap<String, Counts> {
-        let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
+    pub(super) fn counted(&self, check: u64) -> GroupCounts {
+        let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.check <= check) {
-            let counts = groups.entry(row.group.clone()).or_default();
+            let counts = groups.entry(&row.group).or_default();
             if let Some((value, _)) = row.trial {
                 counts.numerator += value;
                 counts.denominator += 1;
             }
         }
-        groups
+        groups.into_iter().map(|(group, counts)| (ValuesKey(group.to_owned()), counts)).collect()
     }
 
     /// Alarms by the rule of the paper, which compares estimates with the tolerance.
     fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
-        let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
+        let mut groups = GroupCounts::new();
         let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
         let mut rows = self.rows.iter().peekable();
         for check in checks {
             let mut time = Time(0);
             while let Some(row) = rows.next_if(|row| row.check <= check) {
                 time = row.time;
-                let counts = groups.entry(row.group.clone()).or_default();
+                let counts = groups.entry(ValuesKey(row.group.clone())).or_default();
                 if let Some((value, _)) = row.trial {
                     counts.numerator += value;
                     counts.denominator += 1;
@@ -237,14 +245,14 @@ impl StratumEvidence {
                 _ => (gap.size > rule.tolerance, gap.size <= rule.clear),
             };
             if beyond && !stands {
-                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, None, None);
-                let threshold = rule.tolerance;
+                let message = words::change(rule, &rule.rates[rate_rule.rate], name, &gap, None);
                 alarms.push(RecomputedAlarm {
                     time,
                     message,
                     groups: groups.clone(),
                     blocks: Vec::new(),
-                    threshold,
+                    named: Vec::new(),
+                    log_threshold: f64::NEG_INFINITY,
                 });
             }
             stands = if stands { !within } else { beyond };
@@ -254,7 +262,7 @@ impl StratumEvidence {
 }
 
 /// The prior γ: that of the rule, or else the rate of all groups together.
-pub(super) fn prior_of(rule: &Rule, groups: &BTreeMap<String, Counts>) -> f64 {
+pub(super) fn prior_of(rule: &Rule, groups: &GroupCounts) -> f64 {
     if let Some(prior) = rule.prior {
         return prior;
     }
@@ -264,7 +272,7 @@ pub(super) fn prior_of(rule: &Rule, groups: &BTreeMap<String, Counts>) -> f64 {
 }
 
 /// The highest and the lowest estimate among groups with enough trials.
-pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> Gap<'a> {
+pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a GroupCounts) -> Gap<'a> {
     let (gamma, kappa) = (prior_of(rule, groups), rule.confidence);
     let mut estimates: Vec<GroupEstimate<'a>> = Vec::new();
     for (group, counts) in groups {
@@ -274,7 +282,7 @@ pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a BTreeMap<String, Counts>) -> G
                 0.0 => counts.numerator / trials,
                 kappa => (counts.numerator + gamma * kappa) / trials,
             };
-            estimates.push((group, *counts, estimate));
+            estimates.push((&group.0, *counts, estimate));
         }
     }
     // Among equal estimates the first group is chosen, at either end.

@@ -17,7 +17,7 @@ pub(crate) type GroupEstimate<'a> = (&'a str, Counts, f64);
 
 impl<'a> Gap<'a> {
     pub(crate) fn of(rule: &Rule, groups: &'a NamedVec<Counts>) -> Gap<'a> {
-        let estimator = Estimator::new(rule, groups.values());
+        let estimator = Estimator::of_estimates(rule, groups.values());
         let compared = groups
             .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))

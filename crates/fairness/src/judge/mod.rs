@@ -1,26 +1,33 @@
 //! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams. Its state can be saved and
 //! loaded.
 
+mod alarm;
+mod changed_groups;
 mod gap;
 mod named_vec;
 mod row_counts;
 mod rule;
 mod standing;
 mod stratum_test;
+mod value_order;
 pub(crate) mod words;
 
 use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
+pub use alarm::{AlarmBasis, AlarmedGroup};
 pub(crate) use gap::{Gap, GroupEstimate};
 pub(crate) use named_vec::NamedVec;
 pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;
 pub use rule::{Counts, Rule, RuleRate};
-pub use standing::{GroupStanding, Standing};
+pub use standing::{GroupStanding, Standing, StandingOutline};
 pub use stratum_test::Assessment;
-pub use words::significant;
+pub(crate) use value_order::ValuesKey;
+pub use value_order::compare_values;
+pub use words::{significant, significant_exp};
 
+use self::changed_groups::ChangedGroups;
 use self::stratum_test::{AlarmTransition, StratumTest};
 use crate::sweep::SweptRun;
 use crate::{History, Promise};
@@ -34,10 +41,12 @@ pub struct AlarmChange {
     pub stratum: String,
     /// `true` if the alarm was raised, `false` if it was cleared.
     pub raised: bool,
-    /// The gap, ratio or highest rate.
+    /// The gap, ratio or highest rate: with a guarantee, that of the groups that the alarm is about.
     pub gap: f64,
-    /// The message of the alarm.
+    /// The message.
     pub message: String,
+    /// What the alarm that is raised rests on; or what the alarm that is cleared rested on when it was raised.
+    pub basis: AlarmBasis,
 }
 
 /// Decides from counts alone whether groups are treated differently.
@@ -64,6 +73,9 @@ struct Strata {
     /// Number of strata with a test.
     #[serde(skip)]
     tested: u64,
+    /// A buffer for the groups of a stratum that have changed.
+    #[serde(skip)]
+    changed: Vec<usize>,
 }
 
 /// Indices of the counts of a group. Looking them up by slot avoids searching by name.
@@ -82,7 +94,13 @@ struct Stratum {
     groups: NamedVec<Counts>,
     /// Whether counts have changed since the last check.
     is_new: bool,
-    alarm: Option<StandingAlarm>,
+    /// The groups whose counts have changed since the last check.
+    #[serde(skip)]
+    changed: ChangedGroups,
+    /// The active alarm.
+    alarm: Option<AlarmBasis>,
+    /// When the last alarm that was cleared was raised and cleared, in nanoseconds since 1970.
+    last_alarm: Option<(i64, i64)>,
     /// Number of alarms raised so far.
     raised: u64,
     /// The sequential test, if there is a guarantee. Created at the first check.
@@ -97,12 +115,6 @@ pub struct TrialPlacement {
     /// The number, from 1, of the alarm of its rate and stratum that it counts towards: the active one, or else the
     /// next; `None` if the active alarm is permanent.
     pub alarm: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct StandingAlarm {
-    /// Nanoseconds since 1970.
-    since: i64,
 }
 
 /// The part of the judge that is saved.
@@ -171,8 +183,8 @@ impl Judge {
 
     /// Whether any group has been counted, even without a trial that counts for a rate.
     pub fn has_groups(&self) -> bool {
-        let strata = self.state.iter().flatten().flat_map(|strata| strata.items.values());
-        strata.into_iter().any(|stratum| stratum.groups.values().next().is_some())
+        let strata = self.state.iter().flatten().flat_map(|strata| strata.items.unordered());
+        strata.into_iter().any(|stratum| stratum.groups.len() > 0)
     }
 
     /// Mutable access to the counts of a group. The next check of the rate uses them. Groups and strata are JSON arrays
@@ -197,6 +209,7 @@ impl Judge {
         if !std::mem::replace(&mut stratum.is_new, true) {
             new.push(slot.stratum);
         }
+        stratum.changed.insert(slot.group);
         stratum.groups.get_mut(slot.group).map(|(_, counts)| counts)
     }
 
@@ -208,11 +221,14 @@ impl Judge {
         counts.map(|(_, counts)| *counts).unwrap_or_default()
     }
 
-    /// The strata of a rate whose counts have changed since the last check.
+    /// The strata of a rate whose counts have changed since the last check, in their order.
     pub fn strata_to_check(&self, rule: usize, rate: usize) -> impl Iterator<Item = &str> {
         let strata = self.state.get(rule).and_then(|rates| rates.get(rate));
-        let all = strata.into_iter().flat_map(|strata| strata.items.iter());
-        all.filter(|(_, stratum)| stratum.is_new).map(|(name, _)| name)
+        strata.into_iter().flat_map(|strata| {
+            let mut new = strata.new.clone();
+            strata.items.sort(&mut new);
+            new.into_iter().filter_map(|index| strata.items.get(index)).map(|(name, _)| name)
+        })
     }
 
     /// Checks one rate of a rule at a time, and returns the alarms that are raised or cleared.
@@ -224,7 +240,7 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { items, new, tested } = strata;
+        let Strata { items, new, tested, changed } = strata;
         items.sort(new);
         if let Some(sweep) = &mut self.sweep {
             let changed = new.iter().filter_map(|stratum| items.get(*stratum));
@@ -234,46 +250,58 @@ impl Judge {
         for index in new.drain(..) {
             let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
+            stratum.changed.move_to(changed);
+            stratum.groups.sort(changed);
             if let Some(history) = &mut self.history {
-                let estimator = Estimator::new(rule, stratum.groups.values());
-                let estimates = stratum.groups.iter();
-                let estimates = estimates.map(|(group, counts)| (group, estimator.estimate(counts)));
+                let estimator = Estimator::of_estimates(rule, stratum.groups.values());
+                // A prior that is pooled changes every estimate.
+                let is_pooled = rule.prior.is_none() && rule.confidence != 0.0;
+                let indices = if is_pooled { stratum.groups.order() } else { changed.as_slice() };
+                let groups = indices.iter().filter_map(|index| stratum.groups.get(*index));
+                let estimates = groups.map(|(group, counts)| (group, estimator.estimate(counts)));
                 let gap = Gap::of(rule, &stratum.groups);
                 history.note((number, rate, name), time, &gap, estimates);
             }
             let stands = stratum.alarm.is_some();
             let transition = if rule.guarantee.is_some() {
-                if stratum.groups.values().all(|counts| counts.denominator == 0) {
+                if stratum.test.is_none() && stratum.groups.unordered().all(|counts| counts.denominator == 0)
+                {
                     continue;
                 }
                 let test = stratum.test.get_or_insert_with(|| {
                     *tested += 1;
                     StratumTest::new(*tested - 1)
                 });
-                test.check(rule, &stratum.groups, stands)
+                test.check(rule, &stratum.groups, changed, stands)
             } else {
                 rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
-            let raised = match transition {
-                AlarmTransition::Stay => continue,
-                AlarmTransition::Raise => true,
-                AlarmTransition::Clear => false,
+            let change = match (transition, &stratum.alarm) {
+                (AlarmTransition::Stay, _) | (AlarmTransition::Clear, None) => continue,
+                (AlarmTransition::Raise, _) => {
+                    let basis = stratum.basis(rule, of_rate, name, time);
+                    if let Some(history) = &mut self.history {
+                        let trials = stratum.groups.unordered().map(|counts| counts.denominator).sum();
+                        history.raise((number, rate, name), basis.clone(), trials);
+                    }
+                    stratum.alarm = Some(basis.clone());
+                    stratum.raised += 1;
+                    self.raised += 1;
+                    let (gap, message) = (basis.gap, basis.message.clone());
+                    AlarmChange { rate, stratum: name.to_owned(), raised: true, gap, message, basis }
+                }
+                (AlarmTransition::Clear, Some(basis)) => {
+                    let basis = basis.clone();
+                    if let Some(history) = &mut self.history {
+                        history.clear((number, rate, name), time);
+                    }
+                    stratum.alarm = None;
+                    stratum.last_alarm = Some((basis.since.0, time.0));
+                    let (gap, message) = stratum.cleared(rule, of_rate, name, &basis);
+                    AlarmChange { rate, stratum: name.to_owned(), raised: false, gap, message, basis }
+                }
             };
-            let gap = Gap::of(rule, &stratum.groups);
-            let since = stratum.alarm.take().map(|alarm| Time(alarm.since));
-            let evidence = stratum.test.as_ref();
-            let evidence = evidence.and_then(|test| Some((test.e_value(), test.threshold(rule)?)));
-            let message = words::change(rule, of_rate, name, &gap, evidence, since);
-            if let Some(history) = &mut self.history {
-                let trials = stratum.groups.values().map(|counts| counts.denominator).sum();
-                history.transition((number, rate, name), time, raised, trials);
-            }
-            if raised {
-                stratum.alarm = Some(StandingAlarm { since: time.0 });
-                stratum.raised += 1;
-                self.raised += 1;
-            }
-            changes.push(AlarmChange { rate, stratum: name.to_owned(), raised, gap: gap.size, message });
+            changes.push(change);
         }
         changes
     }
@@ -328,12 +356,41 @@ impl Judge {
     }
 }
 
+impl Stratum {
+    /// What an alarm that is raised now rests on.
+    fn basis(&self, rule: &Rule, rate: &RuleRate, name: &str, time: Time) -> AlarmBasis {
+        let by_evidence = self.test.as_ref().and_then(|test| test.basis(rule, &self.groups, time));
+        if let Some(basis) = by_evidence {
+            let message = words::raised_by_evidence(rule, rate, name, &basis);
+            return AlarmBasis { message, ..basis };
+        }
+        let gap = Gap::of(rule, &self.groups);
+        AlarmBasis::of_gap(rule, &gap, time, words::change(rule, rate, name, &gap, None))
+    }
+
+    /// The gap and the message of an alarm that is cleared now.
+    fn cleared(&self, rule: &Rule, rate: &RuleRate, name: &str, basis: &AlarmBasis) -> (f64, String) {
+        let since = basis.since;
+        if let Some(test) = &self.test {
+            let (gap, groups) = test.of_late(rule, &self.groups, &basis.groups);
+            return (gap, words::cleared_by_evidence(rule, rate, name, gap, &groups, since));
+        }
+        let gap = Gap::of(rule, &self.groups);
+        (gap.size, words::change(rule, rate, name, &gap, Some(since)))
+    }
+}
+
 impl Strata {
     /// Recomputes the fields that are not saved.
     fn count(&mut self) {
+        for index in 0..self.items.len() {
+            if let Some((_, stratum)) = self.items.get_mut(index).filter(|(_, stratum)| stratum.is_new) {
+                (0..stratum.groups.len()).for_each(|group| stratum.changed.insert(group));
+            }
+        }
         let numbered = (0..).map_while(|number| Some((number, self.items.get(number)?.1)));
         self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
-        self.tested = self.items.values().filter(|stratum| stratum.test.is_some()).count() as u64;
+        self.tested = self.items.unordered().filter(|stratum| stratum.test.is_some()).count() as u64;
     }
 }
 

@@ -90,6 +90,14 @@ impl Estimator {
         Estimator { prior: rule.prior.unwrap_or_else(pooled), confidence: rule.confidence }
     }
 
+    /// An estimator for estimates alone: the prior is not computed if it has no weight.
+    pub(crate) fn of_estimates<'a>(rule: &Rule, groups: impl Iterator<Item = &'a Counts>) -> Estimator {
+        match rule.confidence {
+            0.0 => Estimator { prior: NO_TRIALS, confidence: 0.0 },
+            _ => Estimator::new(rule, groups),
+        }
+    }
+
     /// The prior γ of a group.
     pub(crate) fn prior(&self, counts: &Counts) -> f64 {
         counts.prior.unwrap_or(self.prior)

@@ -1,10 +1,12 @@
 //! Standings: the state of every rate, for summaries.
 
+use std::collections::HashMap;
+
 use fairstream_core::Time;
 use fairstream_guarantee::Interval;
 
 use super::words::{label, number, stratum_suffix};
-use super::{Assessment, Estimator, Gap, Judge};
+use super::{AlarmBasis, Assessment, Estimator, Gap, Judge, Rule, RuleRate, Stratum};
 use crate::Comparison;
 
 /// The state of a rate in one stratum.
@@ -26,6 +28,10 @@ pub struct Standing {
     pub stratum: Option<String>,
     /// When the active alarm was raised, if there is one.
     pub alarm: Option<Time>,
+    /// What the active alarm rests on: its message, groups, counts and evidence when it was raised.
+    pub alarm_basis: Option<AlarmBasis>,
+    /// When the last alarm that was cleared was raised and cleared.
+    pub last_alarm: Option<(Time, Time)>,
     /// Number of alarms raised so far.
     pub raised: u64,
     /// What `gap` is: a difference, a ratio or the highest rate.
@@ -36,6 +42,24 @@ pub struct Standing {
     pub assessment: Option<Assessment>,
     /// All groups, including those that are not compared.
     pub groups: Vec<GroupStanding>,
+}
+
+/// A rate in one stratum, and the state of its alarm: enough to choose the standings that are shown. Takes a fraction of
+/// the time that a [`Standing`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandingOutline<'a> {
+    /// Indices of the rule and of the rate within it.
+    pub rate_index: (usize, usize),
+    /// The key under which the judge stores the stratum.
+    pub stratum_key: &'a str,
+    /// Whether the rate has strata.
+    pub has_strata: bool,
+    /// When the active alarm was raised, if there is one.
+    pub alarm: Option<Time>,
+    /// Number of alarms raised so far.
+    pub raised: u64,
+    /// Trials that wait for their horizon, over all groups.
+    pub pending: u64,
 }
 
 /// The state of a group.
@@ -86,59 +110,80 @@ impl GroupStanding {
 impl Judge {
     /// The state of every rate in every stratum.
     pub fn standings(&self) -> Vec<Standing> {
-        let mut standings = Vec::new();
+        self.outlines().iter().filter_map(|outline| self.standing(outline)).collect()
+    }
+
+    /// Every rate in every stratum, in the order of [`standings`](Judge::standings).
+    pub fn outlines(&self) -> Vec<StandingOutline<'_>> {
+        let mut outlines = Vec::new();
         for (rule_number, (rule, rates)) in self.rules.iter().zip(&self.state).enumerate() {
-            for (rate_number, (rate, strata)) in rule.rates.iter().zip(rates).enumerate() {
-                for (name, stratum) in strata.items.iter() {
-                    let gap = Gap::of(rule, &stratum.groups);
-                    let assessment = stratum
-                        .test
-                        .as_ref()
-                        .map(|test| test.assess(rule, &stratum.groups, stratum.alarm.is_some()));
-                    let interval = |values: &str| {
-                        let groups = &assessment.as_ref()?.groups;
-                        groups.iter().find(|(name, _)| name == values).map(|(_, interval)| *interval)
-                    };
-                    let estimator = Estimator::new(rule, stratum.groups.values());
-                    let groups = stratum.groups.iter().map(|(values, counts)| {
-                        let (share, estimate) = (counts.share(), estimator.estimate(counts));
-                        let is_computed = counts.prior.is_some() || rule.prior.is_none();
-                        let shown = |of: Option<f64>| of.map(|of| number(of, rate));
-                        GroupStanding {
-                            group: label(values),
-                            values: values.to_owned(),
-                            numerator: counts.numerator,
-                            denominator: counts.denominator,
-                            pending: counts.pending,
-                            unknown: counts.unknown,
-                            share,
-                            prior: is_computed.then(|| estimator.prior(counts)),
-                            estimate,
-                            has_evidence: counts.has_evidence(rule) && estimate.is_some(),
-                            shown: shown(share).unwrap_or_else(|| "-".to_owned()),
-                            estimate_shown: shown(estimate).filter(|of| shown(share).as_ref() != Some(of)),
-                            interval: interval(values),
-                        }
-                    });
-                    let groups = groups.collect();
-                    standings.push(Standing {
-                        title: format!("{}{}", rate.title, stratum_suffix(&rule.strata, name)),
-                        question: rate.question.clone(),
-                        rate_index: (rule_number, rate_number),
-                        stratum_key: name.to_owned(),
-                        stream: rate.stream.clone(),
-                        is_mean: rate.is_mean,
-                        stratum: (!rule.strata.is_empty()).then(|| name.to_owned()),
-                        alarm: stratum.alarm.as_ref().map(|alarm| Time(alarm.since)),
-                        raised: stratum.raised,
-                        comparison: rule.comparison,
-                        gap: gap.highest.is_some().then_some(gap.size),
-                        assessment,
-                        groups,
-                    });
-                }
+            for (rate_number, strata) in rates.iter().enumerate() {
+                outlines.extend(strata.items.iter().map(|(name, stratum)| StandingOutline {
+                    rate_index: (rule_number, rate_number),
+                    stratum_key: name,
+                    has_strata: !rule.strata.is_empty(),
+                    alarm: stratum.alarm.as_ref().map(|alarm| alarm.since),
+                    raised: stratum.raised,
+                    pending: stratum.groups.unordered().map(|counts| counts.pending).sum(),
+                }));
             }
         }
-        standings
+        outlines
+    }
+
+    /// The state of a rate in a stratum.
+    pub fn standing(&self, outline: &StandingOutline<'_>) -> Option<Standing> {
+        let (rule, rate) = outline.rate_index;
+        let stratum = self.stratum(rule, rate, outline.stratum_key)?;
+        let rule = self.rules.get(rule)?;
+        Some(standing(rule, rule.rates.get(rate)?, outline, stratum))
+    }
+}
+
+fn standing(rule: &Rule, rate: &RuleRate, outline: &StandingOutline<'_>, stratum: &Stratum) -> Standing {
+    let StandingOutline { rate_index, stratum_key, alarm, raised, .. } = *outline;
+    let gap = Gap::of(rule, &stratum.groups);
+    let assessment = stratum.test.as_ref().map(|test| test.assess(rule, &stratum.groups, alarm.is_some()));
+    let intervals = assessment.iter().flat_map(|assessment| &assessment.groups);
+    let intervals: HashMap<&str, Interval> =
+        intervals.map(|(name, interval)| (name.as_str(), *interval)).collect();
+    let estimator = Estimator::new(rule, stratum.groups.values());
+    let groups = stratum.groups.iter().map(|(values, counts)| {
+        let (share, estimate) = (counts.share(), estimator.estimate(counts));
+        let is_computed = counts.prior.is_some() || rule.prior.is_none();
+        let shown = |of: Option<f64>| of.map(|of| number(of, rate));
+        GroupStanding {
+            group: label(values),
+            values: values.to_owned(),
+            numerator: counts.numerator,
+            denominator: counts.denominator,
+            pending: counts.pending,
+            unknown: counts.unknown,
+            share,
+            prior: is_computed.then(|| estimator.prior(counts)),
+            estimate,
+            has_evidence: counts.has_evidence(rule) && estimate.is_some(),
+            shown: shown(share).unwrap_or_else(|| "-".to_owned()),
+            estimate_shown: shown(estimate).filter(|of| shown(share).as_ref() != Some(of)),
+            interval: intervals.get(values).copied(),
+        }
+    });
+    let groups = groups.collect();
+    Standing {
+        title: format!("{}{}", rate.title, stratum_suffix(&rule.strata, stratum_key)),
+        question: rate.question.clone(),
+        rate_index,
+        stratum_key: stratum_key.to_owned(),
+        stream: rate.stream.clone(),
+        is_mean: rate.is_mean,
+        stratum: (!rule.strata.is_empty()).then(|| stratum_key.to_owned()),
+        alarm,
+        alarm_basis: stratum.alarm.clone(),
+        last_alarm: stratum.last_alarm.map(|(from, to)| (Time(from), Time(to))),
+        raised,
+        comparison: rule.comparison,
+        gap: gap.highest.is_some().then_some(gap.size),
+        assessment,
+        groups,
     }
 }

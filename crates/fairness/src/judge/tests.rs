@@ -119,7 +119,7 @@ fn with_a_guarantee_evidence_decides_and_not_the_gap() {
     }
     let assessment = judge.assess(0, 0, "[]").unwrap();
     assert_eq!(assessment.outcome, Outcome::Unfair);
-    assert!(assessment.p_value.unwrap() <= 0.05);
+    assert!(assessment.log_p_value.unwrap() <= 0.05_f64.ln());
 }
 
 #[test]
@@ -149,7 +149,12 @@ fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
     assert!((2..8).contains(raised) && (20..60).contains(cleared), "{changes:?}");
     assert!(message.contains("of late groups differ by no more than 0.1 (alarm since"), "{message}");
     assert_eq!(judge.placement(0, 0, "[]").alarm, Some(2));
-    assert_eq!(judge.assess(0, 0, "[]").unwrap().p_value, None);
+    // What is over is still known.
+    let standing = &judge.standings()[0];
+    let times = [raised, cleared].map(|second| Time(second * 1_000_000_000));
+    assert_eq!((standing.alarm, &standing.alarm_basis), (None, &None));
+    assert_eq!(standing.last_alarm, Some((times[0], times[1])));
+    assert_eq!(judge.assess(0, 0, "[]").unwrap().log_p_value, None);
 }
 
 /// Strata and rates share the promise, and a stratum more than it is for is not judged.
@@ -182,4 +187,181 @@ fn a_judge_goes_on_from_what_was_saved() {
     let mut two = judge.rules().to_vec();
     two.extend(judge.rules().to_vec());
     assert_eq!(Judge::new(two).load(&saved), Err(BadState));
+}
+
+/// Adds trials to the counts of groups, and checks.
+fn add(judge: &mut Judge, second: i64, trials: &[(&str, f64, u64)]) -> Vec<AlarmChange> {
+    for (group, numerator, denominator) in trials {
+        let counts = judge.counts(0, 0, "[]", &format!("[{group}]")).unwrap();
+        counts.numerator += numerator;
+        counts.denominator += denominator;
+    }
+    judge.check(0, 0, Time(second * 1_000_000_000))
+}
+
+/// An alarm is about the groups whose bets made the evidence, not about those with the most extreme shares.
+#[test]
+fn a_guaranteed_alarm_names_the_groups_that_made_the_evidence() {
+    let mut judge = guaranteed(Promise::Ever(0.05));
+    let mut changes = Vec::new();
+    for second in 1..20 {
+        // Groups 7 and 8 have a trial in every third check, always or never positive.
+        let few = u64::from(second % 3 == 0);
+        let trials = [("10", 6.0, 10), ("9", 2.0, 10), ("7", few as f64, few), ("8", 0.0, few)];
+        changes.extend(add(&mut judge, second, &trials));
+    }
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    let AlarmBasis { since, groups, blocks, tolerance, log_e_value, log_threshold, log_p_value, .. } =
+        &change.basis;
+    let trials = since.0 / 1_000_000_000 * 10;
+    let named: Vec<_> =
+        groups.iter().map(|group| (group.values.as_str(), group.denominator as i64, group.share)).collect();
+    assert_eq!(named, [("[10]", trials, Some(0.6)), ("[9]", trials, Some(0.2))]);
+    assert_eq!((*blocks, *tolerance), (None, 0.1));
+    assert_eq!(*log_threshold, Some(-0.05_f64.ln()));
+    assert!(*log_e_value > *log_threshold && *log_p_value == log_e_value.map(|log| -log));
+    let compared = format!("parity: 10 0.600 ({} of {trials}) and 9 0.200", trials * 6 / 10);
+    assert!(change.message.starts_with(&compared), "{}", change.message);
+    assert!((change.gap - 0.4).abs() < 1e-9, "{}", change.gap);
+    // It stays with the alarm, also when it is saved.
+    assert_eq!(judge.standings()[0].alarm_basis.as_ref(), Some(&change.basis));
+    let mut other = Judge::new(judge.rules().to_vec());
+    other.load(&judge.save().unwrap()).unwrap();
+    assert_eq!(other.standings(), judge.standings());
+    // Groups are numbers, and listed as such.
+    let listed: Vec<String> = judge.standings()[0].groups.iter().map(|group| group.group.clone()).collect();
+    assert_eq!(listed, ["7", "8", "9", "10"]);
+}
+
+/// The counts of a detector's alarm are of the blocks that made its evidence, not of all time.
+#[test]
+fn a_detectors_alarm_counts_the_blocks_of_its_evidence() {
+    let every = Every::Trials(2000);
+    let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
+    let mut changes = Vec::new();
+    for second in 1..400 {
+        let trials =
+            if second < 300 { [("1", 5.0, 10), ("2", 5.0, 10)] } else { [("1", 8.0, 10), ("2", 2.0, 10)] };
+        changes.extend(add(&mut judge, second, &trials));
+    }
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    let blocks = change.basis.blocks.unwrap();
+    assert!((1..10).contains(&blocks), "{blocks}");
+    for (group, share) in change.basis.groups.iter().zip([0.8, 0.2]) {
+        assert_eq!((group.denominator, group.share), (blocks * 10, Some(share)), "{group:?}");
+    }
+    let expected = format!(
+        "parity: in the last {blocks} blocks, 1 0.800 ({} of {}) and 2 0.200 ({} of {}) differ by 0.600; that",
+        blocks * 8,
+        blocks * 10,
+        blocks * 2,
+        blocks * 10,
+    );
+    assert!(change.message.starts_with(&expected), "{}", change.message);
+}
+
+/// Where rates change, the groups of an alarm may be close in the sum of all trials. The message says so.
+#[test]
+fn groups_that_differed_at_times_may_be_close_in_all() {
+    let said = |comparison, tolerance, gap, groups: &[(&str, f64)]| {
+        let rule = rule(comparison, tolerance, tolerance, 0, 0.0);
+        let groups =
+            groups.iter().map(|(name, positives)| AlarmedGroup::new(name, *positives, 100)).collect();
+        let basis = AlarmBasis {
+            since: Time(0),
+            message: String::new(),
+            groups,
+            blocks: None,
+            gap,
+            tolerance,
+            log_e_value: Some(40.3_f64.ln()),
+            log_threshold: Some(20_f64.ln()),
+            log_p_value: None,
+        };
+        words::raised_by_evidence(&rule, &rule.rates[0], "[]", &basis)
+    };
+    assert_eq!(
+        said(Comparison::Difference, 0.1, 0.05, &[("[10]", 55.0), ("[9]", 50.0)]),
+        "parity: 10 0.550 (55 of 100) and 9 0.500 (50 of 100) differ by 0.050 in all, but more at times; that groups \
+         differ by more than 0.1 has an e-value of 40.3, an alarm at 20"
+    );
+    assert_eq!(
+        said(Comparison::Ratio, 0.8, 0.9, &[("[\"M\"]", 50.0), ("[\"F\"]", 45.0)]),
+        "parity: F 0.450 (45 of 100) is 0.900 of M 0.500 (50 of 100) in all, but less at times; that a group has less \
+         than 0.8 of another has an e-value of 40.3, an alarm at 20"
+    );
+    assert_eq!(
+        said(Comparison::Highest, 0.1, 0.09, &[("[\"F\"]", 9.0)]),
+        "parity: F 0.090 (9 of 100) in all, but more at times; that a group has more than 0.1 has an e-value of 40.3, an \
+         alarm at 20"
+    );
+    assert!(!said(Comparison::Highest, 0.1, 0.2, &[("[\"F\"]", 20.0)]).contains("at times"));
+}
+
+/// An e-value beyond every float is written out, and nothing about it is infinite or 0.
+#[test]
+fn large_evidence_is_written_out() {
+    let mut judge = guaranteed(Promise::Ever(0.05));
+    let changes = add(&mut judge, 1, &[("1", 10.0, 10), ("2", 0.0, 10)]);
+    assert_eq!(changes, []);
+    let changes = add(&mut judge, 2, &[("1", 100_000.0, 100_000), ("2", 0.0, 100_000)]);
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    let (_, e_value) = change.message.split_once("has an e-value of ").unwrap();
+    let exponent: u32 = e_value.split_once('e').unwrap().1.split(',').next().unwrap().parse().unwrap();
+    assert!(exponent > 1000, "{e_value}");
+    let assessment = judge.assess(0, 0, "[]").unwrap();
+    assert!(assessment.log_e_value.is_finite() && assessment.log_p_value.unwrap().is_finite());
+}
+
+/// Every alarm stays in the history with its sentence, groups, counts and evidence; by the rule of the paper too.
+#[test]
+fn a_history_repeats_each_alarm() {
+    let by_map = Judge::new(vec![rule(Comparison::Difference, 0.1, 0.05, 0, 0.0)]);
+    let every = Every::Trials(2000);
+    let by_guarantee = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
+    for judge in [by_map, by_guarantee] {
+        let mut judge = judge.with_history();
+        let mut raised = Vec::new();
+        for second in 1..300 {
+            let trials = match second / 50 % 2 {
+                0 => [("1", 8.0, 10), ("2", 2.0, 10)],
+                _ => [("1", 5.0, 10), ("2", 5.0, 10)],
+            };
+            raised.extend(add(&mut judge, second, &trials).into_iter().filter(|change| change.raised));
+        }
+        assert!(!raised.is_empty());
+        let kept: Vec<_> = judge.history().unwrap().rate(0, 0, "[]").unwrap().alarms.clone();
+        let kept: Vec<&AlarmBasis> = kept.iter().map(|span| &span.basis).collect();
+        assert_eq!(kept, raised.iter().map(|change| &change.basis).collect::<Vec<_>>());
+        for AlarmChange { message, gap, basis, .. } in &raised {
+            assert_eq!((message, *gap, basis.groups.len()), (&basis.message, basis.gap, 2));
+        }
+    }
+}
+
+/// A check costs what has changed: neither other groups nor other strata. When every check looked at all groups, this
+/// took minutes.
+#[test]
+fn a_check_does_not_look_at_what_has_not_changed() {
+    let begin = std::time::Instant::now();
+    let mut judge = guaranteed(Promise::Ever(0.05));
+    let groups: Vec<String> = (0..1000).map(|group| format!("[{group}]")).collect();
+    for event in 0..50_000_usize {
+        let counts = judge.counts(0, 0, "[]", &groups[event * 7 % groups.len()]).unwrap();
+        counts.numerator += (event % 2) as f64;
+        counts.denominator += 1;
+        judge.check(0, 0, Time(event as i64));
+    }
+    assert_eq!(judge.assess(0, 0, "[]").unwrap().blocks, 2500);
+    let rule = Rule { strata: vec!["department".to_owned()], ..judge.rules()[0].clone() };
+    let mut judge = Judge::new(vec![rule]);
+    for event in 0..100_000_i64 {
+        judge.counts(0, 0, &format!("[{}]", event * 7 % 50_000), "[1]").unwrap().denominator += 1;
+        assert_eq!(judge.strata_to_check(0, 0).count(), 1);
+        judge.check(0, 0, Time(event));
+    }
+    let outlines = judge.outlines();
+    assert_eq!((outlines.len(), outlines[9].stratum_key), (50_000, "[9]"));
+    let took = begin.elapsed();
+    assert!(took < std::time::Duration::from_secs(30), "{took:?}");
 }

@@ -98,6 +98,8 @@ impl Tap<'_> {
         for at in first..self.bindings.counts[stream].len() {
             let CountBinding { metric, rate, role, .. } = self.bindings.counts[stream][at];
             if role == CountRole::Check {
+                // A check of many strata takes time, and nothing may be emitted by it.
+                self.out.check()?;
                 self.run_check(metric, rate, time)?;
             }
         }
@@ -190,15 +192,21 @@ fn emit_assessment(
         out.value(time, first + 2, instance, Value::Float(gap.low))?;
         out.value(time, first + 3, instance, Value::Float(gap.high))?;
     }
-    out.value(time, first + 4, instance, Value::Float(assessment.e_value))?;
-    if let Some(p_value) = assessment.p_value {
-        out.value(time, first + 5, instance, Value::Float(p_value))?;
+    out.value(time, first + 4, instance, Value::Float(finite_exp(assessment.log_e_value)))?;
+    if let Some(log) = assessment.log_p_value {
+        out.value(time, first + 5, instance, Value::Float(finite_exp(log)))?;
     }
     if let Outcome::NotYet { further: Some(further) } = assessment.outcome {
         out.value(time, first + 6, instance, Value::UInt(further))?;
     }
     out.value(time, first + 7, instance, Value::UInt(assessment.small_groups))?;
     out.value(time, first + 8, instance, Value::Text(assessment.verdict()))
+}
+
+/// A number from its logarithm; the nearest float that is neither infinite nor 0, as formats of verdicts have no
+/// infinity, and no e-value or p-value is 0.
+fn finite_exp(log: f64) -> f64 {
+    log.exp().clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
 /// Two JSON arrays as one.

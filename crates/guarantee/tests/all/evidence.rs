@@ -1,26 +1,33 @@
 //! Properties of the e-process for arbitrary counts.
 
-use fairstream_guarantee::{Bet, EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
+use fairstream_guarantee::{Bet, Block, EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
 use proptest::prelude::*;
 
 use crate::fair_set;
 
-fn control() -> impl Strategy<Value = ErrorControl> {
+pub(crate) fn control() -> impl Strategy<Value = ErrorControl> {
     prop_oneof![Just(ErrorControl::Ever), (1..200_u64).prop_map(|memory| ErrorControl::Detector { memory })]
 }
 
 /// Blocks of three groups: trials and how many of them are positive.
-fn blocks() -> impl Strategy<Value = Vec<Vec<TrialTotals>>> {
+pub(crate) fn blocks() -> impl Strategy<Value = Vec<Vec<TrialTotals>>> {
     let totals = (0..12_u64, 0.0..=1.0_f64)
         .prop_map(|(trials, part)| TrialTotals { trials, sum: (trials as f64 * part).round() });
     prop::collection::vec(prop::collection::vec(totals, 3), 1..25)
 }
 
-fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
+pub(crate) fn feed(e_process: &mut EProcess, block: &[TrialTotals]) {
     block.iter().enumerate().for_each(|(group, totals)| e_process.count(group, *totals));
 }
 
-fn hypothesis(fair: FairSet, control: ErrorControl) -> Hypothesis {
+type GroupBets = Vec<(usize, Bet)>;
+
+/// The bets on the groups of a block, by group.
+fn bets(block: &Block) -> GroupBets {
+    block.groups.iter().map(|of_group| (of_group.group, of_group.bet)).collect()
+}
+
+pub(crate) fn hypothesis(fair: FairSet, control: ErrorControl) -> Hypothesis {
     Hypothesis { block: 1, ..Hypothesis::new(fair, control, 0.05) }
 }
 
@@ -106,14 +113,14 @@ proptest! {
             let mut e_process = EProcess::default();
             let cut = |block: &Vec<TrialTotals>| {
                 feed(&mut e_process, block);
-                e_process.close_block(&hypothesis).map(|block| (block.bets, block.log_e_value))
+                e_process.close_block(&hypothesis).map(|block| (bets(&block), block.log_e_value))
             };
-            blocks.iter().map(cut).collect::<Vec<Option<(Vec<Bet>, f64)>>>()
+            blocks.iter().map(cut).collect::<Vec<Option<(GroupBets, f64)>>>()
         };
         let (one, other) = (run(&blocks), run(&changed));
         prop_assert_eq!(&one[..at], &other[..at]);
-        let bets = |run: &[Option<(Vec<Bet>, f64)>]| run[at].as_ref().map(|(bets, _)| bets.clone());
-        prop_assert_eq!(bets(&one), bets(&other));
+        let bets_at = |run: &[Option<(GroupBets, f64)>]| run[at].as_ref().map(|(bets, _)| bets.clone());
+        prop_assert_eq!(bets_at(&one), bets_at(&other));
     }
 
     /// How a block is split into calls, and in which order, changes no bit of the result.
@@ -148,9 +155,9 @@ proptest! {
         for block in &blocks {
             feed(&mut e_process, block);
             let Some(cut) = e_process.close_block(&hypothesis) else { continue };
-            for group in 0..3 {
-                counted[group] += block[group].trials;
-                prop_assert!(counted[group] >= least || cut.bets[group].estimate == cut.bets[group].fair);
+            (0..3).for_each(|group| counted[group] += block[group].trials);
+            for (group, bet) in bets(&cut) {
+                prop_assert!(counted[group] >= least || bet.estimate == bet.fair);
             }
         }
         let known: Vec<u64> = e_process.totals().iter().map(|totals| totals.trials).collect();
@@ -176,7 +183,21 @@ fn what_cannot_happen_in_a_fair_system_is_proof() {
     e_process.count(0, TrialTotals { trials: 3, sum: 1.0 });
     e_process.close_block(&hypothesis);
     assert!(e_process.exceeds_threshold(&hypothesis));
-    assert_eq!(e_process.result(&hypothesis).p_value, Some(0.0));
+    assert_eq!(e_process.result(&hypothesis).log_p_value, Some(f64::NEG_INFINITY));
+}
+
+/// E-values and p-values are kept as logarithms: 200,000 trials of a grossly unfair system overflow nothing.
+#[test]
+fn evidence_never_overflows() {
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
+    let mut e_process = EProcess::default();
+    for _ in 0..10_000 {
+        feed(&mut e_process, &[TrialTotals { trials: 10, sum: 10.0 }, TrialTotals { trials: 10, sum: 0.0 }]);
+        e_process.close_block(&hypothesis);
+    }
+    let result = e_process.result(&hypothesis);
+    assert!(result.log_e_value > 10_000.0 && result.log_e_value.is_finite(), "{}", result.log_e_value);
+    assert_eq!(result.log_p_value, Some(-result.log_e_value));
 }
 
 #[test]
@@ -187,6 +208,7 @@ fn a_block_waits_until_it_has_enough_trials() {
     assert!(e_process.close_block(&hypothesis).is_none());
     e_process.count(1, TrialTotals { trials: 4, sum: 1.0 });
     let block = e_process.close_block(&hypothesis).unwrap();
-    assert_eq!((block.number, block.totals[0].trials, block.totals[1].trials), (1, 19, 4));
+    let trials: Vec<u64> = block.groups.iter().map(|of_group| of_group.totals.trials).collect();
+    assert_eq!((block.number, trials), (1, vec![19, 4]));
     assert!(e_process.close_block(&hypothesis).is_none());
 }

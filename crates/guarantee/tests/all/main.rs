@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod contribution;
 mod evidence;
 mod fair_set;
 mod intervals;

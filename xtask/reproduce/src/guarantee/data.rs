@@ -1,7 +1,7 @@
 //! COMPAS and Berkeley with a guarantee: whether an alarm is raised, and when.
 
 use fairstream_core::{StopToken, Time};
-use fairstream_fairness::{Outcome, significant};
+use fairstream_fairness::{Outcome, significant, significant_exp};
 use fairstream_report::{Axis, Behind, LinePlot, Series};
 use fairstream_scenarios::{Admissions, Compas};
 
@@ -35,8 +35,8 @@ fn standings(judged: &Judged, when: impl Fn(Time) -> String) -> String {
             }
             _ => assessment.verdict().to_owned(),
         };
-        let threshold = assessment.threshold.map_or("-".to_owned(), significant);
-        Some(vec![standing.title, gap, interval, significant(assessment.e_value), threshold, verdict])
+        let threshold = assessment.log_threshold.map_or("-".to_owned(), significant_exp);
+        Some(vec![standing.title, gap, interval, significant_exp(assessment.log_e_value), threshold, verdict])
     });
     table(&["", "gap", "gap is between", "e-value", "alarm at", "verdict"], rows)
 }
