@@ -18,7 +18,7 @@ impl SinkFactory for JsonSinks {
         Adapter {
             name: "jsonl",
             about: "one JSON object a verdict: time, kind, stream, instance, value, message",
-            extensions: &["jsonl", "ndjson", "json"],
+            extensions: &["jsonl", "ndjson"],
             options: &[],
         }
     }

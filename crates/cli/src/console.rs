@@ -30,11 +30,18 @@ struct Style {
     colour: bool,
     /// Whether the progress line has to be cleared before a line is written.
     clear: bool,
+    /// Whether times are numbers of rows.
+    by_rows: bool,
 }
 
 impl ConsoleSinks {
     pub(crate) fn new(colour: Colour, judge: Option<Arc<Mutex<Judge>>>) -> ConsoleSinks {
-        ConsoleSinks { style: Style { colour: colour.is_on(), clear: io::stdout().is_terminal() }, judge }
+        let by_rows = judge.as_ref().is_some_and(|judge| {
+            let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
+            judge.rules().first().is_some_and(|rule| rule.by_rows)
+        });
+        let style = Style { colour: colour.is_on(), clear: io::stdout().is_terminal(), by_rows };
+        ConsoleSinks { style, judge }
     }
 }
 
@@ -219,7 +226,7 @@ impl Style {
             Some(Value::Text(value)) => format!("= {value:?}"),
             Some(value) => format!("= {value}"),
         };
-        text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", verdict.time.for_people())));
+        text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", self.when(verdict.time))));
     }
 
     /// Prints an alarm that is raised or cleared.
@@ -229,7 +236,12 @@ impl Style {
             _ => "clear".to_owned(),
         };
         let message = verdict.message.unwrap_or_default();
-        text.push_str(&self.cleared(&format!("{:<22} {word}  {message}\n", verdict.time.for_people())));
+        text.push_str(&self.cleared(&format!("{:<22} {word}  {message}\n", self.when(verdict.time))));
+    }
+
+    fn when(self, time: Time) -> String {
+        const SECOND: i64 = 1_000_000_000;
+        if self.by_rows { format!("row {}", time.0 / SECOND) } else { time.for_people() }
     }
 
     fn alarming(self, text: &str) -> String {

@@ -16,7 +16,7 @@ use crate::chart::{Chart, Line};
 use crate::interrupt::Interrupt;
 use crate::null_sink::NullSink;
 use crate::progress::grouped;
-use crate::report::{PageData, Subject};
+use crate::report::{PageData, Subject, now};
 use crate::{ExitStatus, load, print, run, standings};
 
 /// The fairness files that employers are monitored with: by the rule of the paper, and with a guarantee.
@@ -128,6 +128,8 @@ impl Watched {
             file: file.to_owned(),
             text: text.to_owned(),
             command: format!("fairstream report {file} '{input}'"),
+            files: Vec::new(),
+            started: now(),
             inputs: vec![input],
         };
         let (judge, counts) = (self.judge(), self.counters.now());

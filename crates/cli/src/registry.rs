@@ -65,6 +65,7 @@ pub(crate) fn sinks(run_context: &RunContext) -> Vec<Box<dyn SinkFactory>> {
         Box::new(run_context.console.clone()),
         Box::new(ReportSinks::new(ReportFormat::Html, run_context.reported.clone())),
         Box::new(ReportSinks::new(ReportFormat::Svg, run_context.reported.clone())),
+        Box::new(ReportSinks::new(ReportFormat::Summary, run_context.reported.clone())),
         Box::new(JsonSinks),
         Box::new(CsvSinks),
         Box::new(ParquetSinks),

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let counters: Arc<Counters> = Arc::default();
     let reported = monitor.fairness.clone().zip(judge.clone()).filter(|_| is_reported);
     let reported = reported.map(|(compiled, judge)| {
-        let subject = report::Subject::of(arguments, &monitor);
+        let subject = report::Subject::of(arguments, &monitor, &sources);
         Arc::new(report::ReportedRun { judge, compiled, counters: Arc::clone(&counters), subject })
     });
     // Opened last, so that a mistake above does not destroy the verdicts of an earlier run.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use fairstream_fairness::{Comparison, GroupStanding, Interval, Judge, Outcome, Standing, significant_exp};
+use fairstream_fairness::{
+    Comparison, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule, Standing, significant_exp,
+};
 
 use crate::left_out;
 use crate::progress::{counted, grouped};
@@ -25,14 +27,15 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
     for standing in outlines.iter().take(SHOWN).filter_map(|outline| judge.standing(outline)) {
         let standing = &standing;
         text.push('\n');
+        let rule = &judge.rules()[standing.rate_index.0];
         let state = match (standing.alarm, standing.raised) {
             (None, 0) if standing.assessment.is_some() => outcome(standing),
-            (Some(since), _) => alarming(&format!("ALARM since {}", since.for_people())),
+            (Some(since), _) => alarming(&format!("ALARM since {}", rule.when(since))),
             (None, 0) => "no alarm".to_owned(),
-            (None, raised) => format!("cleared; {} earlier", counted(raised, "alarm")),
+            (None, raised) => cleared(rule, standing, raised),
         };
         let _ = writeln!(text, "{}: {state}", standing.title);
-        table(&mut text, standing);
+        table(&mut text, rule, standing);
     }
     for sentence in left_out::sentences(judge) {
         let _ = writeln!(text, "\n{sentence}");
@@ -88,7 +91,31 @@ fn evidence(text: &mut String, standing: &Standing) {
     let _ = writeln!(text, "  {}", parts.join("; "));
 }
 
-fn table(text: &mut String, standing: &Standing) {
+/// An alarm was raised, and none is now.
+fn cleared(rule: &Rule, standing: &Standing, raised: u64) -> String {
+    let last =
+        standing.last_alarm.map(|(from, to)| format!(" from {} to {}", rule.when(from), rule.when(to)));
+    let last = last.unwrap_or_default();
+    match raised {
+        1 => format!("no alarm now; one was raised{last}"),
+        raised => format!("no alarm now; {} earlier, the last{last}", counted(raised, "alarm")),
+    }
+}
+
+/// The impact ratio of a group, with what it means.
+fn in_words(impact: &ImpactRatio) -> String {
+    let Some(ratio) = impact.ratio else { return String::new() };
+    let mut text = format!("  impact ratio {ratio:.3}");
+    if impact.is_under_four_fifths {
+        text += &format!(", {} short of four fifths", grouped(impact.shortfall));
+    }
+    if impact.is_small {
+        text += ", under 2 % of the trials";
+    }
+    text
+}
+
+fn table(text: &mut String, rule: &Rule, standing: &Standing) {
     let _ = writeln!(text, "  {}", standing.question);
     let width = standing.groups.iter().map(|group| group.group.chars().count()).max().unwrap_or(0).max(5);
     let pending = standing.groups.iter().any(|group| group.pending > 0);
@@ -99,21 +126,26 @@ fn table(text: &mut String, standing: &Standing) {
     };
     let is_estimated = standing.is_estimated();
     let bases = standing.groups.iter().map(|group| basis(group).chars().count()).max().unwrap_or(0);
-    for group in &standing.groups {
+    // A metric of ratios is about them; others have them in the summary.
+    let impacts = standing.impact_ratios(rule).filter(|_| rule.comparison == Comparison::Ratio);
+    let impacts = impacts.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
+    for (group, impact) in standing.groups.iter().zip(impacts) {
         let GroupStanding { group: name, shown, has_evidence, .. } = group;
         let mut waiting =
             if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         if unknown {
             waiting += &format!("  {} unknown", grouped(group.unknown));
         }
-        let evidence = if *has_evidence { "" } else { "  not enough evidence" };
+        let evidence = if *has_evidence { "" } else { "  too few trials" };
+        let impact = impact.map(|impact| in_words(&impact)).unwrap_or_default();
         let interval =
             group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
         let interval = interval.unwrap_or_default();
         let estimate = if is_estimated { format!("  estimate {}", group.compared()) } else { String::new() };
         let basis = basis(group);
-        let line =
-            format!("  {name:<width$}  {shown:>8}  {basis:<bases$}{waiting}{estimate}{interval}{evidence}");
+        let line = format!(
+            "  {name:<width$}  {shown:>8}  {basis:<bases$}{waiting}{estimate}{interval}{impact}{evidence}"
+        );
         let _ = writeln!(text, "{}", line.trim_end());
     }
     evidence(text, standing);

@@ -299,7 +299,7 @@ impl FairnessFile {
 
     /// Whether rows count in their order, as the data has no times.
     pub fn is_in_order_of_rows(&self) -> bool {
-        self.time() == Some(ROW)
+        self.time() == Some(ROW) && !self.events.columns.iter().any(|column| column.name == ROW)
     }
 
     /// Whether every metric is checked at events and not periodically.

@@ -59,9 +59,9 @@ pub use group::Grouping;
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
-    AlarmBasis, AlarmChange, AlarmedGroup, Assessment, BadState, Counts, GroupStanding, Judge, RowCounts,
-    Rule, RuleRate, SeenColumn, Standing, StandingOutline, TrialPlacement, compare_values, significant,
-    significant_exp,
+    AlarmBasis, AlarmChange, AlarmedGroup, Assessment, BadState, Counts, GroupStanding, ImpactRatio, Judge,
+    RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline, TrialPlacement, compare_values,
+    significant, significant_exp,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

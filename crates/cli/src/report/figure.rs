@@ -44,7 +44,7 @@ pub(super) fn figure(
     };
     Some(LinePlot {
         title: standing.title.clone(),
-        description: described(standing, rate_history),
+        description: described(rule, standing, rate_history),
         x: Axis::new(&label).within(begin.0 as f64, end.0 as f64).ticks(ticks),
         y,
         series,
@@ -59,7 +59,7 @@ pub(super) fn figure(
 }
 
 /// Alternative text: the final estimate of each group, and the number of alarms.
-fn described(standing: &Standing, rate_history: &RateHistory) -> String {
+fn described(rule: &Rule, standing: &Standing, rate_history: &RateHistory) -> String {
     let mut groups: Vec<&GroupStanding> =
         standing.groups.iter().filter(|group| group.estimate.is_some()).collect();
     groups.sort_by(|a, b| b.estimate.unwrap_or_default().total_cmp(&a.estimate.unwrap_or_default()));
@@ -73,9 +73,9 @@ fn described(standing: &Standing, rate_history: &RateHistory) -> String {
     let alarms = match rate_history.alarms.as_slice() {
         [] => "There was no alarm.".to_owned(),
         [alarm] if alarm.count == 1 => match alarm.until {
-            None => format!("There is an alarm since {}.", alarm.since.for_people()),
+            None => format!("There is an alarm since {}.", rule.when(alarm.since)),
             Some(until) => {
-                format!("There was an alarm from {} to {}.", alarm.since.for_people(), until.for_people())
+                format!("There was an alarm from {} to {}.", rule.when(alarm.since), rule.when(until))
             }
         },
         many => format!("There were {}.", counted(many.iter().map(|span| span.count).sum(), "alarm")),

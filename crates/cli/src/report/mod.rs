@@ -3,7 +3,16 @@
 mod figure;
 mod page;
 mod sinks;
+mod summary;
 mod words;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fairstream_core::{Source, Time};
+use sha2::{Digest, Sha256};
 
 use fairstream_fairness::{Judge, RateHistory, Standing};
 
@@ -34,12 +43,17 @@ pub(crate) struct Subject {
     pub(crate) file: String,
     pub(crate) text: String,
     pub(crate) inputs: Vec<String>,
+    /// The files that the inputs consist of; those that are no files have no hash.
+    pub(crate) files: Vec<String>,
     /// The command that was run.
     pub(crate) command: String,
+    /// When the run was started.
+    pub(crate) started: Time,
 }
 
 impl Subject {
-    pub(crate) fn of(arguments: &RunArguments, monitor: &Monitor) -> Subject {
+    /// `sources` are the inputs, opened.
+    pub(crate) fn of(arguments: &RunArguments, monitor: &Monitor, sources: &[Box<dyn Source>]) -> Subject {
         let path = &arguments.input.spec;
         let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
         Subject {
@@ -47,9 +61,56 @@ impl Subject {
             // The file was read before. If it has been deleted since, the page omits its text.
             text: std::fs::read_to_string(path).unwrap_or_default(),
             inputs: monitor.inputs.iter().map(Address::to_string).collect(),
+            files: monitor
+                .inputs
+                .iter()
+                .zip(sources)
+                .flat_map(|(input, source)| files_of(input, source))
+                .collect(),
             command: format!("fairstream {}", words.join(" ")),
+            started: now(),
         }
     }
+
+    /// The SHA-256 of the fairness file.
+    fn sha256(&self) -> String {
+        hex(&Sha256::digest(self.text.as_bytes()))
+    }
+
+    /// The files that were read, each with its SHA-256 as it is now.
+    fn input_hashes(&self) -> Vec<(String, Option<String>)> {
+        self.files.iter().map(|name| (name.clone(), file_hash(Path::new(name)))).collect()
+    }
+}
+
+/// The files of an input, or else its name.
+fn files_of(input: &Address, source: &Box<dyn Source>) -> Vec<String> {
+    let names: Vec<String> = source.source_files().names().map(str::to_owned).collect();
+    if names.is_empty() { vec![input.location.clone()] } else { names }
+}
+
+/// The SHA-256 of a regular file; `None` of a pipe, or of what cannot be read any more.
+fn file_hash(path: &Path) -> Option<String> {
+    let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
+    let mut file = File::open(path).ok().filter(|_| is_file)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The time by the clock of this machine.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Quotes a word for a shell.

@@ -43,7 +43,7 @@ impl PageData<'_> {
             () if !sections.is_empty() && all(&[State::Fair, State::NoAlarm]) => State::NoAlarm,
             () => State::Unknown,
         };
-        let reached = counts.reached.map_or_else(|| "nothing".to_owned(), Time::for_people);
+        let reached = counts.reached.map_or_else(|| "nothing".to_owned(), |reached| when(judge, reached));
         let so_far = if *is_complete { "" } else { "; the run was stopped before the end of its input" };
         let first = standings.first();
         Page {
@@ -102,6 +102,11 @@ impl PageData<'_> {
     }
 }
 
+/// A time for readers, in the way of the first metric.
+fn when(judge: &Judge, time: Time) -> String {
+    judge.rules().first().map_or_else(|| time.for_people(), |rule| rule.when(time))
+}
+
 fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: String) -> Section {
     let rule = &judge.rules()[standing.rate_index.0];
     let rate_history = rate_history(judge, standing);
@@ -115,7 +120,11 @@ fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: Strin
         counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
         groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
         parameters: parameters(rule, standing),
-        alarms: rate_history.map_or(&[][..], |rate_history| &rate_history.alarms).iter().map(alarm).collect(),
+        alarms: rate_history
+            .map_or(&[][..], |rate_history| &rate_history.alarms)
+            .iter()
+            .map(|span| alarm(rule, span))
+            .collect(),
     }
 }
 
@@ -131,12 +140,12 @@ fn state(rule: &Rule, standing: &Standing) -> State {
     }
 }
 
-fn alarm(span: &AlarmSpan) -> Alarm {
+fn alarm(rule: &Rule, span: &AlarmSpan) -> Alarm {
     let many = if span.count > 1 { format!(" ({} merged)", grouped(span.count)) } else { String::new() };
     Alarm {
-        since: format!("{}{many}", span.since.for_people()),
+        since: format!("{}{many}", rule.when(span.since)),
         trials: counted(span.trials, "trial"),
-        until: span.until.map_or_else(String::new, Time::for_people),
+        until: span.until.map_or_else(String::new, |until| rule.when(until)),
     }
 }
 

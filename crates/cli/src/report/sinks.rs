@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairstream_core::{
-    Adapter, Counters, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, VerdictBatch,
+    Adapter, Cause, Counters, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest,
+    VerdictBatch,
 };
 use fairstream_fairness::{Compiled, Judge};
 
@@ -18,6 +19,8 @@ pub(crate) enum ReportFormat {
     Html,
     /// The figures only.
     Svg,
+    /// The final state, for machines.
+    Summary,
 }
 
 /// Opens sinks of one format.
@@ -37,9 +40,10 @@ pub(crate) struct ReportedRun {
 }
 
 /// The names of all report sinks.
-pub(crate) const NAMES: [&str; 2] = [HTML, SVG];
+pub(crate) const NAMES: [&str; 3] = [HTML, SVG, SUMMARY];
 pub(super) const HTML: &str = "html";
 const SVG: &str = "svg";
+const SUMMARY: &str = "summary";
 
 impl ReportSinks {
     pub(crate) fn new(format: ReportFormat, run: Option<Arc<ReportedRun>>) -> ReportSinks {
@@ -62,14 +66,27 @@ impl SinkFactory for ReportSinks {
                 extensions: &["svg"],
                 options: &[],
             },
+            ReportFormat::Summary => Adapter {
+                name: SUMMARY,
+                about: "the final state for machines, as JSON or TOML: every metric, group and alarm with its numbers",
+                extensions: &["json", "toml"],
+                options: &[],
+            },
         }
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
         let location = request.location.clone();
         let Some(run) = &self.run else {
-            let reason =
-                "a report is about groups, which a fairness file names; this is an RTLola specification";
+            let reason = match self.format {
+                ReportFormat::Summary => {
+                    "a summary is about groups, which a fairness file names; this is an RTLola specification, whose verdicts \
+                     go to `jsonl:PATH`"
+                }
+                ReportFormat::Html | ReportFormat::Svg => {
+                    "a report is about groups, which a fairness file names; this is an RTLola specification"
+                }
+            };
             return Err(SinkError::Open { sink: location, cause: reason.into() });
         };
         // A report that cannot be written is an error before the run, not after it.
@@ -107,14 +124,21 @@ impl Sink for Report {
         let ReportedRun { judge, compiled, counters, subject } = &*self.run;
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = &counters.now();
+        let failed = |cause: Cause| SinkError::Write { sink: self.location.clone(), cause };
+        let is_complete = *end == RunEnd::Complete;
+        let data = PageData { judge: &judge, compiled, counts, subject, is_complete };
         let text = match self.format {
             ReportFormat::Svg => sheet(compiled.file().title(), &judge, counts).svg(),
-            ReportFormat::Html => {
-                let is_complete = *end == RunEnd::Complete;
-                PageData { judge: &judge, compiled, counts, subject, is_complete }.page().html()
+            ReportFormat::Html => data.page().html(),
+            ReportFormat::Summary if self.location.to_lowercase().ends_with(".toml") => {
+                toml::to_string(&data.summary()).map_err(|error| failed(error.into()))?
+            }
+            ReportFormat::Summary => {
+                let json = serde_json::to_string_pretty(&data.summary());
+                json.map_err(|error| failed(error.into()))? + "\n"
             }
         };
         fairstream_files::replace(Path::new(&self.location), text.as_bytes())
-            .map_err(|error| SinkError::Write { sink: self.location.clone(), cause: error.into() })
+            .map_err(|error| failed(error.into()))
     }
 }

@@ -64,14 +64,22 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
             let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
             let after =
                 last.map_or(String::new(), |alarm| format!(", after {}", counted(alarm.trials, "trial")));
-            text += &format!(" Alarm since {}{after}.", since.for_people());
+            text += &format!(" Alarm since {}{after}.", rule.when(since));
         }
         (None, Some(first)) => {
-            let raised = match standing.raised {
-                1 => "the only alarm".to_owned(),
-                many => format!("the first of {}", counted(many, "alarm")),
+            let raised = match (standing.raised, first.until) {
+                (1, Some(until)) => {
+                    format!("one was raised from {} to {}", rule.when(first.since), rule.when(until))
+                }
+                (many, _) => {
+                    format!(
+                        "the first of {} was raised at {}",
+                        counted(many, "alarm"),
+                        rule.when(first.since)
+                    )
+                }
             };
-            text += &format!(" Cleared; {raised} was raised at {}.", first.since.for_people());
+            text += &format!(" No alarm now; {raised}.");
         }
         (None, None) => text += &format!(" {}.", fair(standing)),
     }

@@ -228,7 +228,7 @@ impl ColumnBinder<'_> {
             self.problems.push(Problem::new(metric.at.range(), message).help(help));
         }
         self.check_trials(metric);
-        if metric.check.is_some() && self.file.is_in_order_of_rows() && self.type_of("row").is_none() {
+        if metric.check.is_some() && self.file.is_in_order_of_rows() {
             let help = "leave `check` out: then there is a check at every row";
             let message = "rows that count in their order have no time for a periodic `check`";
             self.problems.push(Problem::new(metric.at.range(), message).help(help));

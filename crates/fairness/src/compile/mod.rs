@@ -516,6 +516,7 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
         favourable: rate.favourable,
     });
     Rule {
+        title: metric.title.clone(),
         comparison: metric.kind.comparison(),
         tolerance: metric.tolerance,
         clear: metric.clear,
@@ -531,6 +532,7 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
         strata: names_of(&metric.strata),
         comparisons: metric.of_table,
         has_horizon: file.trial.horizon.is_some(),
+        by_rows: file.is_in_order_of_rows(),
         guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),
         range: metric.range,
         rates: rates.collect(),

@@ -160,7 +160,7 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
          outcomes are under our estimate than under the closest fair system. If the system is fair, the average\n     \
          of each factor is at most 1, so that a large e-value is unlikely.\n"
     );
-    blocks(text, &alarm.blocks, all);
+    blocks(text, rule, &alarm.blocks, all);
     let named = |group: &NamedGroup| {
         let side = if group.is_high { "high" } else { "low" };
         let factor = significant_exp(group.log_factor);
@@ -181,7 +181,7 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
     }
 }
 
-fn blocks(text: &mut String, blocks: &[BlockStep], all: bool) {
+fn blocks(text: &mut String, rule: &Rule, blocks: &[BlockStep], all: bool) {
     let names =
         blocks.iter().flat_map(|block| &block.groups).map(|group| label(&group.group).chars().count());
     let width = names.max().unwrap_or(0).max(5);
@@ -200,7 +200,7 @@ fn blocks(text: &mut String, blocks: &[BlockStep], all: bool) {
         }
         for (line, group) in block.groups.iter().enumerate() {
             let (number, time) = match line {
-                0 => (block.number.to_string(), block.time.for_people()),
+                0 => (block.number.to_string(), rule.when(block.time)),
                 _ => Default::default(),
             };
             let (factor, evidence) = match line + 1 == block.groups.len() {

@@ -4,6 +4,7 @@
 mod alarm;
 mod changed_groups;
 mod gap;
+mod impact;
 mod named_vec;
 mod row_counts;
 mod rule;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use alarm::{AlarmBasis, AlarmedGroup};
 pub(crate) use gap::{Gap, GroupEstimate};
+pub use impact::ImpactRatio;
 pub(crate) use named_vec::NamedVec;
 pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;

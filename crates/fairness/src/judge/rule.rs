@@ -1,5 +1,6 @@
 //! Rules, and the counts that they apply to.
 
+use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
 use super::stratum_test::AlarmTransition;
@@ -8,6 +9,8 @@ use crate::{Comparison, Guarantee, Unit};
 /// A metric without its streams: rates, comparison, thresholds and guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
+    /// Title of the metric.
+    pub title: String,
     /// How groups are compared.
     pub comparison: Comparison,
     /// An alarm is raised beyond this.
@@ -28,6 +31,8 @@ pub struct Rule {
     pub strata: Vec<String>,
     /// Whether trials are counted only after a horizon.
     pub has_horizon: bool,
+    /// Whether times are numbers of rows, in seconds, as the data has no times.
+    pub by_rows: bool,
     /// How false alarms are bounded; `None` for the rule of the paper, which compares estimates with the tolerance.
     pub guarantee: Option<Guarantee>,
     /// For means: numbers are clamped to this range.
@@ -125,6 +130,12 @@ impl Counts {
 }
 
 impl Rule {
+    /// A time for readers: `row 12`, if times are numbers of rows.
+    pub fn when(&self, time: Time) -> String {
+        const SECOND: i64 = 1_000_000_000;
+        if self.by_rows { format!("row {}", time.0 / SECOND) } else { time.for_people() }
+    }
+
     /// The rule of the paper, extended by a threshold at which an alarm is cleared.
     pub(super) fn transition(&self, gap: f64, stands: bool) -> AlarmTransition {
         match stands {

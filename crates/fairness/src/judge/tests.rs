@@ -11,6 +11,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         favourable: None,
     };
     Rule {
+        title: "parity".to_owned(),
         comparison,
         tolerance,
         clear,
@@ -21,6 +22,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         groups: vec!["gender".to_owned()],
         strata: Vec::new(),
         has_horizon: false,
+        by_rows: false,
         guarantee: None,
         range: None,
         rates: vec![rate],

@@ -29,7 +29,7 @@ pub(crate) fn change(
         }
         None => "there is not enough evidence any more".to_owned(),
     };
-    let since = since.map(|since| format!(" (alarm since {})", since.for_people())).unwrap_or_default();
+    let since = since.map(|since| format!(" (alarm since {})", rule.when(since))).unwrap_or_default();
     format!("{}{}: {what}{since}", rate.title, stratum_suffix(&rule.strata, stratum))
 }
 
@@ -94,7 +94,7 @@ pub(super) fn cleared_by_evidence(
         "{}{}: {compared}of late {within} (alarm since {})",
         rate.title,
         stratum_suffix(&rule.strata, stratum),
-        since.for_people()
+        rule.when(since)
     )
 }
 

@@ -1,0 +1,369 @@
+//! The final state of a run for machines: every metric, rate, stratum and group with its numbers, and alarms with what
+//! they rest on. docs/summary.schema.json describes it.
+
+use std::collections::BTreeMap;
+
+use fairstream_core::RunCounts;
+use fairstream_fairness::{
+    AlarmBasis, AlarmedGroup, Comparison, Every, GroupStanding, ImpactRatio, Interval, Judge, Outcome,
+    Promise, Rule, Standing,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{PageData, now};
+
+/// Version of the format: it grows when something is taken away or changes its meaning, not when something is added.
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    fairstream_summary: u32,
+    program: String,
+    title: String,
+    command: String,
+    started: String,
+    ended: String,
+    /// Whether the input was read to its end.
+    is_complete: bool,
+    specification: Hashed,
+    inputs: Vec<Hashed>,
+    rows: Rows,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<String>,
+    verdict: &'static str,
+    alarms_raised: u64,
+    alarms_active: u64,
+    metrics: Vec<Metric>,
+}
+
+#[derive(Debug, Serialize)]
+struct Hashed {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rows {
+    read: u64,
+    rejected: u64,
+    late: u64,
+    outside: u64,
+    dropped: u64,
+    evaluated: u64,
+    without_key: u64,
+    without_group: u64,
+    excepted: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Metric {
+    title: String,
+    comparison: &'static str,
+    tolerance: f64,
+    min_trials: u64,
+    groups: Vec<String>,
+    strata: Vec<String>,
+    rule: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guarantee: Option<Guarantee>,
+    rates: Vec<Rate>,
+}
+
+#[derive(Debug, Serialize)]
+struct Guarantee {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    false_alarms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    false_alarm_every_trials: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    false_alarm_every_seconds: Option<f64>,
+    /// Number of comparisons that share it.
+    shared_by: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Rate {
+    title: String,
+    stream: String,
+    question: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    favourable: Option<bool>,
+    is_mean: bool,
+    strata: Vec<Stratum>,
+}
+
+#[derive(Debug, Serialize)]
+struct Stratum {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    stratum: BTreeMap<String, Value>,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_interval: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_e_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_threshold: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_p_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    further_trials: Option<u64>,
+    alarms_raised: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alarm: Option<Alarm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_cleared: Option<Span>,
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Serialize)]
+struct Span {
+    raised: String,
+    cleared: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Alarm {
+    since: String,
+    message: String,
+    gap: f64,
+    tolerance: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_e_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_threshold: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_p_value: Option<f64>,
+    groups: Vec<NamedGroup>,
+}
+
+#[derive(Debug, Serialize)]
+struct NamedGroup {
+    group: BTreeMap<String, Value>,
+    numerator: f64,
+    trials: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Group {
+    group: BTreeMap<String, Value>,
+    numerator: f64,
+    trials: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<[f64; 2]>,
+    /// The MAP estimate, of the rule `map`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<f64>,
+    pending: u64,
+    unknown: u64,
+    /// Whether it has enough trials to be compared.
+    is_compared: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impact: Option<Impact>,
+}
+
+#[derive(Debug, Serialize)]
+struct Impact {
+    favourable_share: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio: Option<f64>,
+    is_under_four_fifths: bool,
+    shortfall: u64,
+    is_under_two_percent: bool,
+}
+
+impl PageData<'_> {
+    /// The final state of the run.
+    pub(super) fn summary(&self) -> Summary {
+        let PageData { judge, compiled, counts, subject, is_complete } = self;
+        let standings = judge.standings();
+        let rows = judge.rows();
+        let RunCounts { read, rejected, late, outside, dropped, evaluated, reached, .. } = **counts;
+        Summary {
+            fairstream_summary: VERSION,
+            program: format!("fairstream {}", env!("CARGO_PKG_VERSION")),
+            title: compiled.file().title().to_owned(),
+            command: subject.command.clone(),
+            started: subject.started.to_string(),
+            ended: now().to_string(),
+            is_complete: *is_complete,
+            specification: Hashed { name: subject.file.clone(), sha256: Some(subject.sha256()) },
+            inputs: subject
+                .input_hashes()
+                .into_iter()
+                .map(|(name, sha256)| Hashed { name, sha256 })
+                .collect(),
+            rows: Rows {
+                read,
+                rejected,
+                late,
+                outside,
+                dropped,
+                evaluated,
+                without_key: rows.without_key,
+                without_group: rows.without_group,
+                excepted: rows.excepted,
+            },
+            reached: reached.map(|reached| reached.to_string()),
+            verdict: overall(&standings),
+            alarms_raised: judge.raised(),
+            alarms_active: standings.iter().filter(|standing| standing.alarm.is_some()).count() as u64,
+            metrics: metrics(judge, &standings),
+        }
+    }
+}
+
+/// The worst verdict of all rates.
+fn overall(standings: &[Standing]) -> &'static str {
+    let any = |verdict: &str| standings.iter().any(|standing| self::verdict(standing) == verdict);
+    let found = ["unfair", "cleared", "not enough evidence yet", "no alarm", "fair so far"];
+    found.into_iter().find(|verdict| any(verdict)).unwrap_or("not enough evidence yet")
+}
+
+fn verdict(standing: &Standing) -> &'static str {
+    match (&standing.assessment, standing.alarm) {
+        (_, Some(_)) => "unfair",
+        (_, None) if standing.raised > 0 => "cleared",
+        (Some(assessment), None) => assessment.verdict(),
+        (None, None) => "no alarm",
+    }
+}
+
+fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<Metric> {
+    let metric = |(index, rule): (usize, &Rule)| Metric {
+        title: rule.title.clone(),
+        comparison: match rule.comparison {
+            Comparison::Difference => "difference",
+            Comparison::Ratio => "ratio",
+            Comparison::Highest => "highest",
+        },
+        tolerance: rule.tolerance,
+        min_trials: rule.min_trials,
+        groups: rule.groups.clone(),
+        strata: rule.strata.clone(),
+        rule: if rule.guarantee.is_some() { "guarantee" } else { "map" },
+        guarantee: guarantee(rule),
+        rates: (0..rule.rates.len()).map(|rate| self::rate(rule, (index, rate), standings)).collect(),
+    };
+    judge.rules().iter().enumerate().map(metric).collect()
+}
+
+fn guarantee(rule: &Rule) -> Option<Guarantee> {
+    let promise = rule.guarantee?.promise;
+    let mut guarantee = Guarantee {
+        false_alarms: None,
+        false_alarm_every_trials: None,
+        false_alarm_every_seconds: None,
+        shared_by: rule.comparisons * rule.rates.len() as u64,
+    };
+    match promise {
+        Promise::Ever(level) => guarantee.false_alarms = Some(level),
+        Promise::Every { every: Every::Trials(trials), .. } => {
+            guarantee.false_alarm_every_trials = Some(trials);
+        }
+        Promise::Every { every: Every::Time(time), .. } => {
+            guarantee.false_alarm_every_seconds = Some(time.as_secs_f64());
+        }
+    }
+    Some(guarantee)
+}
+
+fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> Rate {
+    let rate = &rule.rates[index.1];
+    let of_rate = standings.iter().filter(|standing| standing.rate_index == index);
+    Rate {
+        title: rate.title.clone(),
+        stream: rate.stream.clone(),
+        question: rate.question.clone(),
+        favourable: rate.favourable,
+        is_mean: rate.is_mean,
+        strata: of_rate.map(|standing| stratum(rule, standing)).collect(),
+    }
+}
+
+fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
+    let assessment = standing.assessment.as_ref();
+    let impacts = standing.impact_ratios(rule).unwrap_or_default();
+    let impacts = impacts.into_iter().chain(std::iter::repeat(None));
+    let further = assessment.and_then(|assessment| match assessment.outcome {
+        Outcome::NotYet { further } => further,
+        Outcome::Fair | Outcome::Unfair => None,
+    });
+    Stratum {
+        stratum: named(&rule.strata, standing.stratum.as_deref().unwrap_or("[]")),
+        verdict: verdict(standing),
+        gap: standing.gap,
+        gap_interval: assessment.and_then(|assessment| assessment.gap).map(ends),
+        log10_e_value: assessment.map(|assessment| log10(assessment.log_e_value)),
+        log10_threshold: assessment.and_then(|assessment| assessment.log_threshold).map(log10),
+        log10_p_value: assessment.and_then(|assessment| assessment.log_p_value).map(log10),
+        further_trials: further,
+        alarms_raised: standing.raised,
+        alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, basis)),
+        last_cleared: standing
+            .last_alarm
+            .map(|(raised, cleared)| Span { raised: raised.to_string(), cleared: cleared.to_string() }),
+        groups: standing.groups.iter().zip(impacts).map(|(one, impact)| group(rule, one, impact)).collect(),
+    }
+}
+
+fn alarm(rule: &Rule, basis: &AlarmBasis) -> Alarm {
+    let group = |AlarmedGroup { values, numerator, denominator, share }: &AlarmedGroup| NamedGroup {
+        group: named(&rule.groups, values),
+        numerator: *numerator,
+        trials: *denominator,
+        share: *share,
+    };
+    Alarm {
+        since: basis.since.to_string(),
+        message: basis.message.clone(),
+        gap: basis.gap,
+        tolerance: basis.tolerance,
+        log10_e_value: basis.log_e_value.map(log10),
+        log10_threshold: basis.log_threshold.map(log10),
+        log10_p_value: basis.log_p_value.map(log10),
+        groups: basis.groups.iter().map(group).collect(),
+    }
+}
+
+fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> Group {
+    Group {
+        group: named(&rule.groups, &one.values),
+        numerator: one.numerator,
+        trials: one.denominator,
+        share: one.share,
+        interval: one.interval.map(ends),
+        estimate: one.estimate.filter(|_| rule.guarantee.is_none()),
+        pending: one.pending,
+        unknown: one.unknown,
+        is_compared: one.has_evidence,
+        impact: impact.map(|impact| Impact {
+            favourable_share: impact.favourable,
+            ratio: impact.ratio,
+            is_under_four_fifths: impact.is_under_four_fifths,
+            shortfall: impact.shortfall,
+            is_under_two_percent: impact.is_small,
+        }),
+    }
+}
+
+/// Values, a JSON array, by the names of their columns.
+fn named(columns: &[String], values: &str) -> BTreeMap<String, Value> {
+    let values: Vec<Value> = serde_json::from_str(values).unwrap_or_default();
+    columns.iter().cloned().zip(values).collect()
+}
+
+fn ends(Interval { low, high }: Interval) -> [f64; 2] {
+    [low, high]
+}
+
+fn log10(natural: f64) -> f64 {
+    natural / std::f64::consts::LN_10
+}
