@@ -8,7 +8,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 
 /// Requests every source to end, and wakes those that wait outside of the pipeline's channels.
 ///
-/// Stopping is orderly: what has been read is still evaluated, for half a second at most, and verdicts are written.
+/// Stopping is orderly: what has been read is still evaluated, for a quarter of a second at most, and verdicts are written.
 #[derive(Clone, Default)]
 pub struct StopToken(Arc<StopState>);
 

@@ -145,15 +145,25 @@ impl Running {
         let mut first = 0;
         while first < events.len() {
             if shared.is_overdue() {
+                self.flush()?;
                 return Ok(false);
             }
             let rows = self.pieces.0.min(events.len() - first);
             let begin = Instant::now();
             self.feed_piece(&events.slice(first, rows), shared).map_err(|error| behind(error, first))?;
-            self.pieces.adapt(rows, begin.elapsed());
+            let took = begin.elapsed();
+            self.pieces.adapt(rows, took);
             first += rows;
+            // Verdicts go out by batches of events, but do not wait for rows that take long.
+            if first == events.len() || took > PieceSize::SHORT {
+                self.flush()?;
+            }
         }
         Ok(true)
+    }
+
+    fn flush(&mut self) -> Result<(), RunError> {
+        self.verdicts.flush().map_err(|cancelled| RunError::Engine(cancelled.into()))
     }
 
     fn feed_piece(&mut self, events: &EventBatch, shared: &RunState) -> Result<(), RunError> {
@@ -179,7 +189,9 @@ impl Running {
         evaluate: impl FnOnce(&mut dyn Engine, &mut dyn VerdictSink) -> Result<(), EngineError>,
     ) -> Result<(), RunError> {
         let evaluated = catch_panic(|| evaluate(&mut *self.engine, &mut self.verdicts));
-        self.verdicts.flush().map_err(|cancelled| RunError::Engine(cancelled.into()))?;
+        if !matches!(evaluated, Ok(Ok(()))) {
+            self.flush()?;
+        }
         evaluated.map_err(RunError::EnginePanicked)?.map_err(RunError::Engine)
     }
 
@@ -193,6 +205,7 @@ impl Running {
         loop {
             let time = self.reached;
             self.evaluate(|engine, verdicts| engine.advance(time, verdicts))?;
+            self.flush()?;
             shared.counters.reach(time);
             if time == end {
                 return Ok(());

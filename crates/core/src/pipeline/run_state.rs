@@ -9,7 +9,7 @@ use super::{Counters, RunError, RunReport};
 use crate::{RunEnd, SinkError, StopToken};
 
 /// For so long, rows that have been read are still evaluated after a request to stop.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(250);
 
 pub(super) struct RunState {
     pub(super) stop: StopToken,
