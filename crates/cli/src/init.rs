@@ -61,7 +61,7 @@ fn samples(input: &Address, time: Option<&str>) -> anyhow::Result<(String, Sampl
     let candidates = given.map_or_else(|| TIMES.to_vec(), |time| vec![time]);
     let mut first_error = None;
     for time in candidates {
-        match sample::samples(input, Some(time), usize::MAX) {
+        match sample::samples(input, Some(time), usize::MAX, true) {
             Ok(samples) => return Ok((time.to_owned(), samples)),
             Err(error) => first_error = first_error.or(Some(error)),
         }

@@ -6,7 +6,7 @@ use anyhow::bail;
 use arrow::array::Array;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use fairstream_core::{SourceContext, SourceRequest, WantedColumn};
+use fairstream_core::{ROW_ORDER_ONLY, SourceContext, SourceRequest, WantedColumn};
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
 use crate::joins;
@@ -19,7 +19,7 @@ const ROWS: usize = 10_000;
 pub(crate) fn columns(inputs: &[Address], time: Option<&str>) -> anyhow::Result<Vec<EventColumn>> {
     let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
-        for column in column_types(&samples(input, time, ROWS)?.columns) {
+        for column in column_types(&samples(input, time, ROWS, false)?.columns) {
             if !columns.iter().any(|known| known.name == column.name) {
                 columns.push(column);
             }
@@ -35,8 +35,14 @@ pub(crate) struct Samples {
     pub(crate) times: Vec<i64>,
 }
 
-/// Samples a number of values of every column except the time.
-pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyhow::Result<Samples> {
+/// Samples a number of values of every column except the time. Without a need of times, rows are sampled whether their
+/// time can be read or not: a run says so better than a type that is not known.
+pub(crate) fn samples(
+    input: &Address,
+    time: Option<&str>,
+    rows: usize,
+    needs_times: bool,
+) -> anyhow::Result<Samples> {
     let kind = registry::source_for(input)?;
     let table = joins::is_table(input).then(|| joins::without_key(input));
     let mut options = table.as_ref().unwrap_or(input).options.clone();
@@ -73,7 +79,11 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
         let data_type = if known { field.data_type().clone() } else { return None };
         Some(WantedColumn::new(field.name(), data_type))
     });
-    let mut source = kind.open(&request(wanted.collect()))?;
+    let mut last_request = request(wanted.collect());
+    if !needs_times && kind.adapter().options.iter().any(|option| option.name == "time") {
+        last_request.options.set("time", ROW_ORDER_ONLY);
+    }
+    let mut source = kind.open(&last_request)?;
     let schema = source.schema();
     let mut samples: Vec<ColumnSample> = schema
         .fields()
@@ -81,10 +91,12 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
         .map(|field| ColumnSample::new(field.name(), rtlola_type(field.data_type())))
         .collect();
     let (mut seen, mut times) = (0, Vec::new());
+    let mut bad = None;
     while seen < rows
         && let Some(batch) = source.next_batch()?
     {
         seen += batch.len();
+        bad = bad.or_else(|| batch.rejected.into_iter().next());
         times.extend(batch.times.iter().take(ColumnSample::KEPT.saturating_sub(times.len())));
         for (sample, column) in samples.iter_mut().zip(batch.rows.columns()) {
             let texts = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
@@ -93,7 +105,10 @@ pub(crate) fn samples(input: &Address, time: Option<&str>, rows: usize) -> anyho
             }
         }
     }
-    Ok(Samples { columns: samples, times })
+    match bad {
+        Some(bad) if seen == 0 => bail!("{}: {bad}", input.location),
+        _ => Ok(Samples { columns: samples, times }),
+    }
 }
 
 /// The type of a column in the source; `None` for text, whose type is inferred.
