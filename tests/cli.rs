@@ -416,6 +416,15 @@ join = "id"
         .file("dated.csv", "when,id,hired\n1.3.2026,1,true\n31.3.2026,2,false\n");
     assert_snapshot!("fair_joined", folder.run("run joined.toml"));
     assert_snapshot!("fair_joined_check", folder.run("check joined.toml"));
+    let folder = folder
+        .file("slashes.csv", "when,id,hired\n03/01/2026,1,true\n04/01/2026,2,false\n")
+        .file("untimed.toml", file.replace("\"row\"", "\"when\""));
+    assert_snapshot!("fair_time_unknown", folder.run("run untimed.toml slashes.csv people.csv?join=id"));
+    assert_snapshot!(
+        "fair_time_format",
+        folder.run("run untimed.toml slashes.csv people.csv?join=id --time-format %d/%m/%Y -q")
+    );
+    assert_snapshot!("init_time_unknown", folder.run("init slashes.csv --time when"));
     assert_snapshot!("fair_time_pattern", folder.run("run dated.toml dated.csv people.csv?join=id"));
 }
 

@@ -5,8 +5,11 @@ use fairstream_files::{ENCODING_HINT, NextRow};
 
 use crate::record::Records;
 
-/// The names of columns as they are in the data.
-pub(crate) struct Header(Vec<String>);
+/// The names of columns as they are in the data, or their numbers.
+pub(crate) struct Header {
+    names: Vec<String>,
+    is_numbered: bool,
+}
 
 impl Header {
     /// Reads the row of column names. Without one, reads the first row, which the caller has to use, and names the
@@ -20,7 +23,8 @@ impl Header {
             });
         }
         if !has_header {
-            return Ok(Header((1..=records.len()).map(|number| format!("c{number}")).collect()));
+            let names = (1..=records.len()).map(|number| format!("c{number}")).collect();
+            return Ok(Header { names, is_numbered: true });
         }
         if let Some(fault) = records.fault() {
             return Err(format!("the row of column names: {fault}").into());
@@ -39,17 +43,23 @@ impl Header {
                 Err(format!("the name of column {} is not UTF-8 {hint}", index + 1).into())
             }
         };
-        Ok(Header((0..records.len()).map(name).collect::<Result<_, Cause>>()?))
+        let names = (0..records.len()).map(name).collect::<Result<_, Cause>>()?;
+        Ok(Header { names, is_numbered: false })
     }
 
     /// Number of columns.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
+    }
+
+    /// Whether there is no row of column names.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.is_numbered
     }
 
     /// The name of a column in messages.
     pub(crate) fn name(&self, index: usize) -> &str {
-        self.0[index].trim()
+        self.names[index].trim()
     }
 
     /// The column of that name, as it is in the data or else without blanks around it.
@@ -60,7 +70,7 @@ impl Header {
         for matches in
             [|own: &str, name: &str| own == name, |own: &str, name: &str| own.trim() == name.trim()]
         {
-            let mut places = (0..self.0.len()).filter(|index| matches(&self.0[*index], name));
+            let mut places = (0..self.names.len()).filter(|index| matches(&self.names[*index], name));
             match (places.next(), places.next()) {
                 (Some(first), Some(second)) => {
                     return Err(format!(
@@ -79,7 +89,7 @@ impl Header {
     /// The names by which columns can be found: without blanks around them, where that is not ambiguous.
     pub(crate) fn offers(&self) -> Vec<String> {
         let is_found = |name: &str| self.find(name).is_ok();
-        self.0.iter().map(|own| if is_found(own.trim()) { own.trim() } else { own }.to_owned()).collect()
+        self.names.iter().map(|own| if is_found(own.trim()) { own.trim() } else { own }.to_owned()).collect()
     }
 }
 
@@ -89,14 +99,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn header(names: &[&str]) -> Header {
-        Header(names.iter().map(|name| (*name).to_owned()).collect())
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Header { names, is_numbered: false }
     }
 
     proptest! {
         /// Every name that occurs once finds its column, and no name finds one of another name.
         #[test]
         fn names_find_their_columns(names in prop::collection::vec("[ab ]{0,3}", 1..6)) {
-            let header = Header(names.clone());
+            let header = Header { names: names.clone(), is_numbered: false };
             for (index, name) in names.iter().enumerate() {
                 let is_single = names.iter().filter(|other| *other == name).count() == 1;
                 match header.find(name) {

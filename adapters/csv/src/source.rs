@@ -164,7 +164,7 @@ impl Rows for CsvRows {
             return Err(bad(None, fault.to_owned()));
         }
         if records.len() != header.len() {
-            return Err(bad(None, wrong_length(records, header.len())));
+            return Err(bad(None, wrong_length(records, header)));
         }
         let time = match time_field {
             None => None,
@@ -262,7 +262,7 @@ fn no_time(name: &str, header: &[String]) -> String {
     no_time_column(name, header)
 }
 
-fn wrong_length(records: &Records, expected: usize) -> String {
+fn wrong_length(records: &Records, header: &Header) -> String {
     let (found, lines) = (records.len(), records.lines());
     let fields = |count| if count == 1 { "1 field".to_owned() } else { format!("{count} fields") };
     let hint = if lines > 1 {
@@ -270,5 +270,9 @@ fn wrong_length(records: &Records, expected: usize) -> String {
     } else {
         String::new()
     };
+    let expected = header.len();
+    if header.is_numbered() {
+        return format!("it has {}, but the first row has {expected}{hint}", fields(found));
+    }
     format!("it has {}, but there are {expected} column names{hint}", fields(found))
 }

@@ -289,3 +289,31 @@ fn a_row_without_a_time_is_rejected() {
         "cannot open FILE: column `time` is Time32(s), which does not say when a row happened; name another with `--time`"
     );
 }
+
+/// Columns of one name are an error only where they are read.
+#[test]
+fn columns_of_one_name_can_be_left_unread() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = |numbers: [i64; 2]| -> ArrayRef { Arc::new(Int64Array::from(numbers.to_vec())) };
+    let names = ["time", "x", "id", "x"];
+    let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Int64, false)).collect();
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    let columns = vec![numbers([1, 2]), numbers([3, 4]), numbers([5, 6]), numbers([7, 8])];
+    let rows = RecordBatch::try_new(schema, columns).unwrap();
+    let path = dir.path().join("twice.arrow");
+    let mut writer = FileWriter::try_new(File::create(&path).unwrap(), &rows.schema()).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    let open = |name: &str| {
+        let request = SourceRequest {
+            location: path.to_str().unwrap().to_owned(),
+            wanted: vec![WantedColumn::new(name, DataType::Int64)],
+            ..SourceRequest::default()
+        };
+        fairstream_parquet::ArrowSources.open(&request).map_err(|error| error.to_string())
+    };
+    let batch = open("id").unwrap().next_batch().unwrap().unwrap();
+    assert_eq!(array_value_to_string(batch.rows.column(0), 1).unwrap(), "6");
+    let error = open("x").map(|_| ()).unwrap_err();
+    assert!(error.ends_with("column `x` is there twice, as number 2 and 4; rename one of them"), "{error}");
+}

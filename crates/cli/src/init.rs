@@ -77,7 +77,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
 /// whose values are times; or else without times.
 fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
     if let Some(time) = time.or_else(|| input.options.text("time")) {
-        let samples = sample::samples(input, Some(time), None, usize::MAX)?;
+        let samples = sample::samples(input, Some(time), None, usize::MAX, true)?;
         if let Some(bad) = samples.rejected {
             bail!("{}: {bad}", input.location);
         }
@@ -85,13 +85,13 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
     }
     for candidate in time_candidates(&sample::names(input)?) {
         if let Some(format) = time_format(input, &candidate) {
-            let samples = sample::samples(input, Some(&candidate), format, usize::MAX)?;
+            let samples = sample::samples(input, Some(&candidate), format, usize::MAX, true)?;
             if samples.rejected.is_none() {
                 return Ok(sampled(samples, Some(&candidate), format));
             }
         }
     }
-    let samples = sample::samples(input, Some(ROW_ORDER), None, usize::MAX)?;
+    let samples = sample::samples(input, Some(ROW_ORDER), None, usize::MAX, true)?;
     if let Some(bad) = &samples.rejected {
         note(&format!("warning: {}: {bad}", input.location));
     }
@@ -128,7 +128,7 @@ fn time_candidates(names: &[String]) -> Vec<String> {
 /// several ways.
 fn time_format(input: &Address, column: &str) -> Option<Option<&'static str>> {
     let reads = |format: Option<&str>| {
-        let samples = sample::samples(input, Some(column), format, TRIED_ROWS);
+        let samples = sample::samples(input, Some(column), format, TRIED_ROWS, true);
         samples.is_ok_and(|samples| samples.rejected.is_none() && samples.rows > 0)
     };
     if reads(None) {

@@ -8,7 +8,8 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, Field};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{
-    Options, ROW_ORDER, RejectedRow, SourceContext, SourceFactory, SourceRequest, WantedColumn,
+    Options, ROW_ORDER, ROW_ORDER_ONLY, RejectedRow, SourceContext, SourceFactory, SourceRequest,
+    WantedColumn,
 };
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
@@ -26,7 +27,7 @@ pub(crate) fn columns(
 ) -> anyhow::Result<Vec<EventColumn>> {
     let mut columns: Vec<EventColumn> = Vec::new();
     for input in inputs.iter().filter(|input| input.location != "-") {
-        for column in column_types(&samples(input, time, time_format, ROWS)?.columns) {
+        for column in column_types(&samples(input, time, time_format, ROWS, false)?.columns) {
             if !columns.iter().any(|known| known.name == column.name) {
                 columns.push(column);
             }
@@ -79,12 +80,14 @@ fn request(input: &Address, options: Options, wanted: Vec<WantedColumn>) -> Sour
     }
 }
 
-/// Samples a number of values of every column except the time.
+/// Samples a number of values of every column except the time. Without a need of times, rows are sampled whether their
+/// time can be read or not: a run says so better than a type that is not known.
 pub(crate) fn samples(
     input: &Address,
     time: Option<&str>,
     time_format: Option<&str>,
     rows: usize,
+    needs_times: bool,
 ) -> anyhow::Result<Samples> {
     let kind = registry::source_for(input)?;
     let table = joins::is_table(input).then(|| joins::without_key(input));
@@ -112,7 +115,11 @@ pub(crate) fn samples(
         }
         is_known && column.name != time
     });
-    let mut source = kind.open(&request(wanted))?;
+    let mut last_request = request(wanted);
+    if !needs_times && takes_time(&*kind) {
+        last_request.options.set("time", ROW_ORDER_ONLY);
+    }
+    let mut source = kind.open(&last_request)?;
     let schema = source.schema();
     // The values of a column of text are whatever they look like, unless other columns have types.
     let is_untyped = kind.adapter().name == "csv";
@@ -138,7 +145,10 @@ pub(crate) fn samples(
             }
         }
     }
-    Ok(samples)
+    match &samples.rejected {
+        Some(bad) if samples.rows == 0 => bail!("{}: {bad}", input.location),
+        _ => Ok(samples),
+    }
 }
 
 /// The type of a column in the source; `None` for text, whose type is inferred.

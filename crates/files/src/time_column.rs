@@ -41,8 +41,11 @@ impl FirstTime {
         FirstTime { refused, others: Vec::new(), rows: 1 }
     }
 
-    /// Adds the time of a later bad row, if it could not be read.
+    /// Adds the time of a later bad row, if it could not be read and the search goes on.
     pub fn add(&mut self, refused: Option<BadTime>) {
+        if !self.wants_more() {
+            return;
+        }
         self.rows += 1;
         let is_new = |bad: &BadTime| {
             bad.text() != self.refused.text() && !self.others.iter().any(|known| known == bad.text())
