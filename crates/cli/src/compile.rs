@@ -5,15 +5,16 @@ use fairstream_fairness::FairnessFile;
 
 use crate::args::CompileArguments;
 use crate::registry::Address;
-use crate::{ExitStatus, load, print, sample};
+use crate::{ExitStatus, load, median, print, sample};
 
 pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus> {
     let path = &arguments.file;
     if !load::is_fairness_file(path) {
         bail!("{}: a fairness file ends in .toml; RTLola needs no compiling", path.display());
     }
-    let file = FairnessFile::parse(&path.to_string_lossy(), &load::text(path)?)?;
+    let mut file = FairnessFile::parse(&path.to_string_lossy(), &load::text(path)?)?;
     let inputs: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
+    median::set(&mut file, &inputs)?;
     let known = sample::columns(&inputs, file.time(), file.time_format())?;
     let (compiled, _) = load::compile(&file, &known)?;
     print(compiled.rtlola())

@@ -76,18 +76,19 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
 /// Samples the data: with the time in the column of this name, or else in the first column that is called like one and
 /// whose values are times; or else without times.
 fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
+    let given = input.options.text("time_format");
     if let Some(time) = time.or_else(|| input.options.text("time")) {
         let samples = sample::samples(input, Some(time), None, usize::MAX, true)?;
         if let Some(bad) = samples.rejected {
             bail!("{}: {bad}", input.location);
         }
-        return Ok(sampled(samples, Some(time).filter(|time| *time != ROW_ORDER), None));
+        return Ok(sampled(samples, Some(time).filter(|time| *time != ROW_ORDER), None, given));
     }
     for candidate in time_candidates(&sample::names(input)?) {
         if let Some(format) = time_format(input, &candidate) {
             let samples = sample::samples(input, Some(&candidate), format, usize::MAX, true)?;
             if samples.rejected.is_none() {
-                return Ok(sampled(samples, Some(&candidate), format));
+                return Ok(sampled(samples, Some(&candidate), format, given));
             }
         }
     }
@@ -95,11 +96,18 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
     if let Some(bad) = &samples.rejected {
         note(&format!("warning: {}: {bad}", input.location));
     }
-    Ok(sampled(samples, None, None))
+    Ok(sampled(samples, None, None, None))
 }
 
-fn sampled(samples: Samples, time: Option<&str>, time_format: Option<&str>) -> TableSample {
+/// `format` is that of the input's options.
+fn sampled(
+    samples: Samples,
+    time: Option<&str>,
+    time_format: Option<&str>,
+    format: Option<&str>,
+) -> TableSample {
     let Samples { columns, unread, times, is_sorted, .. } = samples;
+    let time_format = time_format.or(format);
     TableSample {
         columns,
         unread,

@@ -18,6 +18,7 @@ mod joins;
 mod left_out;
 mod live;
 mod load;
+mod median;
 mod null_sink;
 mod outputs;
 mod progress;

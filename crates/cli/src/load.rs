@@ -13,6 +13,7 @@ use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
 use crate::joins::{self, Joins};
+use crate::median;
 use crate::registry::{self, Address};
 use crate::sample;
 
@@ -54,7 +55,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
             sort: arguments.sort,
         });
     }
-    let file = FairnessFile::parse(&path.to_string_lossy(), &text)?;
+    let mut file = FairnessFile::parse(&path.to_string_lossy(), &text)?;
     let of_file = |endpoints: &[Endpoint]| -> Vec<Address> {
         endpoints.iter().map(|endpoint| address(endpoint, path)).collect()
     };
@@ -62,6 +63,7 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let sinks = of_file(file.sinks());
     let time = arguments.time.clone().or_else(|| file.time().map(str::to_owned));
     let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
+    median::set(&mut file, &inputs)?;
     // Types that the file does not state are inferred from the inputs.
     let is_declared = file.undeclared_columns().is_empty();
     let known = if is_declared {

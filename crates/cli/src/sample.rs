@@ -63,7 +63,7 @@ pub(crate) fn names(input: &Address) -> anyhow::Result<Vec<String>> {
 }
 
 /// Whether a kind of source has the option that names the column of the time.
-fn takes_time(kind: &dyn SourceFactory) -> bool {
+pub(crate) fn takes_time(kind: &dyn SourceFactory) -> bool {
     kind.adapter().options.iter().any(|option| option.name == "time")
 }
 

@@ -30,7 +30,9 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         let rule = &judge.rules()[standing.rate_index.0];
         let state = match (standing.alarm, standing.raised) {
             (None, 0) if standing.assessment.is_some() => outcome(standing),
-            (Some(since), _) => alarming(&format!("ALARM since {}", rule.when(since))),
+            (Some(since), _) => {
+                alarming(&format!("ALARM since {}", rule.when(since))) + &worse_off(rule, standing)
+            }
             (None, 0) => "no alarm".to_owned(),
             (None, raised) => cleared(rule, standing, raised),
         };
@@ -89,6 +91,13 @@ fn evidence(text: &mut String, standing: &Standing) {
     }
     parts.push(counted(assessment.blocks, "block"));
     let _ = writeln!(text, "  {}", parts.join("; "));
+}
+
+/// Who is worse off by an alarm, if that is known.
+fn worse_off(rule: &Rule, standing: &Standing) -> String {
+    let rate = &rule.rates[standing.rate_index.1];
+    let group = standing.alarm_basis.as_ref().and_then(|basis| basis.worse_off(rate));
+    group.map(|group| format!("; worse off: {}", group.label())).unwrap_or_default()
 }
 
 /// An alarm was raised, and none is now.

@@ -114,13 +114,21 @@ fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
 /// The question that a rate answers for each group.
 pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
     let mut among = format!("Of the {}", trials(file));
-    for literal in &rate.given {
+    let known = rate.unknown.as_ref().map(|unknown| &unknown.known);
+    for literal in rate.given.iter().filter(|literal| Some(*literal) != known) {
         among += &match literal.holds {
             true => format!(", those who {}", words(file, literal)),
             false => format!(", all but those who {}", words(file, literal)),
         };
     }
+    if known.is_some() {
+        among += ", whose outcome is known";
+    }
     match &rate.measure {
+        Measure::Holds(of) if of.iter().all(|literal| !literal.holds) => {
+            let wanted: Vec<String> = of.iter().map(|literal| words(file, literal)).collect();
+            format!("{among}: of how many is it not so that they {}?", wanted.join(" or "))
+        }
         Measure::Holds(of) => {
             let wanted: Vec<String> = of
                 .iter()

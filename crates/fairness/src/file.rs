@@ -24,8 +24,52 @@ pub struct FairnessFile {
     pub(crate) groups: Vec<GroupColumn>,
     pub(crate) indicators: Vec<Indicator>,
     pub(crate) metrics: Vec<Metric>,
+    /// Scores that are compared with their median, which is not known yet.
+    pub(crate) medians: Vec<Score>,
     sources: Vec<Endpoint>,
     sinks: Vec<Endpoint>,
+}
+
+/// A score of which what is above a threshold counts as a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Score {
+    pub(crate) column: Located<String>,
+    /// The name of its indicator.
+    indicator: String,
+    /// The threshold; `None` for the median of the data.
+    above: Option<f64>,
+}
+
+impl Score {
+    /// Reads `score` and `above` of a metric.
+    fn read(table: &TomlTable<'_>) -> Option<Score> {
+        let column = table.text("score");
+        let above = table.number("above");
+        let column = match (column, &above) {
+            (Some(column), _) => column,
+            (None, Some(above)) => {
+                let message = "`above` belongs to `score`, the column with the score";
+                table.problem(Problem::new(above.at.range(), message));
+                return None;
+            }
+            (None, None) => return None,
+        };
+        let indicator = metric::score_indicator(&column.value);
+        Some(Score { column, indicator, above: above.map(|above| above.value) })
+    }
+
+    /// The indicator, with a threshold.
+    fn indicator(&self, above: f64, file: &str) -> Indicator {
+        let Located { value: column, at } = &self.column;
+        let name = Located { value: self.indicator.clone(), at: at.clone() };
+        let when = Located { value: format!("`{column}` > {above:?}"), at: at.clone() };
+        let of = if self.above.is_none() { "the median, " } else { "" };
+        Indicator {
+            called: Some(format!("have a `{column}` above {of}{above}")),
+            favourable: Some(true),
+            ..Indicator::new(name, Expression::new(when, file))
+        }
+    }
 }
 
 /// The columns of events.
@@ -197,6 +241,23 @@ impl FairnessFile {
         self.events.time_format.as_deref()
     }
 
+    /// Columns whose median over all data has to be known before the file is compiled.
+    pub fn medians(&self) -> Vec<&str> {
+        self.medians.iter().map(|score| score.column.value.as_str()).collect()
+    }
+
+    /// Sets the median of a column.
+    pub fn set_median(&mut self, column: &str, median: f64) {
+        let text = &self.text;
+        for score in self.medians.iter().filter(|score| score.column.value == column) {
+            let with_median = score.indicator(median, text);
+            for indicator in self.indicators.iter_mut().filter(|of| of.name.value == score.indicator) {
+                *indicator = with_median.clone();
+            }
+        }
+        self.medians.retain(|score| score.column.value != column);
+    }
+
     /// Whether rows are sorted by time first.
     pub fn is_sorted_first(&self) -> bool {
         self.events.sort
@@ -354,11 +415,19 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
             None
         }
     };
-    let indicators = root.table("indicators").map(|table| indicators(&table, text)).unwrap_or_default();
+    let mut indicators = root.table("indicators").map(|table| indicators(&table, text)).unwrap_or_default();
     let tables = root.tables("fairness");
     if tables.is_empty() && !root.has("fairness") {
         let help = "say what is compared: [[fairness]] with `metric` and `tolerance`";
         root.problem(Problem::new(text.len()..text.len(), "there is no [[fairness]]").help(help));
+    }
+    let mut medians = Vec::new();
+    for score in tables.iter().filter(|table| table.has("score")).filter_map(Score::read) {
+        if !indicators.iter().any(|indicator| indicator.name.value == score.indicator) {
+            // The median takes the place of the zero once it is known.
+            indicators.push(score.indicator(score.above.unwrap_or_default(), text));
+            medians.extend(score.above.is_none().then_some(score));
+        }
     }
     let mut metrics: Vec<Metric> = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
@@ -395,6 +464,7 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         groups,
         indicators,
         metrics,
+        medians,
         sources,
         sinks,
     })
@@ -607,7 +677,7 @@ fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Opt
 
 /// Reads the thresholds at which an alarm is raised and cleared.
 fn thresholds(table: &TomlTable<'_>, kind: MetricKind) -> (f64, f64) {
-    let is_ratio = kind == MetricKind::DisparateImpact;
+    let is_ratio = kind.comparison() == crate::Comparison::Ratio;
     let clear = table.number("clear");
     let tolerance = match (table.number("tolerance"), kind.default_tolerance()) {
         (Some(tolerance), _) => {
@@ -640,7 +710,7 @@ fn thresholds(table: &TomlTable<'_>, kind: MetricKind) -> (f64, f64) {
 }
 
 /// Converts a title to a name of streams.
-fn identifier(title: &str) -> String {
+pub(crate) fn identifier(title: &str) -> String {
     let lower = title.to_lowercase();
     let words: Vec<&str> =
         lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();

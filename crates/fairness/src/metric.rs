@@ -25,6 +25,8 @@ pub enum MetricKind {
     PredictiveParity,
     /// The ratio of the lowest to the highest P(decision | group).
     DisparateImpact,
+    /// The same, also of a score above its median: the table of a bias audit.
+    ImpactRatio,
     /// P(of | group, given) for user-defined indicators.
     Probability,
     /// E[of | group, given] of a number or a delay.
@@ -35,7 +37,7 @@ pub enum MetricKind {
 
 impl MetricKind {
     /// Every metric.
-    pub const ALL: [MetricKind; 10] = [
+    pub const ALL: [MetricKind; 11] = [
         MetricKind::DemographicParity,
         MetricKind::ConditionalStatisticalParity,
         MetricKind::EqualizedOdds,
@@ -43,6 +45,7 @@ impl MetricKind {
         MetricKind::PredictiveEquality,
         MetricKind::PredictiveParity,
         MetricKind::DisparateImpact,
+        MetricKind::ImpactRatio,
         MetricKind::Probability,
         MetricKind::MeanDifference,
         MetricKind::CounterfactualFairness,
@@ -58,6 +61,7 @@ impl MetricKind {
             MetricKind::PredictiveEquality => "predictive-equality",
             MetricKind::PredictiveParity => "predictive-parity",
             MetricKind::DisparateImpact => "disparate-impact",
+            MetricKind::ImpactRatio => "impact-ratio",
             MetricKind::Probability => "probability",
             MetricKind::MeanDifference => "mean-difference",
             MetricKind::CounterfactualFairness => "counterfactual-fairness",
@@ -67,14 +71,14 @@ impl MetricKind {
     /// How the estimates of the groups are compared.
     pub fn comparison(self) -> Comparison {
         match self {
-            MetricKind::DisparateImpact => Comparison::Ratio,
+            MetricKind::DisparateImpact | MetricKind::ImpactRatio => Comparison::Ratio,
             MetricKind::CounterfactualFairness => Comparison::Highest,
             _ => Comparison::Difference,
         }
     }
 
     pub(crate) fn default_tolerance(self) -> Option<f64> {
-        (self == MetricKind::DisparateImpact).then_some(0.8)
+        (self.comparison() == Comparison::Ratio).then_some(0.8)
     }
 
     /// Default prior γ: the pooled rate, so that the prior makes no difference between groups that have the same rate;
@@ -212,7 +216,7 @@ impl RateReader<'_> {
                 None => self.leave_out_unknown_of_indicators(rate)?,
             }
         }
-        if metric == MetricKind::DisparateImpact {
+        if metric.comparison() == Comparison::Ratio {
             rates.iter_mut().for_each(Rate::turn_to_favourable);
         }
         Some(rates)
@@ -295,6 +299,20 @@ impl RateReader<'_> {
                         rate(negatives, vec![prediction], vec![without]),
                     ],
                 }
+            }
+            MetricKind::ImpactRatio => {
+                let score = self.table.text("score");
+                self.table.number("above");
+                let decision = match score {
+                    Some(_) if self.table.has("decision") => {
+                        let message = "there is a `decision` or a `score`, not both";
+                        self.table.problem(Problem::new(self.table.at.range(), message));
+                        return None;
+                    }
+                    Some(score) => Literal { indicator: score_indicator(&score.value), holds: true },
+                    None => self.one("decision", "the indicator that is decided on; or `score`, a column")?,
+                };
+                vec![rate("", vec![decision], vec![])]
             }
             MetricKind::Probability => {
                 let of = self.several("of", Some("the indicators whose probability is estimated"));
@@ -419,6 +437,11 @@ impl RateReader<'_> {
         self.table.problem(problem);
         None
     }
+}
+
+/// The name of the indicator that a score is above its threshold.
+pub(crate) fn score_indicator(column: &str) -> String {
+    format!("{}_above", crate::file::identifier(column))
 }
 
 /// The strata of a metric.

@@ -138,6 +138,8 @@ struct Alarm {
     #[serde(skip_serializing_if = "Option::is_none")]
     log10_p_value: Option<f64>,
     groups: Vec<NamedGroup>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worse_off: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -306,7 +308,7 @@ fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
         log10_p_value: assessment.and_then(|assessment| assessment.log_p_value).map(log10),
         further_trials: further,
         alarms_raised: standing.raised,
-        alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, basis)),
+        alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, standing.rate_index.1, basis)),
         last_cleared: standing
             .last_alarm
             .map(|(raised, cleared)| Span { raised: raised.to_string(), cleared: cleared.to_string() }),
@@ -314,7 +316,7 @@ fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
     }
 }
 
-fn alarm(rule: &Rule, basis: &AlarmBasis) -> Alarm {
+fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> Alarm {
     let group = |AlarmedGroup { values, numerator, denominator, share }: &AlarmedGroup| NamedGroup {
         group: named(&rule.groups, values),
         numerator: *numerator,
@@ -330,6 +332,7 @@ fn alarm(rule: &Rule, basis: &AlarmBasis) -> Alarm {
         log10_threshold: basis.log_threshold.map(log10),
         log10_p_value: basis.log_p_value.map(log10),
         groups: basis.groups.iter().map(group).collect(),
+        worse_off: basis.worse_off(&rule.rates[rate]).map(|group| named(&rule.groups, &group.values)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Sentences on the state of rates.
 
 use fairstream_fairness::{
-    Comparison, GroupStanding, Interval, Judge, Outcome, Rule, Standing, significant, significant_exp,
+    AlarmBasis, AlarmedGroup, Comparison, GroupStanding, Interval, Judge, Outcome, Rule, RuleRate, Standing,
+    significant, significant_exp,
 };
 
 use super::rate_history;
@@ -58,6 +59,10 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rule = &judge.rules()[standing.rate_index.0];
     let mut text = apart(rule, standing);
+    let rate = &rule.rates[standing.rate_index.1];
+    if let Some(basis) = &standing.alarm_basis {
+        text = format!("{} {text}", about(rule, rate, basis));
+    }
     let rate_history = rate_history(judge, standing);
     match (standing.alarm, rate_history.and_then(|rate_history| rate_history.alarms.first())) {
         (Some(since), _) => {
@@ -84,6 +89,18 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
         (None, None) => text += &format!(" {}.", fair(standing)),
     }
     text
+}
+
+/// What the alarm is about: its groups, as they were when it was raised. What follows is about now.
+fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis) -> String {
+    let groups: Vec<String> = basis.groups.iter().map(AlarmedGroup::label).collect();
+    let worse = basis.worse_off(rate).map(|group| format!("; {} is worse off", group.label()));
+    format!(
+        "The alarm of {} is about {}{}. Now:",
+        rule.when(basis.since),
+        groups.join(" and "),
+        worse.unwrap_or_default()
+    )
 }
 
 /// A sentence on the gap between groups, and the tolerance.
@@ -123,6 +140,17 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
     };
     if high == low {
         return format!("All groups that are compared are at {}; {allowed}.", highest.compared());
+    }
+    let is_burden = rule.rates[standing.rate_index.1].favourable == Some(false);
+    if is_burden && rule.comparison == Comparison::Difference && !standing.is_mean {
+        return format!(
+            "{} is {:.1} percentage points above {} ({} against {}); {allowed}.",
+            highest.group,
+            (high - low) * 100.0,
+            lowest.group,
+            highest.compared(),
+            lowest.compared()
+        );
     }
     let is_estimated = [highest, lowest].iter().any(|group| group.estimate_shown.is_some());
     let against = if is_estimated { "estimated at " } else { "" };

@@ -7,7 +7,7 @@ use fairstream_core::{WantedColumn, nearest};
 use super::inputs::{BoundInput, InputOrigin, arrow_type};
 use super::names::Names;
 use crate::expression::{BoundName, Expression};
-use crate::file::{EventColumn, FairnessFile, Metric, Prior, is_of_stream_name, is_stream_name};
+use crate::file::{EventColumn, FairnessFile, Metric, Prior, Score, is_of_stream_name, is_stream_name};
 use crate::metric::Measure;
 use crate::table::{Located, TextSpan, list, toml_key};
 use crate::{FileError, MetricKind, Problem};
@@ -41,7 +41,14 @@ pub(super) fn bind(
             known.push(column.clone());
         }
     }
-    let (used, used_groups, problems) = Default::default();
+    let unknown_median = |score: &Score| {
+        let message = format!("the median of `{}` is not known before the data is read", score.column.value);
+        let help =
+            "name the inputs, files that can be read twice; or say `above = …`, above what a score counts";
+        Problem::new(score.column.at.range(), message).help(help)
+    };
+    let problems: Vec<Problem> = file.medians.iter().map(unknown_median).collect();
+    let (used, used_groups) = Default::default();
     let mut binder = ColumnBinder { file, known, used, used_groups, problems };
     binder.trial();
     for metric in &file.metrics {

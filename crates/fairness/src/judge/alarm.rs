@@ -3,6 +3,7 @@
 use fairstream_core::Time;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::words::label;
 use super::{Gap, Rule};
 
 /// What an alarm rests on, as of the check that raised it.
@@ -46,6 +47,11 @@ pub struct AlarmedGroup {
 }
 
 impl AlarmedGroup {
+    /// Its values as a label.
+    pub fn label(&self) -> String {
+        label(&self.values)
+    }
+
     pub(crate) fn new(values: &str, numerator: f64, denominator: u64) -> AlarmedGroup {
         let share = (denominator > 0).then(|| numerator / denominator as f64);
         AlarmedGroup { values: values.to_owned(), numerator, denominator, share }

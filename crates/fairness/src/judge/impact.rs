@@ -1,7 +1,7 @@
 //! Impact ratios: the rate of each group, divided by that of the most favoured group.
 
-use super::Standing;
-use crate::Rule;
+use super::{AlarmBasis, AlarmedGroup, Standing};
+use crate::{Rule, RuleRate};
 
 /// The share of the most favoured group's rate below which a rate is a sign of adverse impact: the four-fifths rule of
 /// the Uniform Guidelines on Employee Selection Procedures.
@@ -24,6 +24,15 @@ pub struct ImpactRatio {
     pub shortfall: u64,
     /// Whether the group has less than 2 % of all trials.
     pub is_small: bool,
+}
+
+impl AlarmBasis {
+    /// The group that is worse off, of the two that the alarm is about; `None` if the rate is not known to be good or bad
+    /// for a group.
+    pub fn worse_off(&self, rate: &RuleRate) -> Option<&AlarmedGroup> {
+        let [higher, lower] = self.groups.as_slice() else { return None };
+        rate.favourable.map(|favourable| if favourable { lower } else { higher })
+    }
 }
 
 impl Standing {
