@@ -25,6 +25,7 @@ mod properties;
 mod report;
 mod specs;
 mod structure;
+mod summary;
 mod support;
 mod sweep;
 mod verdicts;

@@ -251,7 +251,7 @@ fn a_demo_destroys_nothing() {
     );
     let html = folder.read("report.html");
     assert!(
-        html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 28.5 percentage points below M"),
+        html.contains("<h2>Verdict: unfair</h2>") && html.contains("F is 29.8 percentage points below M"),
         "{html}"
     );
     let folder = folder.file("report.html", "mine");
@@ -259,13 +259,14 @@ fn a_demo_destroys_nothing() {
     assert_eq!(folder.read("report.html"), "mine");
     assert!(folder.run("demo --to nowhere/page.html").contains("nowhere/page.html cannot be written"));
     // The command on the page makes the same page, byte by byte.
-    let command = "report specs/hiring.toml hiring:?applicants=1000&seed=1";
+    let command = "report specs/guarantee/hiring.toml hiring:?applicants=1000&seed=1";
     assert!(
-        html.contains(">fairstream report specs/hiring.toml 'hiring:?applicants=1000&amp;seed=1'<"),
+        html.contains(">fairstream report specs/guarantee/hiring.toml 'hiring:?applicants=1000&amp;seed=1'<"),
         "{html}"
     );
-    std::fs::create_dir(folder.path().join("specs")).unwrap();
-    std::fs::copy(root().join("specs/hiring.toml"), folder.path().join("specs/hiring.toml")).unwrap();
+    std::fs::create_dir_all(folder.path().join("specs/guarantee")).unwrap();
+    let file = "specs/guarantee/hiring.toml";
+    std::fs::copy(root().join(file), folder.path().join(file)).unwrap();
     folder.run(command);
     assert_eq!(folder.read("report.html"), html);
 }

@@ -19,10 +19,10 @@ use crate::progress::grouped;
 use crate::report::{PageData, Subject, now};
 use crate::{ExitStatus, load, print, run, standings};
 
-/// The fairness files that employers are monitored with: by the rule of the paper, and with a guarantee.
+/// The fairness files that employers are monitored with: with a guarantee, and by the rule of the paper.
 const FILES: [(&str, &str); 2] = [
-    ("specs/hiring.toml", include_str!("../../../specs/hiring.toml")),
     ("specs/guarantee/hiring.toml", include_str!("../../../specs/guarantee/hiring.toml")),
+    ("specs/hiring.toml", include_str!("../../../specs/hiring.toml")),
 ];
 
 const APPLICANTS: u64 = 1000;
@@ -36,40 +36,39 @@ pub(crate) fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitStatus> {
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
     interrupt.start();
-    let [map, guarantee] = FILES;
-    let first = watch(map, UNFAIR, 1, &stop)?;
+    let [guarantee, map] = FILES;
+    let first = watch(guarantee, UNFAIR, 1, &stop)?;
     let mut rows = String::new();
     for (kind, accept) in [("fair", FAIR), ("unfair", UNFAIR)] {
         let mut cells = Vec::new();
-        for file in [map, guarantee] {
+        for file in [guarantee, map] {
             let first = |seed| watch(file, accept, seed, &stop).map(|watched| watched.chart().first_alarm());
             let alarms: anyhow::Result<Vec<Option<Time>>> = (1..=EMPLOYERS).map(first).collect();
             cells.push(raised(alarms?));
         }
         let employers = format!("{EMPLOYERS} {kind} employers (M {}, F {})", accept[0].1, accept[1].1);
-        rows += &format!("  {employers:<38} {:<27} {}\n", cells[0], cells[1]);
+        rows += &format!("  {employers:<38} {:<22} {}\n", cells[0], cells[1]);
     }
     let drawn = first.chart().draw();
     let standings = standings::describe(&first.judge(), "", str::to_owned);
-    let written = write(&arguments.to, &first.page(map));
+    let written = write(&arguments.to, &first.page(guarantee));
     print(&format!(
         "An employer decides on {APPLICANTS} applications. Men are accepted with probability 0.5, women with 0.2.\n\
          The events are simulated; the monitor sees nothing but the events.\n\n\
          {drawn}\n\
-         Estimated acceptance rates (F: women, M: men) over time. An alarm is raised when they differ by\n\
-         more than 0.1.\n\
+         Acceptance rates (F: women, M: men) over time. An alarm is raised when there is enough evidence that they\n\
+         differ by more than 0.1: of fair employers, at most 5 % ever raise one, however often they are checked.\n\
          {standings}\n\
-         This rule is fast, but it is checked so often that chance alone raises alarms. With a guarantee, at most\n\
-         5 % of fair employers ever raise one. Results of both on {EMPLOYERS} employers of each kind, with {APPLICANTS}\n\
-         applications each:\n\n  \
-         {:<38} {:<27} {}\n{rows}\n\
-         Each fairness file is one page: specs/hiring.toml and specs/guarantee/hiring.toml. To do the same step\n\
+         The rule of the paper, `map`, compares estimates at every check instead. It is faster, and chance alone\n\
+         raises its alarms. Results of both on {EMPLOYERS} employers of each kind, with {APPLICANTS} applications each:\n\n  \
+         {:<38} {:<22} {}\n{rows}\n\
+         Each fairness file is one page: specs/guarantee/hiring.toml and specs/hiring.toml. To do the same step\n\
          by step:\n\n  \
          fairstream generate hiring --applicants {APPLICANTS} --to events.csv\n  \
-         fairstream run specs/hiring.toml events.csv\n  \
-         fairstream run specs/guarantee/hiring.toml events.csv\n\n\
+         fairstream run specs/guarantee/hiring.toml events.csv\n  \
+         fairstream run specs/hiring.toml events.csv\n\n\
          And with your own data:  fairstream init DATA.csv\n\n{written}\n",
-        "employers with an alarm", "rule = \"map\"", "guarantee"
+        "employers with an alarm", "guarantee", "rule = \"map\""
     ))?;
     if interrupt.happened() {
         return Ok(ExitStatus::Interrupted);

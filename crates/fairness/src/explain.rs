@@ -7,7 +7,7 @@ use crate::file::{FairnessFile, Indicator, Metric, Prior};
 use crate::metric::{Literal, Measure, Rate};
 use crate::table::list;
 use crate::unit::in_words;
-use crate::{Comparison, Every, Guarantee, Promise};
+use crate::{Comparison, Every, Guarantee, MetricKind, Promise};
 
 /// A description of a fairness file in sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,6 +279,24 @@ fn percent(share: f64) -> String {
 
 fn notes(file: &FairnessFile) -> Vec<String> {
     let mut notes = Vec::new();
+    let of_outcomes = [
+        MetricKind::EqualizedOdds,
+        MetricKind::EqualOpportunity,
+        MetricKind::PredictiveEquality,
+        MetricKind::PredictiveParity,
+    ];
+    let counts_missing = |metric: &&Metric| {
+        of_outcomes.contains(&metric.kind) && metric.rates.iter().any(|rate| rate.unknown.is_none())
+    };
+    let titles: Vec<&str> =
+        file.metrics.iter().filter(counts_missing).map(|metric| metric.title.as_str()).collect();
+    if !titles.is_empty() {
+        notes.push(format!(
+            "A trial without the outcome counts as one for which it did not happen, also if it was never reported: \
+             {}. `known = …` tells the two apart.",
+            list(titles)
+        ));
+    }
     let mut tables: Vec<usize> = Vec::new();
     let mut levels: Vec<f64> = Vec::new();
     for metric in &file.metrics {

@@ -39,8 +39,10 @@ pub struct Page {
 /// State of a rate or of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// There is an alarm, or there was one.
+    /// There is an alarm.
     Unfair,
+    /// There was an alarm, and none is now.
+    Cleared,
     /// The evidence shows that the tolerance is met.
     Fair,
     /// There is no alarm, and the rule does not assess evidence.
@@ -56,6 +58,7 @@ impl State {
         match self {
             State::Unfair => "unfair",
             State::Fair => "fair so far",
+            State::Cleared => "no alarm now",
             State::NoAlarm => "no alarm",
             State::Unknown => "not enough evidence yet",
         }
@@ -65,7 +68,7 @@ impl State {
         match self {
             State::Unfair => "unfair",
             State::Fair => "fair",
-            State::NoAlarm | State::Unknown => "unknown",
+            State::Cleared | State::NoAlarm | State::Unknown => "unknown",
         }
     }
 }
@@ -125,6 +128,8 @@ pub struct Alarm {
     pub trials: String,
     /// When it was cleared; empty if it is active.
     pub until: String,
+    /// What it said: groups, counts, evidence.
+    pub message: String,
 }
 
 /// Maximum number of alarms in a table that is expanded from the beginning.
@@ -234,10 +239,10 @@ impl Section {
             }
             table(
                 text,
-                &["raised", "after", "cleared"],
+                &["raised", "after", "cleared", "what it said"],
                 self.alarms.iter().map(|alarm| {
-                    let until = if alarm.until.is_empty() { "stands" } else { alarm.until.as_str() };
-                    vec![alarm.since.as_str(), alarm.trials.as_str(), until]
+                    let until = if alarm.until.is_empty() { "active" } else { alarm.until.as_str() };
+                    vec![alarm.since.as_str(), alarm.trials.as_str(), until, alarm.message.as_str()]
                 }),
             );
             text.push_str(if is_long { "</details>\n" } else { "" });

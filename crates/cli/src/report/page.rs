@@ -38,7 +38,8 @@ impl PageData<'_> {
             .collect();
         let all = |states: &[State]| sections.iter().all(|section| states.contains(&section.state));
         let state = match () {
-            () if standings.iter().any(|standing| standing.raised > 0) => State::Unfair,
+            () if standings.iter().any(|standing| standing.alarm.is_some()) => State::Unfair,
+            () if standings.iter().any(|standing| standing.raised > 0) => State::Cleared,
             () if !sections.is_empty() && all(&[State::Fair]) => State::Fair,
             () if !sections.is_empty() && all(&[State::Fair, State::NoAlarm]) => State::NoAlarm,
             () => State::Unknown,
@@ -82,6 +83,7 @@ impl PageData<'_> {
         let late = format!("{}, {} of them too late", grouped(counts.rejected), grouped(counts.late));
         let mut rows = vec![
             row("read from", subject.inputs.join(", ")),
+            row("SHA-256 of the fairness file", subject.sha256()),
             row("rows read", grouped(counts.read)),
             row("rejected", late),
             row("outside of the span", grouped(counts.outside)),
@@ -95,6 +97,9 @@ impl PageData<'_> {
                 },
             ),
         ];
+        for (name, hash) in subject.input_hashes() {
+            rows.extend(hash.map(|hash| row(&format!("SHA-256 of {name}"), hash)));
+        }
         if counts.dropped > 0 {
             rows.push(row("lost by a live input", counted(counts.dropped, "row")));
         }
@@ -131,7 +136,8 @@ fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: Strin
 fn state(rule: &Rule, standing: &Standing) -> State {
     let compared = standing.groups.iter().filter(|group| group.has_evidence).count();
     match standing.assessment.as_ref().map(|assessment| assessment.outcome) {
-        _ if standing.raised > 0 => State::Unfair,
+        _ if standing.alarm.is_some() => State::Unfair,
+        _ if standing.raised > 0 => State::Cleared,
         Some(Outcome::Fair) => State::Fair,
         Some(_) => State::Unknown,
         // The rule of the paper gives no confidence that a system without an alarm is fair.
@@ -146,6 +152,7 @@ fn alarm(rule: &Rule, span: &AlarmSpan) -> Alarm {
         since: format!("{}{many}", rule.when(span.since)),
         trials: counted(span.trials, "trial"),
         until: span.until.map_or_else(String::new, |until| rule.when(until)),
+        message: span.basis.message.clone(),
     }
 }
 

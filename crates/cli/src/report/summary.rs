@@ -26,26 +26,26 @@ pub(super) struct Summary {
     ended: String,
     /// Whether the input was read to its end.
     is_complete: bool,
-    specification: Hashed,
-    inputs: Vec<Hashed>,
-    rows: Rows,
+    specification: HashedFile,
+    inputs: Vec<HashedFile>,
+    rows: SummaryRows,
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
     verdict: &'static str,
     alarms_raised: u64,
     alarms_active: u64,
-    metrics: Vec<Metric>,
+    metrics: Vec<SummaryMetric>,
 }
 
 #[derive(Debug, Serialize)]
-struct Hashed {
+struct HashedFile {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rows {
+struct SummaryRows {
     read: u64,
     rejected: u64,
     late: u64,
@@ -58,7 +58,7 @@ struct Rows {
 }
 
 #[derive(Debug, Serialize)]
-struct Metric {
+struct SummaryMetric {
     title: String,
     comparison: &'static str,
     tolerance: f64,
@@ -67,12 +67,12 @@ struct Metric {
     strata: Vec<String>,
     rule: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    guarantee: Option<Guarantee>,
-    rates: Vec<Rate>,
+    guarantee: Option<SummaryGuarantee>,
+    rates: Vec<SummaryRate>,
 }
 
 #[derive(Debug, Serialize)]
-struct Guarantee {
+struct SummaryGuarantee {
     #[serde(skip_serializing_if = "Option::is_none")]
     false_alarms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,18 +84,18 @@ struct Guarantee {
 }
 
 #[derive(Debug, Serialize)]
-struct Rate {
+struct SummaryRate {
     title: String,
     stream: String,
     question: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     favourable: Option<bool>,
     is_mean: bool,
-    strata: Vec<Stratum>,
+    strata: Vec<SummaryStratum>,
 }
 
 #[derive(Debug, Serialize)]
-struct Stratum {
+struct SummaryStratum {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     stratum: BTreeMap<String, Value>,
     verdict: &'static str,
@@ -113,20 +113,20 @@ struct Stratum {
     further_trials: Option<u64>,
     alarms_raised: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    alarm: Option<Alarm>,
+    alarm: Option<SummaryAlarm>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_cleared: Option<Span>,
-    groups: Vec<Group>,
+    last_cleared: Option<SummarySpan>,
+    groups: Vec<SummaryGroup>,
 }
 
 #[derive(Debug, Serialize)]
-struct Span {
+struct SummarySpan {
     raised: String,
     cleared: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Alarm {
+struct SummaryAlarm {
     since: String,
     message: String,
     gap: f64,
@@ -137,13 +137,13 @@ struct Alarm {
     log10_threshold: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log10_p_value: Option<f64>,
-    groups: Vec<NamedGroup>,
+    groups: Vec<SummaryNamedGroup>,
     #[serde(skip_serializing_if = "Option::is_none")]
     worse_off: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Debug, Serialize)]
-struct NamedGroup {
+struct SummaryNamedGroup {
     group: BTreeMap<String, Value>,
     numerator: f64,
     trials: u64,
@@ -152,7 +152,7 @@ struct NamedGroup {
 }
 
 #[derive(Debug, Serialize)]
-struct Group {
+struct SummaryGroup {
     group: BTreeMap<String, Value>,
     numerator: f64,
     trials: u64,
@@ -168,11 +168,11 @@ struct Group {
     /// Whether it has enough trials to be compared.
     is_compared: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    impact: Option<Impact>,
+    impact: Option<SummaryImpact>,
 }
 
 #[derive(Debug, Serialize)]
-struct Impact {
+struct SummaryImpact {
     favourable_share: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<f64>,
@@ -196,13 +196,13 @@ impl PageData<'_> {
             started: subject.started.to_string(),
             ended: now().to_string(),
             is_complete: *is_complete,
-            specification: Hashed { name: subject.file.clone(), sha256: Some(subject.sha256()) },
+            specification: HashedFile { name: subject.file.clone(), sha256: Some(subject.sha256()) },
             inputs: subject
                 .input_hashes()
                 .into_iter()
-                .map(|(name, sha256)| Hashed { name, sha256 })
+                .map(|(name, sha256)| HashedFile { name, sha256 })
                 .collect(),
-            rows: Rows {
+            rows: SummaryRows {
                 read,
                 rejected,
                 late,
@@ -238,8 +238,8 @@ fn verdict(standing: &Standing) -> &'static str {
     }
 }
 
-fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<Metric> {
-    let metric = |(index, rule): (usize, &Rule)| Metric {
+fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<SummaryMetric> {
+    let metric = |(index, rule): (usize, &Rule)| SummaryMetric {
         title: rule.title.clone(),
         comparison: match rule.comparison {
             Comparison::Difference => "difference",
@@ -257,9 +257,9 @@ fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<Metric> {
     judge.rules().iter().enumerate().map(metric).collect()
 }
 
-fn guarantee(rule: &Rule) -> Option<Guarantee> {
+fn guarantee(rule: &Rule) -> Option<SummaryGuarantee> {
     let promise = rule.guarantee?.promise;
-    let mut guarantee = Guarantee {
+    let mut guarantee = SummaryGuarantee {
         false_alarms: None,
         false_alarm_every_trials: None,
         false_alarm_every_seconds: None,
@@ -277,10 +277,10 @@ fn guarantee(rule: &Rule) -> Option<Guarantee> {
     Some(guarantee)
 }
 
-fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> Rate {
+fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> SummaryRate {
     let rate = &rule.rates[index.1];
     let of_rate = standings.iter().filter(|standing| standing.rate_index == index);
-    Rate {
+    SummaryRate {
         title: rate.title.clone(),
         stream: rate.stream.clone(),
         question: rate.question.clone(),
@@ -290,7 +290,7 @@ fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> Rate {
     }
 }
 
-fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
+fn stratum(rule: &Rule, standing: &Standing) -> SummaryStratum {
     let assessment = standing.assessment.as_ref();
     let impacts = standing.impact_ratios(rule).unwrap_or_default();
     let impacts = impacts.into_iter().chain(std::iter::repeat(None));
@@ -298,7 +298,7 @@ fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
         Outcome::NotYet { further } => further,
         Outcome::Fair | Outcome::Unfair => None,
     });
-    Stratum {
+    SummaryStratum {
         stratum: named(&rule.strata, standing.stratum.as_deref().unwrap_or("[]")),
         verdict: verdict(standing),
         gap: standing.gap,
@@ -309,21 +309,22 @@ fn stratum(rule: &Rule, standing: &Standing) -> Stratum {
         further_trials: further,
         alarms_raised: standing.raised,
         alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, standing.rate_index.1, basis)),
-        last_cleared: standing
-            .last_alarm
-            .map(|(raised, cleared)| Span { raised: raised.to_string(), cleared: cleared.to_string() }),
+        last_cleared: standing.last_alarm.map(|(raised, cleared)| SummarySpan {
+            raised: raised.to_string(),
+            cleared: cleared.to_string(),
+        }),
         groups: standing.groups.iter().zip(impacts).map(|(one, impact)| group(rule, one, impact)).collect(),
     }
 }
 
-fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> Alarm {
-    let group = |AlarmedGroup { values, numerator, denominator, share }: &AlarmedGroup| NamedGroup {
+fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> SummaryAlarm {
+    let group = |AlarmedGroup { values, numerator, denominator, share }: &AlarmedGroup| SummaryNamedGroup {
         group: named(&rule.groups, values),
         numerator: *numerator,
         trials: *denominator,
         share: *share,
     };
-    Alarm {
+    SummaryAlarm {
         since: basis.since.to_string(),
         message: basis.message.clone(),
         gap: basis.gap,
@@ -336,8 +337,8 @@ fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> Alarm {
     }
 }
 
-fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> Group {
-    Group {
+fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> SummaryGroup {
+    SummaryGroup {
         group: named(&rule.groups, &one.values),
         numerator: one.numerator,
         trials: one.denominator,
@@ -347,7 +348,7 @@ fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> Group
         pending: one.pending,
         unknown: one.unknown,
         is_compared: one.has_evidence,
-        impact: impact.map(|impact| Impact {
+        impact: impact.map(|impact| SummaryImpact {
             favourable_share: impact.favourable,
             ratio: impact.ratio,
             is_under_four_fifths: impact.is_under_four_fifths,

@@ -60,18 +60,13 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rule = &judge.rules()[standing.rate_index.0];
     let mut text = apart(rule, standing);
     let rate = &rule.rates[standing.rate_index.1];
-    if let Some(basis) = &standing.alarm_basis {
-        text = format!("{} {text}", about(rule, rate, basis));
-    }
     let rate_history = rate_history(judge, standing);
-    match (standing.alarm, rate_history.and_then(|rate_history| rate_history.alarms.first())) {
-        (Some(since), _) => {
-            let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
-            let after =
-                last.map_or(String::new(), |alarm| format!(", after {}", counted(alarm.trials, "trial")));
-            text += &format!(" Alarm since {}{after}.", rule.when(since));
-        }
-        (None, Some(first)) => {
+    let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
+    if let Some(basis) = &standing.alarm_basis {
+        return format!("{} {text}", about(rule, rate, basis, last.map(|alarm| alarm.trials)));
+    }
+    match rate_history.and_then(|rate_history| rate_history.alarms.first()) {
+        Some(first) => {
             let raised = match (standing.raised, first.until) {
                 (1, Some(until)) => {
                     format!("one was raised from {} to {}", rule.when(first.since), rule.when(until))
@@ -86,17 +81,18 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
             };
             text += &format!(" No alarm now; {raised}.");
         }
-        (None, None) => text += &format!(" {}.", fair(standing)),
+        None => text += &format!(" {}.", fair(standing)),
     }
     text
 }
 
 /// What the alarm is about: its groups, as they were when it was raised. What follows is about now.
-fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis) -> String {
+fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis, trials: Option<u64>) -> String {
     let groups: Vec<String> = basis.groups.iter().map(AlarmedGroup::label).collect();
     let worse = basis.worse_off(rate).map(|group| format!("; {} is worse off", group.label()));
+    let after = trials.map(|trials| format!(", after {},", counted(trials, "trial"))).unwrap_or_default();
     format!(
-        "The alarm of {} is about {}{}. Now:",
+        "The alarm of {}{after} is about {}{}. Now:",
         rule.when(basis.since),
         groups.join(" and "),
         worse.unwrap_or_default()

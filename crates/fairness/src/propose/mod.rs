@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::names::{DECISIONS, EVENTS, KEYS, OUTCOMES, PROTECTED, SCORES, rank, words};
-use self::shape::{Column, MOST_GROUPS, base, spread_categories};
+use self::shape::{MOST_GROUPS, TableColumn, base, spread_categories};
 use crate::ColumnSample;
 
 /// What is known of the data.
@@ -33,7 +33,7 @@ pub struct TableSample {
 /// A proposal for a fairness file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// Beginnings of the names of columns that a category was spread over.
     categories: BTreeSet<String>,
     /// The rest of what is known of the data.
@@ -92,7 +92,7 @@ impl Proposal {
         let (known, unread): (Vec<ColumnSample>, Vec<ColumnSample>) =
             std::mem::take(&mut table.columns).into_iter().partition(|sample| !sample.name.contains('`'));
         table.unread.extend(unread.into_iter().map(|sample| sample.name));
-        let columns: Vec<Column> = known.into_iter().map(Column::new).collect();
+        let columns: Vec<TableColumn> = known.into_iter().map(TableColumn::new).collect();
         let names = || {
             let names: Vec<String> = columns.iter().map(|column| format!("`{}`", column.name)).collect();
             names.join(", ")
@@ -122,7 +122,7 @@ impl Proposal {
     pub fn decide_by(&mut self, column: &str) {
         self.decision = column.to_owned();
         let Some(found) = self.column(column) else { return };
-        let is_high = found.is_compared_by_size();
+        let is_high = found.is_compared_by_size() && !self.names_the_key(found);
         let has_value = !self.names_the_key(found) && !is_high && found.data_type != "Bool";
         let value = found.yes_value().filter(|_| has_value).map(str::to_owned);
         let by_value = value.as_deref().and_then(names::is_favourable);
@@ -146,7 +146,7 @@ impl Proposal {
                 || rank(name, &DECISIONS).is_some()
                 || rank(name, &EVENTS).is_some()
         };
-        let fits = |column: &&Column| {
+        let fits = |column: &&TableColumn| {
             let is_whole = !["Bool", "Float64"].contains(&column.data_type.as_str());
             let is_referred_to = || self.columns.iter().any(|other| other.refers_to(column));
             rank(&column.name, &KEYS).is_some()
@@ -156,26 +156,26 @@ impl Proposal {
                 && (column.is_complete() && (column.is_unique() || self.table.time.is_some())
                     || is_referred_to())
         };
-        let mut found: Vec<&Column> = self.columns.iter().filter(fits).collect();
+        let mut found: Vec<&TableColumn> = self.columns.iter().filter(fits).collect();
         found.sort_by_key(|column| (rank(&column.name, &KEYS), usize::MAX - column.values.len()));
         found.iter().map(|column| column.name.clone()).collect()
     }
 
     /// Columns that could be groups, the likeliest first.
     pub fn groups(&self) -> Vec<String> {
-        let fits = |column: &&Column| {
+        let fits = |column: &&TableColumn| {
             self.key.as_deref() != Some(&column.name)
                 && ((2..=MOST_GROUPS).contains(&column.values.len()) || is_age(column))
         };
         let is_taken =
             |name: &str| [&EVENTS[..], &DECISIONS, &OUTCOMES].iter().any(|of| rank(name, of).is_some());
-        let place = |column: &Column| {
+        let place = |column: &TableColumn| {
             let rank = rank(&column.name, &PROTECTED).unwrap_or(usize::MAX);
             // Of the columns that a category was spread over, the one that makes the most even groups comes first.
             let unevenness = if self.is_dummy(&column.name) { 0.5 - column.balance() } else { 0.0 };
             (rank, is_taken(&column.name), !column.is_text(), unevenness)
         };
-        let mut found: Vec<(_, &Column)> =
+        let mut found: Vec<(_, &TableColumn)> =
             self.columns.iter().filter(fits).map(|column| (place(column), column)).collect();
         found.sort_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
         found.into_iter().map(|(_, column)| column.name.clone()).collect()
@@ -204,7 +204,7 @@ impl Proposal {
     /// Columns that could be the decision, the likeliest first: those that are called like one and have two values, or a
     /// few in text; scores; outcomes; then others.
     pub fn decisions(&self) -> Vec<String> {
-        let class = |column: &Column| {
+        let class = |column: &TableColumn| {
             let name = &column.name;
             let is_exact = |known: &[&str]| rank(name, known).is_some_and(|rank| rank < known.len());
             let is_few = column.is_two_valued() || column.is_of_few_texts();
@@ -238,7 +238,7 @@ impl Proposal {
             let words = words(name);
             name.contains('<') || [" n", " no", " false", " 0"].iter().any(|ending| words.ends_with(ending))
         };
-        let fits = |column: &&Column| {
+        let fits = |column: &&TableColumn| {
             let name = &column.name;
             let is_taken = self.key.as_ref() == Some(name) || self.groups.contains(name);
             let is_condition = self.condition(column).is_some() && column.values.len() > 1
@@ -246,12 +246,12 @@ impl Proposal {
                 || column.data_type == "Bool";
             !is_taken && rank(name, &PROTECTED).is_none() && is_condition
         };
-        let mut found: Vec<&Column> = self.columns.iter().filter(fits).collect();
+        let mut found: Vec<&TableColumn> = self.columns.iter().filter(fits).collect();
         found.sort_by_cached_key(|column| (class(column), is_negative(&column.name)));
         found.iter().map(|column| column.name.clone()).collect()
     }
 
-    fn column(&self, name: &str) -> Option<&Column> {
+    fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
@@ -261,7 +261,7 @@ impl Proposal {
     }
 
     /// The condition for the decision in this column; `None` if there is none that could be written.
-    fn condition(&self, column: &Column) -> Option<String> {
+    fn condition(&self, column: &TableColumn) -> Option<String> {
         let name = write::column(&column.name);
         if self.names_the_key(column) {
             return Some("true".to_owned());
@@ -283,7 +283,7 @@ impl Proposal {
     }
 
     /// Whether a column holds keys of other rows, so that its events refer to other cases.
-    fn names_the_key(&self, column: &Column) -> bool {
+    fn names_the_key(&self, column: &TableColumn) -> bool {
         let key = self.key.as_deref().and_then(|key| self.column(key));
         key.is_some_and(|key| column.refers_to(key))
     }
@@ -313,7 +313,7 @@ impl Proposal {
 }
 
 /// Whether a column has ages in years, and not groups of ages.
-fn is_age(column: &Column) -> bool {
+fn is_age(column: &TableColumn) -> bool {
     let words = words(&column.name);
     column.is_in_years()
         && words.split(' ').any(|word| word == "age" || word == "ages")

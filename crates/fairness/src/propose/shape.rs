@@ -13,7 +13,7 @@ const MOST_VALUES: usize = 1000;
 
 /// A column, and what its values have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Column {
+pub(super) struct TableColumn {
     pub(super) name: String,
     /// The type: the source's, or else the inferred one.
     pub(super) data_type: String,
@@ -22,8 +22,8 @@ pub(super) struct Column {
     pub(super) sample: ColumnSample,
 }
 
-impl Column {
-    pub(super) fn new(sample: ColumnSample) -> Column {
+impl TableColumn {
+    pub(super) fn new(sample: ColumnSample) -> TableColumn {
         let mut values = BTreeSet::new();
         for value in sample.present() {
             if values.len() > MOST_VALUES {
@@ -33,7 +33,7 @@ impl Column {
                 values.insert(value.to_owned());
             }
         }
-        Column { name: sample.name.clone(), data_type: sample.column().data_type, values, sample }
+        TableColumn { name: sample.name.clone(), data_type: sample.column().data_type, values, sample }
     }
 
     pub(super) fn is_text(&self) -> bool {
@@ -102,7 +102,7 @@ impl Column {
     }
 
     /// Whether it has the keys of other rows, in rows without a key of their own.
-    pub(super) fn refers_to(&self, key: &Column) -> bool {
+    pub(super) fn refers_to(&self, key: &TableColumn) -> bool {
         if self.data_type != key.data_type {
             return false;
         }
@@ -119,8 +119,8 @@ impl Column {
 
 /// The beginnings of names that more than two columns with two numbers share: a category that was spread over columns,
 /// such as `race` of `race_White`.
-pub(super) fn spread_categories(columns: &[Column]) -> BTreeSet<String> {
-    let is_part = |column: &&Column| column.is_number() && column.values.len() <= 2;
+pub(super) fn spread_categories(columns: &[TableColumn]) -> BTreeSet<String> {
+    let is_part = |column: &&TableColumn| column.is_number() && column.values.len() <= 2;
     let mut bases: Vec<&str> =
         columns.iter().filter(is_part).filter_map(|column| base(&column.name)).collect();
     bases.sort_unstable();

@@ -4,7 +4,7 @@ use std::fmt::{Result, Write};
 use std::time::Duration;
 
 use super::names::{PROTECTED, is_missing, rank};
-use super::shape::Column;
+use super::shape::TableColumn;
 use super::{CaseRows, Proposal, is_age};
 use crate::file::is_stream_name;
 use crate::table::{toml_key, toml_text};
@@ -153,7 +153,7 @@ impl Proposal {
     }
 
     /// What was chosen, where it is a guess.
-    fn why_decision(&self, found: &Column) -> Vec<String> {
+    fn why_decision(&self, found: &TableColumn) -> Vec<String> {
         let mut lines = Vec::new();
         let others: Vec<String> =
             self.decisions().into_iter().filter(|name| *name != self.decision).collect();
@@ -164,7 +164,7 @@ impl Proposal {
                 self.decision
             ));
         }
-        if found.is_compared_by_size() {
+        if found.is_compared_by_size() && !self.names_the_key(found) {
             lines.push("It is a number: above its median counts. Say above what in truth.".to_owned());
         }
         if let Some(value) = &self.value
@@ -185,7 +185,7 @@ impl Proposal {
     }
 
     /// A condition that holds where the decision has a value, if it is missing in some rows of one case each.
-    fn known(&self, found: &Column) -> Option<String> {
+    fn known(&self, found: &TableColumn) -> Option<String> {
         if found.is_complete() || self.case_rows() != CaseRows::One || self.names_the_key(found) {
             return None;
         }
