@@ -4,6 +4,7 @@
 
 mod bench;
 mod ci;
+mod corpus;
 mod instructions;
 mod python;
 mod readers;
@@ -15,6 +16,7 @@ use anyhow::{Context, bail};
 
 const HELP: &str = "\
 cargo xtask ci      formatting, lints, documentation and every test: what must pass before a commit
+cargo xtask corpus  public tables through `init`, `check` and `report`, with every count compared; part of ci
 cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--limit SECONDS] [--baseline RESULTS]
                     fairstream and its alternatives on the same events, into target/bench/benchmarks.md
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         }
         ["bench", options @ ..] => bench::peers(options),
         ["ci"] => ci::run(),
+        ["corpus"] => corpus::run(),
         ["reproduce", options @ ..] => reproduce::run(options),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

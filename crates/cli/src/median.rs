@@ -51,7 +51,7 @@ fn read(input: &Address, column: &str, values: &mut Vec<f64>) -> anyhow::Result<
 /// The number in the middle, or the mean of the two in the middle.
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
-    let is_even = values.len() % 2 == 0;
+    let is_even = values.len().is_multiple_of(2);
     if values.is_empty() {
         return None;
     }

@@ -65,6 +65,12 @@ enum TokenKind {
         items: Vec<Range<usize>>,
         is_negated: bool,
     },
+    /// `name == ".."` or `name != ".."` with a text that begins with a space, with the range of the text.
+    SpacedText {
+        index: usize,
+        text: Range<usize>,
+        is_negated: bool,
+    },
     /// `name matches ".."` or `name not matches ".."`, with the range of the pattern.
     Matches {
         index: usize,
@@ -206,11 +212,17 @@ impl Expression {
                 let is_float = bound[*index].as_ref().is_some_and(BoundName::is_float);
                 let item = |range: &Range<usize>| {
                     let item = &self.text[range.clone()];
+                    if is_spaced(item) {
+                        return equals_spaced(&stream(*index), item, *is_negated);
+                    }
                     let is_integer = item.trim_start_matches('-').bytes().all(|digit| digit.is_ascii_digit());
                     let decimals = if is_float && is_integer { ".0" } else { "" };
                     format!("{} {equals} {item}{decimals}", stream(*index))
                 };
                 format!("({})", items.iter().map(item).collect::<Vec<_>>().join(joined))
+            }
+            TokenKind::SpacedText { index, text, is_negated } => {
+                equals_spaced(&stream(*index), &self.text[text.clone()], *is_negated)
             }
             TokenKind::Matches { index, pattern, is_negated } => {
                 let not = if *is_negated { "!" } else { "" };
@@ -276,7 +288,7 @@ impl<'a> Scan<'a> {
         while let Some(c) = scan.rest.peek() {
             let start = scan.rest.at;
             match c {
-                '"' => scan.rest.string('"'),
+                '"' => scan.text(),
                 '\'' => {
                     scan.rest.string('\'');
                     scan.single_quoted.get_or_insert(start..scan.rest.at);
@@ -298,6 +310,27 @@ impl<'a> Scan<'a> {
 
     fn token(&mut self, start: usize, kind: TokenKind) {
         self.tokens.push(Token { range: start..self.rest.at, kind, clause: self.clause });
+    }
+
+    fn text(&mut self) {
+        let start = self.rest.at;
+        self.rest.string('"');
+        let text = start..self.rest.at;
+        let Some(Token { range, kind: TokenKind::Name { index, is_accessed: false }, .. }) =
+            self.tokens.last()
+        else {
+            return;
+        };
+        let is_negated = match self.rest.text[range.end..start].trim() {
+            "=" | "==" => false,
+            "!=" => true,
+            _ => return,
+        };
+        if is_spaced(&self.rest.text[text.clone()]) {
+            let (start, kind) = (range.start, TokenKind::SpacedText { index: *index, text, is_negated });
+            self.tokens.pop();
+            self.token(start, kind);
+        }
     }
 
     fn number(&mut self) {
@@ -417,6 +450,26 @@ impl<'a> Scan<'a> {
             self.token(range.start, kind);
         }
     }
+}
+
+/// Whether a text in quotes begins with a space.
+fn is_spaced(quoted: &str) -> bool {
+    quoted.strip_prefix('"').is_some_and(|text| text.starts_with(char::is_whitespace))
+}
+
+/// A comparison with a text in quotes that begins with a space, as a pattern: RTLola leaves out spaces at the beginning
+/// of a text.
+fn equals_spaced(stream: &str, quoted: &str, is_negated: bool) -> String {
+    let mut pattern = String::from("^");
+    for c in quoted.trim_matches('"').chars() {
+        match c {
+            '\\' | '^' => pattern.extend(['\\', c]),
+            c if c.is_alphanumeric() || c.is_whitespace() => pattern.push(c),
+            c => pattern.extend(['[', c, ']']),
+        }
+    }
+    let not = if is_negated { "!" } else { "" };
+    format!("{not}matches({stream}, regex: \"{pattern}$\")")
 }
 
 fn is_of_word(c: char) -> bool {
@@ -570,6 +623,14 @@ mod tests {
             ("score not in [1, -2.5]", "(score != 1.0 ∧ score != -2.5)"),
             (r#"output in ["a, ]", "b"]"#, r#"(column_output = "a, ]" ∨ column_output = "b")"#),
             ("age in []", "false"),
+            (
+                r#"output == " <=50K." or age == 1"#,
+                r#"matches(column_output, regex: "^ [<][=]50K[.]$") or age == 1"#,
+            ),
+            (
+                r#"output not in [" A", "b"]"#,
+                r#"(!matches(column_output, regex: "^ A$") ∧ column_output != "b")"#,
+            ),
             (r#"output matches "^A""#, r#"matches(column_output, regex: "^A")"#),
             (r#"output not matches "^A""#, r#"!matches(column_output, regex: "^A")"#),
         ] {

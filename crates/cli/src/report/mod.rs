@@ -65,7 +65,7 @@ impl Subject {
                 .inputs
                 .iter()
                 .zip(sources)
-                .flat_map(|(input, source)| files_of(input, source))
+                .flat_map(|(input, source)| files_of(input, source.as_ref()))
                 .collect(),
             command: format!("fairstream {}", words.join(" ")),
             started: now(),
@@ -84,7 +84,7 @@ impl Subject {
 }
 
 /// The files of an input, or else its name.
-fn files_of(input: &Address, source: &Box<dyn Source>) -> Vec<String> {
+fn files_of(input: &Address, source: &dyn Source) -> Vec<String> {
     let names: Vec<String> = source.source_files().names().map(str::to_owned).collect();
     if names.is_empty() { vec![input.location.clone()] } else { names }
 }
