@@ -190,13 +190,13 @@ proptest! {
         let (counts, _) = run(&toml, &csv(&["sex", "age", "hired", "good"], &people, basic))?;
         let mut expected = BTreeMap::new();
         for sex in people.iter().filter_map(|person| person.sex) {
-            let of = |wanted: &dyn Fn(&Person) -> bool| {
+            let of = |wanted: fn(&Person) -> bool| {
                 people.iter().filter(|person| person.sex == Some(sex) && wanted(person)).count()
             };
-            let rates: [[&dyn Fn(&Person) -> bool; 3]; 3] = [
-                [&|p| p.hired && p.good == Some(true), &|p| p.good == Some(true), &|p| p.good.is_none()],
-                [&|p| p.hired && p.good == Some(false), &|p| p.good == Some(false), &|p| p.good.is_none()],
-                [&|p| p.hired && p.good == Some(true), &|p| p.hired && p.good.is_some(), &|p| p.hired && p.good.is_none()],
+            let rates: [[fn(&Person) -> bool; 3]; 3] = [
+                [|p| p.hired && p.good == Some(true), |p| p.good == Some(true), |p| p.good.is_none()],
+                [|p| p.hired && p.good == Some(false), |p| p.good == Some(false), |p| p.good.is_none()],
+                [|p| p.hired && p.good == Some(true), |p| p.hired && p.good.is_some(), |p| p.hired && p.good.is_none()],
             ];
             for (rate, [numerator, denominator, unknown]) in [(0, 0), (0, 1), (1, 0)].into_iter().zip(rates) {
                 let counts = (of(numerator) as f64, of(denominator) as u64, of(unknown) as u64);
