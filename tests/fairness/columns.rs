@@ -48,6 +48,9 @@ fn basic(_: usize, person: &Person) -> Vec<String> {
     vec![shown(person.sex), shown(person.age), person.hired.to_string(), shown(person.good)]
 }
 
+/// What is asked of a person.
+type Condition = fn(&Person) -> bool;
+
 /// The final state: for each rate and group its counts; and every alarm.
 type Outcome = (BTreeMap<((usize, usize), String), (f64, u64, u64)>, Vec<(Time, String)>);
 
@@ -190,10 +193,10 @@ proptest! {
         let (counts, _) = run(&toml, &csv(&["sex", "age", "hired", "good"], &people, basic))?;
         let mut expected = BTreeMap::new();
         for sex in people.iter().filter_map(|person| person.sex) {
-            let of = |wanted: fn(&Person) -> bool| {
+            let of = |wanted: Condition| {
                 people.iter().filter(|person| person.sex == Some(sex) && wanted(person)).count()
             };
-            let rates: [[fn(&Person) -> bool; 3]; 3] = [
+            let rates: [[Condition; 3]; 3] = [
                 [|p| p.hired && p.good == Some(true), |p| p.good == Some(true), |p| p.good.is_none()],
                 [|p| p.hired && p.good == Some(false), |p| p.good == Some(false), |p| p.good.is_none()],
                 [|p| p.hired && p.good == Some(true), |p| p.hired && p.good.is_some(), |p| p.hired && p.good.is_none()],
