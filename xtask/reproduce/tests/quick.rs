@@ -35,15 +35,21 @@ fn unfair_hiring_is_found_and_fair_hiring_is_not_constant() {
 #[test]
 fn all_algorithms_are_swept() {
     let outcome = run("seminar", FEW);
-    assert_eq!(outcome.figures.len(), 5);
+    // A map of each algorithm and one of the contrast: for three priors, and within seminars.
+    assert_eq!(outcome.figures.len(), 4 * 5);
+    assert_eq!(outcome.findings.len(), 2 * 3);
     // Few scenarios are not compared with the paper's number.
-    assert!(outcome.findings[0].here.contains("scenarios instead of 2,000"), "{}", outcome.findings[0].here);
+    for first in [0, 3] {
+        let here = &outcome.findings[first].here;
+        assert!(here.contains("scenarios instead of 2,000"), "{here}");
+    }
+    let lines = |beginning: &str| outcome.details.lines().filter(|line| line.starts_with(beginning)).count();
     // Every split that was tried is shown.
     for split in ["1 × 50", "2 × 25", "5 × 10", "10 × 5"] {
-        assert!(outcome.details.contains(&format!("| {split} |")), "{}", outcome.details);
+        assert_eq!(lines(&format!("| {split} |")), 4, "{}", outcome.details);
     }
     for name in ["First Come First Served", "Randomize", "Qualification", "EqualGender"] {
-        assert!(outcome.details.contains(&format!("| {name} |")), "{}", outcome.details);
+        assert_eq!(lines(&format!("| {name} |")), 4, "{}", outcome.details);
     }
 }
 
