@@ -160,7 +160,7 @@ fn waiting(counted: &[Counted]) -> anyhow::Result<String> {
         }
         rows.push(row);
     }
-    Ok(table(&["EqualGender", "κ = 30, ε = 0.1", "κ = 54, ε = 0.085", "κ = 80, ε = 0.1"], rows))
+    Ok(table(&["before any place", "κ = 30, ε = 0.1", "κ = 54, ε = 0.085", "κ = 80, ε = 0.1"], rows))
 }
 
 /// What the paper has numbers of, for other splits of the places.
