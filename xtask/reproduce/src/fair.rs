@@ -35,7 +35,7 @@ const RATES: (f64, f64) = (0.02, 0.98);
 const SHARES: (f64, f64) = (0.01, 0.5);
 /// The number of rows is log-uniform from this to that of the extent, so that short tables are not rare.
 const FEWEST_ROWS: f64 = 200.0;
-/// Three quarters of the rows have an attribute that decides nothing, in half of the systems.
+/// The values of an attribute that decides nothing, with their shares. Half of the systems have it.
 const ORIGINS: [(&str, f64); 3] = [("north", 0.75), ("south", 0.2), ("east", 0.05)];
 
 /// What is in the place of the guarantee that is proposed; the first is the file as proposed.
