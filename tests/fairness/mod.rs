@@ -8,6 +8,7 @@ mod guarantee;
 mod messages;
 mod oracle;
 mod plans;
+mod prior;
 mod run;
 mod sweep;
 

@@ -3,6 +3,7 @@
 
 mod admissions;
 mod compas;
+mod fair;
 mod guarantee;
 mod hiring;
 mod page;
@@ -22,15 +23,31 @@ pub struct Extent {
     pub admissions_seeds: u64,
     /// Runs of each system that is monitored with a guarantee.
     pub guarantee_runs: u64,
+    /// Simulated tables of each kind for which a file is proposed.
+    pub fair_systems: u64,
+    /// Maximum number of rows of such a table.
+    pub fair_rows: u64,
 }
 
 impl Extent {
     /// The size in the paper.
-    pub const FULL: Extent =
-        Extent { hiring_seeds: 1000, seminar_seeds: 2000, admissions_seeds: 20, guarantee_runs: 4000 };
+    pub const FULL: Extent = Extent {
+        hiring_seeds: 1000,
+        seminar_seeds: 2000,
+        admissions_seeds: 20,
+        guarantee_runs: 4000,
+        fair_systems: 1000,
+        fair_rows: 20_000,
+    };
     /// A size that only tests that the experiments run.
-    pub const QUICK: Extent =
-        Extent { hiring_seeds: 20, seminar_seeds: 20, admissions_seeds: 2, guarantee_runs: 20 };
+    pub const QUICK: Extent = Extent {
+        hiring_seeds: 20,
+        seminar_seeds: 20,
+        admissions_seeds: 2,
+        guarantee_runs: 20,
+        fair_systems: 20,
+        fair_rows: 2000,
+    };
 }
 
 /// An experiment.
@@ -44,10 +61,11 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const EXPERIMENTS: [Experiment; 5] = [
+pub const EXPERIMENTS: [Experiment; 6] = [
     Experiment { name: "hiring", title: "Hiring: fair and unfair", run: hiring::run },
     Experiment { name: "seminar", title: "Seminar places: the choice of κ and ε", run: seminar::run },
     Experiment { name: "compas", title: "COMPAS: equalized odds of a risk score", run: compas::run },
     Experiment { name: "admissions", title: "Admissions: Simpson's paradox", run: admissions::run },
     Experiment { name: "guarantee", title: "Alarms with a guarantee", run: guarantee::run },
+    Experiment { name: "fair", title: "Proposed files on fair systems", run: fair::run },
 ];

@@ -52,7 +52,20 @@ impl Subject {
             }
             text = text.replace(from, to);
         }
-        let compiled = FairnessFile::parse(name, &text)?.compile(&[])?;
+        Subject::parse(name, &text)
+    }
+
+    /// A fairness file from its text.
+    pub(crate) fn parse(name: &str, text: &str) -> anyhow::Result<Subject> {
+        Subject::compiled(name, FairnessFile::parse(name, text)?.compile(&[])?)
+    }
+
+    /// The same without the streams that only verdicts other than alarms need.
+    pub(crate) fn for_alarms(&self) -> anyhow::Result<Subject> {
+        Subject::compiled("alarms", self.compiled.for_alarms()?)
+    }
+
+    fn compiled(name: &str, compiled: Compiled) -> anyhow::Result<Subject> {
         let spec = Specification::parse(name, compiled.rtlola())?;
         Ok(Subject { compiled, spec })
     }
@@ -130,11 +143,23 @@ impl Subject {
         Ok(Judged { alarms, evidence, thresholds, judge })
     }
 
+    /// Evaluates the events with a judge. Returns whether any alarm is raised.
+    pub(crate) fn raises_alarm(&self, source: &mut dyn Source) -> anyhow::Result<bool> {
+        let judge = Arc::new(Mutex::new(Judge::new(self.compiled.rules().to_vec())));
+        let mut is_raised = false;
+        let begin = |start| Ok((self.judged_in_brief(start, &judge)?, Subscription::new(Selection::Alarms)));
+        self.evaluate(source, begin, |batch| {
+            is_raised |= batch.iter().any(|verdict| verdict.kind == Kind::Alarm);
+            Ok(())
+        })?;
+        Ok(is_raised)
+    }
+
     /// Evaluates the events as one run of a sweep.
     pub(crate) fn sweep(&self, source: &mut dyn Source, sweep: &mut Sweep) -> anyhow::Result<()> {
         let judge = Judge::new(self.compiled.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));
-        let begin = |start| Ok((self.judged(start, &judge)?, Subscription::new(Selection::Alarms)));
+        let begin = |start| Ok((self.judged_in_brief(start, &judge)?, Subscription::new(Selection::Alarms)));
         self.evaluate(source, begin, |_| Ok(()))?;
         let ended = judge.lock().unwrap_or_else(PoisonError::into_inner).end_sweep();
         ended.into_iter().for_each(|ended| sweep.add(ended));
@@ -143,9 +168,22 @@ impl Subject {
 
     /// An engine for the file, whose counts go to `judge`.
     fn judged(&self, start: Time, judge: &Arc<Mutex<Judge>>) -> anyhow::Result<Box<dyn Engine>> {
+        self.with_judge(CompiledEngine::new(&self.spec, start)?, judge)
+    }
+
+    /// The same for few events: without machine code, which takes longer to compile than it saves.
+    fn judged_in_brief(&self, start: Time, judge: &Arc<Mutex<Judge>>) -> anyhow::Result<Box<dyn Engine>> {
+        let engine = CompiledEngine::new(&self.spec, start)?;
+        self.with_judge(engine.compile_after(0).without_precompiling(), judge)
+    }
+
+    fn with_judge(
+        &self,
+        engine: CompiledEngine,
+        judge: &Arc<Mutex<Judge>>,
+    ) -> anyhow::Result<Box<dyn Engine>> {
         let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
-        let engine = Box::new(CompiledEngine::new(&self.spec, start)?);
-        Ok(Box::new(JudgedEngine::new(engine, &self.compiled, &names, Arc::clone(judge))?))
+        Ok(Box::new(JudgedEngine::new(Box::new(engine), &self.compiled, &names, Arc::clone(judge))?))
     }
 
     /// Evaluates all events; `read` receives the verdicts.
