@@ -113,7 +113,12 @@ impl Proposal {
         if proposal.groups.is_empty() {
             return Err(no_group);
         }
-        let decision = proposal.decisions().first().cloned().ok_or(no_decision)?;
+        let decision = match proposal.decisions().first() {
+            Some(decision) => decision.clone(),
+            // The only column that could be a group is called like a decision.
+            None if proposal.groups.iter().all(|group| is_decided(group)) => return Err(no_group),
+            None => return Err(no_decision),
+        };
         proposal.decide_by(&decision);
         Ok(proposal)
     }
@@ -310,6 +315,11 @@ impl Proposal {
             true => CaseRows::Several { longest: Duration::from_nanos(longest.unsigned_abs()) },
         }
     }
+}
+
+/// Whether a column is called like a decision or an outcome.
+fn is_decided(name: &str) -> bool {
+    rank(name, &DECISIONS).is_some() || rank(name, &OUTCOMES).is_some()
 }
 
 /// Whether a column has ages in years, and not groups of ages.

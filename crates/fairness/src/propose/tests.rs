@@ -100,6 +100,7 @@ fn columns_are_known_by_name_and_value() {
         assert_eq!(guess(csv).as_deref(), Ok(expected), "{csv}");
     }
     assert!(matches!(guess("time,id\n1,1\n2,2"), Err(NoProposal::Group(names)) if names == "`id`"));
+    assert!(matches!(guess("sex,hired\nF,yes\nF,no"), Err(NoProposal::Group(_))));
     assert!(matches!(guess("time,id,gender\n1,1,F\n2,2,M"), Err(NoProposal::Decision(_))));
 }
 
