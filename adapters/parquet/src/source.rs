@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fairstream_core::{
     Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, ROW_ORDER_ONLY, Source,
     SourceContext, SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
+    columns_of,
 };
 use fairstream_files::{
     DataFile, FilesPosition, Fingerprint, FirstTime, Gathering, Heads, SORT, Segment, data_files,
@@ -44,6 +45,22 @@ impl SourceFactory for ParquetSources {
             extensions: &["parquet"],
             options: OPTIONS,
         }
+    }
+
+    fn columns(&self, request: &SourceRequest) -> Result<Vec<WantedColumn>, SourceError> {
+        let failed = |cause: Cause| request.cannot_open(cause);
+        let files = data_files(&request.location, &["parquet"]).map_err(failed)?;
+        let Some(first) = files.first() else { return columns_of(self, request) };
+        // The files of a folder are read in one type. The first of them says which.
+        let location = first.path.to_string_lossy().into_owned();
+        let mut columns = columns_of(self, &SourceRequest { location, ..request.clone() })?;
+        for name in self.open(&SourceRequest { wanted: Vec::new(), ..request.clone() })?.offers() {
+            if !columns.iter().any(|column| column.name == name) {
+                // A column that folders are named by.
+                columns.push(WantedColumn::new(name, DataType::Utf8));
+            }
+        }
+        Ok(columns)
     }
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {

@@ -24,6 +24,13 @@ pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
             let (count, share) = (counted(rows.excepted, "row"), share(rows.excepted, rows.rows));
             format!("{count} ({share}) with a value that the file leaves out (`except`): {no_trial}")
         }),
+        judge.repeated_keys().filter(|count| *count > 0).map(|count| {
+            format!(
+                "{} ({}) with the key of an earlier row: where a trial is one row, only the first of a key counts",
+                counted(count, "row"),
+                share(count, rows.rows)
+            )
+        }),
     ];
     reasons.into_iter().flatten().collect()
 }
@@ -31,7 +38,13 @@ pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
 /// The same, briefly, for the line at the end of a run.
 pub(crate) fn summary(judge: &Judge) -> String {
     let rows = judge.rows();
-    match rows.without_key + rows.without_group + rows.excepted {
+    let repeated = match judge.repeated_keys() {
+        None | Some(0) => String::new(),
+        Some(count) => {
+            format!("; {} ({}) with a repeated key", counted(count, "row"), share(count, rows.rows))
+        }
+    };
+    let left_out = match rows.without_key + rows.not_compared {
         0 => String::new(),
         count => {
             format!(
@@ -40,7 +53,8 @@ pub(crate) fn summary(judge: &Judge) -> String {
                 share(count, rows.rows)
             )
         }
-    }
+    };
+    left_out + &repeated
 }
 
 fn share(count: u64, rows: u64) -> String {

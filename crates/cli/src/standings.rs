@@ -22,7 +22,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         // Writing to a string cannot fail.
         let _ = writeln!(text, "no alarm{so_far}");
     }
-    outlines.sort_by_key(|outline| (outline.has_strata, outline.alarm.is_none()));
+    outlines.sort_by_key(|outline| (outline.alarm.is_none(), outline.has_strata));
     let hidden = outlines.len().saturating_sub(SHOWN);
     for standing in outlines.iter().take(SHOWN).filter_map(|outline| judge.standing(outline)) {
         let standing = &standing;
@@ -33,6 +33,8 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
             (Some(since), _) => {
                 alarming(&format!("ALARM since {}", rule.when(since))) + &worse_off(rule, standing)
             }
+            // With a guarantee, there is an assessment from the first trial on.
+            (None, 0) if rule.guarantee.is_some() => "not enough evidence yet".to_owned(),
             (None, 0) => "no alarm".to_owned(),
             (None, raised) => cleared(rule, standing, raised),
         };
@@ -97,7 +99,7 @@ fn evidence(text: &mut String, standing: &Standing) {
 fn worse_off(rule: &Rule, standing: &Standing) -> String {
     let rate = &rule.rates[standing.rate_index.1];
     let group = standing.alarm_basis.as_ref().and_then(|basis| basis.worse_off(rate));
-    group.map(|group| format!("; worse off: {}", group.label())).unwrap_or_default()
+    group.map(|group| format!("; worse off then: {}", group.label())).unwrap_or_default()
 }
 
 /// An alarm was raised, and none is now.

@@ -56,7 +56,7 @@ pub use panics::catch_panic;
 pub use pipeline::{Counters, OnWait, Pipeline, RunCounts, RunError, RunOptions, RunReport};
 pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
-pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest};
+pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest, columns_of};
 pub use source_files::SourceFiles;
 pub use stop::StopToken;
 pub use subscription::Subscription;

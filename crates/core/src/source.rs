@@ -118,18 +118,29 @@ pub trait SourceFactory: Send + Sync {
     /// # Errors
     /// The source cannot be opened or read.
     fn columns(&self, request: &SourceRequest) -> Result<Vec<WantedColumn>, SourceError> {
-        let wanting = |wanted: Vec<WantedColumn>| SourceRequest { wanted, ..request.clone() };
-        let names = self.open(&wanting(Vec::new()))?.offers();
-        // A name that several columns have is an error only if it is read.
-        let is_unique = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
-        let texts = names.iter().filter(is_unique).map(|name| WantedColumn::new(name, DataType::Utf8));
-        let schema = self.open(&wanting(texts.collect()))?.schema();
-        Ok(schema
-            .fields()
-            .iter()
-            .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
-            .collect())
+        columns_of(self, request)
     }
+}
+
+/// The columns of a source that knows its names, and that reads a column that is wanted as text in the type that it has.
+///
+/// # Errors
+/// The source cannot be opened.
+pub fn columns_of(
+    factory: &(impl SourceFactory + ?Sized),
+    request: &SourceRequest,
+) -> Result<Vec<WantedColumn>, SourceError> {
+    let wanting = |wanted: Vec<WantedColumn>| SourceRequest { wanted, ..request.clone() };
+    let names = factory.open(&wanting(Vec::new()))?.offers();
+    // A name that several columns have is an error only if it is read.
+    let is_unique = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
+    let texts = names.iter().filter(is_unique).map(|name| WantedColumn::new(name, DataType::Utf8));
+    let schema = factory.open(&wanting(texts.collect()))?.schema();
+    Ok(schema
+        .fields()
+        .iter()
+        .map(|field| WantedColumn::new(field.name(), field.data_type().clone()))
+        .collect())
 }
 
 /// A request to open a source.

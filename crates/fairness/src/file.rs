@@ -58,6 +58,22 @@ impl Score {
         Some(Score { column, indicator, above: above.map(|above| above.value) })
     }
 
+    /// The name of the indicator that there is a score.
+    fn known(&self) -> String {
+        format!("{}_known", identifier(&self.column.value))
+    }
+
+    /// The indicator that there is a score: a missing one is not a low one.
+    fn known_indicator(&self, file: &str) -> Indicator {
+        let Located { value: column, at } = &self.column;
+        let when = Located { value: format!("`{column}` == `{column}`"), at: at.clone() };
+        let name = Located { value: self.known(), at: at.clone() };
+        Indicator {
+            called: Some(format!("have a `{column}`")),
+            ..Indicator::new(name, Expression::new(when, file))
+        }
+    }
+
     /// The indicator, with a threshold.
     fn indicator(&self, above: f64, file: &str) -> Indicator {
         let Located { value: column, at } = &self.column;
@@ -66,7 +82,7 @@ impl Score {
         let of = if self.above.is_none() { "the median, " } else { "" };
         Indicator {
             called: Some(format!("have a `{column}` above {of}{above}")),
-            favourable: Some(true),
+            known: Some(Located { value: self.known(), at: at.clone() }),
             ..Indicator::new(name, Expression::new(when, file))
         }
     }
@@ -363,6 +379,19 @@ impl FairnessFile {
         self.time() == Some(ROW) && !self.events.columns.iter().any(|column| column.name == ROW)
     }
 
+    /// Whether every row with a key and groups is a trial that the first rate counts at once, unless its key is repeated.
+    pub(crate) fn is_every_row_counted(&self) -> bool {
+        let is_of_all = |rate: &Rate| {
+            let known = rate.unknown.as_ref().map(|unknown| &unknown.known);
+            rate.expression().is_none() && rate.given.iter().all(|literal| Some(literal) == known)
+        };
+        let first = self.metrics.first();
+        let is_plain = first.is_some_and(|metric| {
+            metric.strata.is_empty() && metric.check.is_none() && metric.rates.first().is_some_and(is_of_all)
+        });
+        self.trial.at_opening && self.trial.opens.is_none() && is_plain
+    }
+
     /// Whether every metric is checked at events and not periodically.
     pub fn is_checked_at_events(&self) -> bool {
         self.metrics.iter().all(|metric| metric.check.is_none())
@@ -426,6 +455,7 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         if !indicators.iter().any(|indicator| indicator.name.value == score.indicator) {
             // The median takes the place of the zero once it is known.
             indicators.push(score.indicator(score.above.unwrap_or_default(), text));
+            indicators.push(score.known_indicator(text));
             medians.extend(score.above.is_none().then_some(score));
         }
     }

@@ -30,12 +30,12 @@ pub(super) fn figure(
     let begin = rate_history.groups.values().filter_map(Curve::first).map(|(time, _)| time).min()?;
     // A single instant cannot be drawn.
     let end = reached.filter(|end| *end > begin)?;
-    let (label, ticks) = times(begin, end);
+    let (label, ticks) = if rule.by_rows { rows(begin, end) } else { times(begin, end) };
     let stretches =
         rate_history.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
     let (band, limits) = allowed(rule, &points(&rate_history.highest, end));
     let series = lines(standing, rate_history, end);
-    let y = Axis::new("estimate");
+    let y = Axis::new(if rule.guarantee.is_some() { "rate" } else { "estimate" });
     // Rates are drawn from 0 to 1; for other numbers the axis has to include the allowed range.
     let y = if standing.is_mean {
         y.around(band.iter().flat_map(|(_, low, high)| [*low, high + (high - low) / 4.0]))
@@ -135,6 +135,15 @@ fn allowed(rule: &Rule, highest: &[(f64, f64)]) -> (Band, Vec<(f64, String)>) {
         Comparison::Ratio => (below(|high, tolerance| high * tolerance), Vec::new()),
         Comparison::Highest => (Vec::new(), vec![(tolerance, format!("tolerance {tolerance}"))]),
     }
+}
+
+/// The same where times are numbers of rows.
+fn rows(begin: Time, end: Time) -> (String, Vec<(f64, String)>) {
+    const SECOND: i64 = 1_000_000_000;
+    const TICKS: i64 = 4;
+    let row = |number: i64| begin.0 + (end.0 - begin.0) / TICKS * number;
+    let tick = |at: i64| (at as f64, (at / SECOND).to_string());
+    ("row".to_owned(), (0..=TICKS).map(|number| tick(row(number))).collect())
 }
 
 /// Label and ticks of the time axis. Ticks show only the part of a date that distinguishes them.

@@ -29,6 +29,8 @@ pub(super) struct Summary {
     specification: HashedFile,
     inputs: Vec<HashedFile>,
     rows: SummaryRows,
+    /// Whether times are numbers of rows, in seconds since 1970.
+    times_are_rows: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
     verdict: &'static str,
@@ -213,8 +215,9 @@ impl PageData<'_> {
                 without_group: rows.without_group,
                 excepted: rows.excepted,
             },
+            times_are_rows: judge.rules().first().is_some_and(|rule| rule.by_rows),
             reached: reached.map(|reached| reached.to_string()),
-            verdict: overall(&standings),
+            verdict: overall(judge, &standings),
             alarms_raised: judge.raised(),
             alarms_active: standings.iter().filter(|standing| standing.alarm.is_some()).count() as u64,
             metrics: metrics(judge, &standings),
@@ -223,14 +226,17 @@ impl PageData<'_> {
 }
 
 /// The worst verdict of all rates.
-fn overall(standings: &[Standing]) -> &'static str {
-    let any = |verdict: &str| standings.iter().any(|standing| self::verdict(standing) == verdict);
+fn overall(judge: &Judge, standings: &[Standing]) -> &'static str {
+    let of = |standing: &Standing| self::verdict(&judge.rules()[standing.rate_index.0], standing);
+    let any = |verdict: &str| standings.iter().any(|standing| of(standing) == verdict);
     let found = ["unfair", "cleared", "not enough evidence yet", "no alarm", "fair so far"];
     found.into_iter().find(|verdict| any(verdict)).unwrap_or("not enough evidence yet")
 }
 
-fn verdict(standing: &Standing) -> &'static str {
+fn verdict(rule: &Rule, standing: &Standing) -> &'static str {
     match (&standing.assessment, standing.alarm) {
+        // With a guarantee, there is an assessment from the first trial on.
+        (None, None) if rule.guarantee.is_some() && standing.raised == 0 => "not enough evidence yet",
         (_, Some(_)) => "unfair",
         (_, None) if standing.raised > 0 => "cleared",
         (Some(assessment), None) => assessment.verdict(),
@@ -300,7 +306,7 @@ fn stratum(rule: &Rule, standing: &Standing) -> SummaryStratum {
     });
     SummaryStratum {
         stratum: named(&rule.strata, standing.stratum.as_deref().unwrap_or("[]")),
-        verdict: verdict(standing),
+        verdict: verdict(rule, standing),
         gap: standing.gap,
         gap_interval: assessment.and_then(|assessment| assessment.gap).map(ends),
         log10_e_value: assessment.map(|assessment| log10(assessment.log_e_value)),

@@ -6,7 +6,7 @@ use fairstream_fairness::{
 };
 
 use super::rate_history;
-use crate::progress::counted;
+use crate::progress::{counted, grouped};
 
 /// The verdict on the whole run, in up to three sentences.
 pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
@@ -63,7 +63,8 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rate_history = rate_history(judge, standing);
     let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
     if let Some(basis) = &standing.alarm_basis {
-        return format!("{} {text}", about(rule, rate, basis, last.map(|alarm| alarm.trials)));
+        let about = about(rule, rate, basis, last.map(|alarm| alarm.trials));
+        return format!("{about} {}", now(standing, basis).unwrap_or(text));
     }
     match rate_history.and_then(|rate_history| rate_history.alarms.first()) {
         Some(first) => {
@@ -89,14 +90,49 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
 /// What the alarm is about: its groups, as they were when it was raised. What follows is about now.
 fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis, trials: Option<u64>) -> String {
     let groups: Vec<String> = basis.groups.iter().map(AlarmedGroup::label).collect();
-    let worse = basis.worse_off(rate).map(|group| format!("; {} is worse off", group.label()));
+    let worse = basis.worse_off(rate).map(|group| format!("; {} was worse off", group.label()));
     let after = trials.map(|trials| format!(", after {},", counted(trials, "trial"))).unwrap_or_default();
     format!(
-        "The alarm of {}{after} is about {}{}. Now:",
+        "The alarm of {}{after} is about {}{}.",
         rule.when(basis.since),
         groups.join(" and "),
         worse.unwrap_or_default()
     )
+}
+
+/// The groups that an alarm is about, as they are now.
+fn now(standing: &Standing, basis: &AlarmBasis) -> Option<String> {
+    let find = |named: &AlarmedGroup| standing.groups.iter().find(|group| group.values == named.values);
+    let groups: Option<Vec<&GroupStanding>> = basis.groups.iter().map(find).collect();
+    let shown = |group: &GroupStanding| {
+        let of = match standing.is_mean {
+            true => counted(group.denominator, "trial"),
+            false => format!("{} of {}", grouped(group.numerator as u64), grouped(group.denominator)),
+        };
+        format!("{} {} ({of})", group.group, group.shown)
+    };
+    let mut groups = groups?;
+    groups.sort_by(|one, other| one.share.unwrap_or_default().total_cmp(&other.share.unwrap_or_default()));
+    let tolerance = basis.tolerance;
+    Some(match (groups.as_slice(), standing.comparison) {
+        ([low, high], Comparison::Difference) if !standing.is_mean => {
+            let apart = (high.share.unwrap_or_default() - low.share.unwrap_or_default()) * 100.0;
+            format!(
+                "Now: {} is {apart:.1} percentage points below {}; {} are allowed.",
+                shown(low),
+                shown(high),
+                significant(tolerance * 100.0)
+            )
+        }
+        ([low, high], Comparison::Ratio) if high.share.is_some_and(|share| share > 0.0) => {
+            let ratio = low.share.unwrap_or_default() / high.share.unwrap_or_default();
+            format!("Now: {} is {ratio:.3} of {}; {tolerance} or more is allowed.", shown(low), shown(high))
+        }
+        (groups, _) => {
+            let groups: Vec<String> = groups.iter().copied().map(shown).collect();
+            format!("Now: {}; {tolerance} is allowed.", groups.join(" and "))
+        }
+    })
 }
 
 /// A sentence on the gap between groups, and the tolerance.

@@ -118,8 +118,8 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
     };
     let _ = writeln!(text, "\nThe guarantee\n  {promise}");
     let needed = significant_exp(alarm.log_threshold);
-    let shared = if rule.rates.len() > 1 || !rule.strata.is_empty() {
-        format!("; here above {needed}, since rates and strata share the guarantee")
+    let shared = if rule.rates.len() > 1 || rule.comparisons > 1 || !rule.strata.is_empty() {
+        format!("; here above {needed}, since comparisons, rates and strata share the guarantee")
     } else {
         String::new()
     };

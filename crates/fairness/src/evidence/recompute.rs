@@ -289,7 +289,7 @@ fn needed(rule: &Rule, rank: usize) -> Option<f64> {
         Some(strata) => strata as f64,
         None => (rank as f64 + 1.0) * (rank as f64 + 2.0),
     };
-    Some(of_all * of_strata * rule.rates.len() as f64)
+    Some(of_all * of_strata * rule.rates.len() as f64 * rule.comparisons as f64)
 }
 
 impl GroupStep {

@@ -1,7 +1,7 @@
 //! Impact ratios: the rate of each group, divided by that of the most favoured group.
 
 use super::{AlarmBasis, AlarmedGroup, Standing};
-use crate::{Rule, RuleRate};
+use crate::{Comparison, Rule, RuleRate};
 
 /// The share of the most favoured group's rate below which a rate is a sign of adverse impact: the four-fifths rule of
 /// the Uniform Guidelines on Employee Selection Procedures.
@@ -37,11 +37,13 @@ impl AlarmBasis {
 
 impl Standing {
     /// The impact ratio of each group, in the order of the groups; `None` for a group without a trial. `None` if the
-    /// rate is a mean, or is not known to be good or bad for a group. Of a burden, the favourable outcome is its
+    /// rate is a mean, or is not known to be good or bad for a group and the metric is not one of ratios. Of a burden, the favourable outcome is its
     /// absence.
     pub fn impact_ratios(&self, rule: &Rule) -> Option<Vec<Option<ImpactRatio>>> {
         let rate = rule.rates.get(self.rate_index.1)?;
-        let is_favourable = rate.favourable?;
+        // A metric of ratios is about what is decided, also where nobody says whether that is good.
+        let is_ratio = rule.comparison == Comparison::Ratio;
+        let is_favourable = rate.favourable.or(is_ratio.then_some(true))?;
         if rate.is_mean {
             return None;
         }

@@ -179,6 +179,17 @@ impl Judge {
         &self.rows
     }
 
+    /// Number of rows that repeat the key of an earlier row and are therefore no trials, where a trial is one row; `None`
+    /// if it is not known.
+    pub fn repeated_keys(&self) -> Option<u64> {
+        if !self.rows.are_trials || self.rows.not_compared > 0 && self.rows.groups.len() > 1 {
+            return None;
+        }
+        let groups = self.state.first()?.first()?.items.values().flat_map(|stratum| stratum.groups.values());
+        let counted: u64 = groups.map(|counts| counts.denominator + counts.unknown).sum();
+        Some(self.rows.complete.saturating_sub(counted))
+    }
+
     pub(crate) fn rows_mut(&mut self) -> &mut RowCounts {
         &mut self.rows
     }

@@ -13,8 +13,12 @@ pub struct RowCounts {
     pub without_group: u64,
     /// Rows whose groups are among those that the file leaves out: they open no trial, or not one of every comparison.
     pub excepted: u64,
+    /// Rows with the key of a trial that are not in every comparison, for either reason.
+    pub not_compared: u64,
     /// Rows that have every column that a row needs to open a trial.
     pub complete: u64,
+    /// Whether each of the `complete` rows is a trial that the first rate counts, unless an earlier row has its key.
+    pub are_trials: bool,
     /// The column with the key of a trial; `None` if each row is a trial.
     pub key: Option<String>,
     /// The columns with groups.

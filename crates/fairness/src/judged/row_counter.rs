@@ -18,6 +18,8 @@ pub(super) struct RowCounter {
     combinations: Vec<Vec<usize>>,
     /// Columns that the condition of an opening reads.
     opens: Vec<BoundInput>,
+    /// Whether every row with a key and groups is a trial that the first rate counts.
+    are_trials: bool,
 }
 
 /// Examples of values are taken from so many rows.
@@ -41,6 +43,7 @@ impl RowCounter {
             keys: file.key_columns().iter().filter_map(column).collect(),
             groups: names.iter().filter_map(group).collect(),
             combinations: combinations.iter().map(|names| names.iter().filter_map(index).collect()).collect(),
+            are_trials: file.is_every_row_counted(),
             opens: file.columns_of_opens().iter().filter_map(column).collect(),
         }
     }
@@ -75,7 +78,10 @@ impl RowCounter {
                 let has_value = values.iter().all(is_valid);
                 counts.without_key += u64::from(!keys.is_empty() && !keys.iter().any(is_valid));
                 counts.without_group += u64::from(has_own_key && !has_value);
-                counts.excepted += u64::from(has_own_key && has_value && !has_group);
+                let is_excepted =
+                    groups.iter().zip(&values).any(|(group, value)| is_valid(value) && !is_valid(group));
+                counts.excepted += u64::from(has_own_key && is_excepted);
+                counts.not_compared += u64::from(has_own_key && !has_group);
                 let is_compared =
                     |combination: &Vec<usize>| combination.iter().all(|group| is_valid(&groups[*group]));
                 let opens_trial =
@@ -91,6 +97,7 @@ impl RowCounter {
             let named =
                 |input: &BoundInput| SeenColumn { name: input.name().to_owned(), ..SeenColumn::default() };
             counts.columns = inputs().map(named).collect();
+            counts.are_trials = self.are_trials;
             counts.key = key.map(|key| key.name().to_owned());
             counts.groups = self.groups.iter().map(|group| group.name().to_owned()).collect();
         }

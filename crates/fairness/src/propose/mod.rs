@@ -88,9 +88,10 @@ impl Proposal {
     /// # Errors
     /// Nothing in the data can be a group or a decision.
     pub fn guess(mut table: TableSample) -> Result<Proposal, NoProposal> {
-        // A name with a backtick cannot be written in a condition.
-        let (known, unread): (Vec<ColumnSample>, Vec<ColumnSample>) =
-            std::mem::take(&mut table.columns).into_iter().partition(|sample| !sample.name.contains('`'));
+        // A name with a backtick cannot be written in a condition, one with a line break not in a comment.
+        let (known, unread): (Vec<ColumnSample>, Vec<ColumnSample>) = std::mem::take(&mut table.columns)
+            .into_iter()
+            .partition(|sample| !sample.name.contains(|c: char| c == '`' || c.is_control()));
         table.unread.extend(unread.into_iter().map(|sample| sample.name));
         let columns: Vec<TableColumn> = known.into_iter().map(TableColumn::new).collect();
         let names = || {

@@ -57,7 +57,8 @@ impl Proposal {
         for name in &table.unread {
             writeln!(
                 text,
-                "# not read, as other columns have the same name, or its type is no text, number or Bool: {name}"
+                "# not read: {} (its type is no text, number or Bool, or several columns have the name, or it cannot be written here)",
+                toml_text(name)
             )?;
         }
         writeln!(text)
