@@ -102,3 +102,82 @@ fn earlier_records_are_kept() {
         assert!(replaced.ends_with("exit code 1\n"), "{replaced}");
     }
 }
+
+/// A table of one case a row, in which women are hired less often than men, whatever their race.
+fn cases() -> String {
+    let mut csv = "id,sex,race,hired\n".to_owned();
+    for id in 0..400 {
+        let (sex, race) = (["F", "M"][id % 2], ["A", "B"][id / 2 % 2]);
+        let hired = if sex == "M" { id % 5 < 4 } else { id % 5 < 1 };
+        csv += &format!("{id},{sex},{race},{hired}\n");
+    }
+    csv
+}
+
+#[test]
+fn an_alarm_of_one_of_several_comparisons_is_recomputed() {
+    let folder = Folder::new().file("d.csv", cases());
+    folder.run("init d.csv --to f.toml");
+    let toml = folder.read("f.toml");
+    assert!(toml.contains("    [\"sex\"],\n    [\"race\"],\n"), "{toml}");
+    folder.run("run f.toml d.csv -q --to v.jsonl --evidence e.parquet");
+    let out = folder.run("explain v.jsonl e.parquet");
+    assert!(out.contains("above 40, since comparisons, rates and strata share the guarantee"), "{out}");
+    assert!(
+        out.contains("v.jsonl has the same message, to the last digit.") && out.ends_with("exit code 0\n"),
+        "{out}"
+    );
+    let list = folder.run("explain v.jsonl --list");
+    assert!(list.contains("   1  ") && list.contains("demographic parity by sex: M 0."), "{list}");
+    assert!(!list.contains("by race"), "race makes no difference: {list}");
+}
+
+#[test]
+fn rows_that_repeat_a_key_are_counted() {
+    let again = cases().lines().skip(1).map(|line| format!("{line}\n")).collect::<String>();
+    let folder = Folder::new().file("d.csv", cases()).file("twice.csv", cases() + &again);
+    folder.run("init d.csv --to f.toml");
+    assert!(!folder.run("run f.toml d.csv").contains("repeated key"));
+    let out = folder.run("run f.toml twice.csv");
+    assert!(out.contains("400 rows (50.0 %) with the key of an earlier row"), "{out}");
+    assert!(out.contains("; 400 rows (50.0 %) with a repeated key"), "{out}");
+}
+
+/// What `init` proposes for a table is the same in every format, and so is what comes of it.
+#[test]
+fn a_proposal_is_made_from_every_format() {
+    let folder = Folder::new().file("d.csv", cases());
+    let lines: Vec<String> = cases()
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [id, sex, race, hired] = fields[..] else { panic!("{line}") };
+            format!(
+                "{{\"id\":{id},\"person\":{{\"sex\":\"{sex}\",\"race\":[\"{race}\"]}},\"hired\":{hired}}}\n"
+            )
+        })
+        .collect();
+    let folder = folder.file("d.jsonl", lines.concat());
+    std::fs::create_dir(folder.path().join("csvs")).unwrap();
+    let rows = cases();
+    let (first, second) = rows.split_at(rows.find("\n200,").unwrap() + 1);
+    let folder = folder.file("csvs/a.csv", first).file("csvs/b.csv", format!("id,sex,race,hired\n{second}"));
+    let group =
+        |out: &str, name: &str| out.lines().find(|line| line.trim().starts_with(name)).unwrap().to_owned();
+    folder.run("init d.csv --to csv.toml");
+    let of_csv = folder.run("run csv.toml d.csv -q");
+    for data in ["d.jsonl", "csvs"] {
+        let out = folder.run(&format!("init {data} --to {data}.toml"));
+        assert!(out.contains("exit code 0"), "{out}");
+        let of_data = folder.run(&format!("run {data}.toml {data} -q"));
+        for name in ["F ", "M "] {
+            assert_eq!(group(&of_data, name), group(&of_csv, name), "{of_data}");
+        }
+    }
+    let nested = folder.read("d.jsonl.toml");
+    assert!(
+        nested.contains("[\"person.sex\"]") && nested.contains("\"person.race.0\" = \"String\""),
+        "{nested}"
+    );
+}

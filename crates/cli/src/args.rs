@@ -153,7 +153,12 @@ pub(crate) struct ExplainArguments {
     pub(crate) verdicts: String,
 
     /// The evidence of the same run
-    pub(crate) evidence: String,
+    #[arg(required_unless_present = "list")]
+    pub(crate) evidence: Option<String>,
+
+    /// List the alarms with their numbers
+    #[arg(long, conflicts_with_all = ["alarm", "all"])]
+    pub(crate) list: bool,
 
     /// Which alarm, counted from 1
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]

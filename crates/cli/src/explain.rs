@@ -19,7 +19,7 @@ struct AlarmRecord {
 }
 
 pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus> {
-    let ExplainArguments { verdicts, evidence, alarm: number, all } = arguments;
+    let ExplainArguments { verdicts, evidence, list, alarm: number, all } = arguments;
     let mut alarms = Vec::new();
     read(verdicts, AlarmRecord::wanted(), |batch| {
         alarms.extend(AlarmRecord::of(batch));
@@ -28,6 +28,12 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     if alarms.is_empty() {
         bail!("{verdicts} has no alarm");
     }
+    let Some(evidence) = evidence.as_ref().filter(|_| !list) else {
+        let line = |(number, alarm): (usize, &AlarmRecord)| {
+            format!("{:>4}  {:<22} {}\n", number + 1, alarm.time.for_people(), alarm.message)
+        };
+        return print(&alarms.iter().enumerate().map(line).collect::<String>());
+    };
     let Some(alarm) = number.checked_sub(1).and_then(|index| alarms.get(index)) else {
         bail!("{verdicts} has {}, and no number {number}", counted(alarms.len() as u64, "alarm"));
     };

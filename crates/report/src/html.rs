@@ -109,6 +109,12 @@ pub struct Group {
     pub positives: String,
     /// Number of pending trials.
     pub pending: String,
+    /// Number of trials whose outcome is not known.
+    pub unknown: String,
+    /// The rate divided by that of the most favoured group.
+    pub impact: String,
+    /// How many more positive trials would make that four fifths.
+    pub shortfall: String,
     /// The fraction of positive trials, or the mean.
     pub share: String,
     /// The estimate, if it is not the share.
@@ -256,7 +262,7 @@ impl Section {
 
     fn write_groups(&self, text: &mut String) {
         type Cell = fn(&Group) -> &str;
-        let columns: [(&str, Cell); 8] = [
+        let columns: [(&str, Cell); 11] = [
             ("group", |group| &group.name),
             ("rate", |group| &group.share),
             ("estimate", |group| &group.estimate),
@@ -264,6 +270,9 @@ impl Section {
             (&self.counted, |group| &group.positives),
             ("trials", |group| &group.trials),
             ("pending", |group| &group.pending),
+            ("unknown", |group| &group.unknown),
+            ("impact ratio", |group| &group.impact),
+            ("short of 4/5", |group| &group.shortfall),
             ("", |group| &group.remark),
         ];
         // Columns without any content are omitted.

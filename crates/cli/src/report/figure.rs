@@ -80,8 +80,9 @@ fn described(rule: &Rule, standing: &Standing, rate_history: &RateHistory) -> St
         },
         many => format!("There were {}.", counted(many.iter().map(|span| span.count).sum(), "alarm")),
     };
+    let drawn = if rule.guarantee.is_some() { "Rates" } else { "Estimates" };
     format!(
-        "Estimates of {} over time. In the end{which}: {}. {alarms}",
+        "{drawn} of {} over time. In the end{which}: {}. {alarms}",
         counted(count as u64, "group"),
         at_end.join(", ")
     )

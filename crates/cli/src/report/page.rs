@@ -2,8 +2,8 @@
 
 use fairstream_core::{RunCounts, Time};
 use fairstream_fairness::{
-    AlarmSpan, Comparison, Compiled, Description, GroupStanding, Interval, Judge, Outcome, Rule, Standing,
-    significant, significant_exp,
+    AlarmSpan, Comparison, Compiled, Description, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule,
+    Standing, significant, significant_exp,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
@@ -123,7 +123,7 @@ fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: Strin
         judged,
         figure: rate_history.and_then(|rate_history| figure(rule, standing, rate_history, counts.reached)),
         counted: if standing.is_mean { "sum" } else { "positive" }.to_owned(),
-        groups: standing.groups.iter().map(|one| group(rule, standing, one)).collect(),
+        groups: groups(rule, standing),
         parameters: parameters(rule, standing),
         alarms: rate_history
             .map_or(&[][..], |rate_history| &rate_history.alarms)
@@ -156,7 +156,14 @@ fn alarm(rule: &Rule, span: &AlarmSpan) -> Alarm {
     }
 }
 
-fn group(rule: &Rule, standing: &Standing, one: &GroupStanding) -> Group {
+fn groups(rule: &Rule, standing: &Standing) -> Vec<Group> {
+    let impacts = standing.impact_ratios(rule).unwrap_or_default();
+    let impacts = impacts.into_iter().chain(std::iter::repeat(None));
+    standing.groups.iter().zip(impacts).map(|(one, impact)| group(rule, standing, one, impact)).collect()
+}
+
+fn group(rule: &Rule, standing: &Standing, one: &GroupStanding, impact: Option<ImpactRatio>) -> Group {
+    let has_unknown = standing.groups.iter().any(|group| group.unknown > 0);
     let pending = if rule.has_horizon { grouped(one.pending) } else { String::new() };
     let positives = if standing.is_mean { significant(one.numerator) } else { grouped(one.numerator as u64) };
     Group {
@@ -164,12 +171,23 @@ fn group(rule: &Rule, standing: &Standing, one: &GroupStanding) -> Group {
         trials: grouped(one.denominator),
         positives,
         pending,
+        unknown: if has_unknown { grouped(one.unknown) } else { String::new() },
+        impact: impact
+            .and_then(|impact| impact.ratio)
+            .map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+        shortfall: impact
+            .filter(|impact| impact.is_under_four_fifths)
+            .map_or_else(String::new, |impact| grouped(impact.shortfall)),
         share: one.shown.clone(),
         estimate: if standing.is_estimated() { one.compared().to_owned() } else { String::new() },
         interval: one
             .interval
             .map_or_else(String::new, |Interval { low, high }| format!("{low:.3} and {high:.3}")),
-        remark: if one.has_evidence { String::new() } else { "too few trials".to_owned() },
+        remark: match impact.is_some_and(|impact| impact.is_small) {
+            _ if !one.has_evidence => "too few trials".to_owned(),
+            true => "under 2 % of the trials".to_owned(),
+            false => String::new(),
+        },
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
     if let Some(basis) = &standing.alarm_basis {
         let about = about(rule, rate, basis, last.map(|alarm| alarm.trials));
-        return format!("{about} {}", now(standing, basis).unwrap_or(text));
+        let now = now(standing, basis).unwrap_or(text);
+        return format!("{about} {now}{}", why_within(rule, standing));
     }
     match rate_history.and_then(|rate_history| rate_history.alarms.first()) {
         Some(first) => {
@@ -97,6 +98,19 @@ fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis, trials: Option<u64>) 
         rule.when(basis.since),
         groups.join(" and "),
         worse.unwrap_or_default()
+    )
+}
+
+/// Why there is an alarm although the interval of the gap contains the tolerance, if it does.
+fn why_within(rule: &Rule, standing: &Standing) -> String {
+    let interval = standing.assessment.as_ref().and_then(|assessment| assessment.gap);
+    let Some(Interval { low, high }) = interval.filter(|of| (of.low..=of.high).contains(&rule.tolerance))
+    else {
+        return String::new();
+    };
+    format!(
+        " The interval of what is compared, {low:.3} to {high:.3}, contains the tolerance: it is made to hold for all groups at \
+         all times together, and is wider than the evidence that an alarm needs, which is its e-value."
     )
 }
 

@@ -9,7 +9,8 @@ use crate::{Comparison, Guarantee, Unit};
 /// A metric without its streams: rates, comparison, thresholds and guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Title of the metric.
+    /// Title of the metric. Evidence of earlier versions does not have it.
+    #[serde(default)]
     pub title: String,
     /// How groups are compared.
     pub comparison: Comparison,
@@ -26,12 +27,14 @@ pub struct Rule {
     /// The columns whose values are groups.
     pub groups: Vec<String>,
     /// Number of comparisons of the same metric that share its guarantee.
+    #[serde(default = "one")]
     pub comparisons: u64,
     /// The columns whose values are strata.
     pub strata: Vec<String>,
     /// Whether trials are counted only after a horizon.
     pub has_horizon: bool,
     /// Whether times are numbers of rows, in seconds, as the data has no times.
+    #[serde(default)]
     pub by_rows: bool,
     /// How false alarms are bounded; `None` for the rule of the paper, which compares estimates with the tolerance.
     pub guarantee: Option<Guarantee>,
@@ -55,7 +58,12 @@ pub struct RuleRate {
     /// Whether the rate is a mean of numbers rather than a fraction of trials.
     pub is_mean: bool,
     /// Whether a high rate is good for a group, if the file says so.
+    #[serde(default)]
     pub favourable: Option<bool>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// The counts of one group.
