@@ -1,15 +1,20 @@
 //! Parses the fairness file. Whether columns exist is checked when it is compiled, since only the source may know them.
 
+mod fairness_table;
+mod score;
+
 use std::time::Duration;
 
 use fairstream_core::{TimeFormat, nearest};
 use toml::de::DeTable;
 
+pub(crate) use self::fairness_table::{Metric, Prior};
+pub(crate) use self::score::Score;
 use crate::expression::Expression;
 use crate::group::{self, Combination, GroupColumn};
-use crate::metric::{self, Rate, RateReader};
+use crate::metric::Rate;
 use crate::table::{Located, Problems, TextSpan, TomlTable, list};
-use crate::{FileError, Guarantee, MetricKind, Problem, guarantee};
+use crate::{FileError, Problem};
 
 /// A fairness file that has been read.
 #[derive(Clone, Debug)]
@@ -28,64 +33,6 @@ pub struct FairnessFile {
     pub(crate) medians: Vec<Score>,
     sources: Vec<Endpoint>,
     sinks: Vec<Endpoint>,
-}
-
-/// A score of which what is above a threshold counts as a decision.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Score {
-    pub(crate) column: Located<String>,
-    /// The name of its indicator.
-    indicator: String,
-    /// The threshold; `None` for the median of the data.
-    above: Option<f64>,
-}
-
-impl Score {
-    /// Reads `score` and `above` of a metric.
-    fn read(table: &TomlTable<'_>) -> Option<Score> {
-        let column = table.text("score");
-        let above = table.number("above");
-        let column = match (column, &above) {
-            (Some(column), _) => column,
-            (None, Some(above)) => {
-                let message = "`above` belongs to `score`, the column with the score";
-                table.problem(Problem::new(above.at.range(), message));
-                return None;
-            }
-            (None, None) => return None,
-        };
-        let indicator = metric::score_indicator(&column.value);
-        Some(Score { column, indicator, above: above.map(|above| above.value) })
-    }
-
-    /// The name of the indicator that there is a score.
-    fn known(&self) -> String {
-        format!("{}_known", identifier(&self.column.value))
-    }
-
-    /// The indicator that there is a score: a missing one is not a low one.
-    fn known_indicator(&self, file: &str) -> Indicator {
-        let Located { value: column, at } = &self.column;
-        let when = Located { value: format!("`{column}` == `{column}`"), at: at.clone() };
-        let name = Located { value: self.known(), at: at.clone() };
-        Indicator {
-            called: Some(format!("have a `{column}`")),
-            ..Indicator::new(name, Expression::new(when, file))
-        }
-    }
-
-    /// The indicator, with a threshold.
-    fn indicator(&self, above: f64, file: &str) -> Indicator {
-        let Located { value: column, at } = &self.column;
-        let name = Located { value: self.indicator.clone(), at: at.clone() };
-        let when = Located { value: format!("`{column}` > {above:?}"), at: at.clone() };
-        let of = if self.above.is_none() { "the median, " } else { "" };
-        Indicator {
-            called: Some(format!("have a `{column}` above {of}{above}")),
-            known: Some(Located { value: self.known(), at: at.clone() }),
-            ..Indicator::new(name, Expression::new(when, file))
-        }
-    }
 }
 
 /// The columns of events.
@@ -148,74 +95,6 @@ impl Indicator {
     fn new(name: Located<String>, when: Expression) -> Indicator {
         Indicator { name, when, key: None, within: None, called: None, known: None, favourable: None }
     }
-}
-
-/// One `[[fairness]]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Metric {
-    pub(crate) kind: MetricKind,
-    /// Base name of its streams.
-    pub(crate) name: String,
-    /// Title of the metric.
-    pub(crate) title: String,
-    pub(crate) at: TextSpan,
-    /// The index of its table, which is several metrics if it has several combinations of groups.
-    pub(crate) table: usize,
-    /// Number of metrics of the same table, which share its guarantee.
-    pub(crate) of_table: u64,
-    pub(crate) groups: Combination,
-    pub(crate) rates: Vec<Rate>,
-    pub(crate) strata: Vec<Located<String>>,
-    pub(crate) tolerance: f64,
-    pub(crate) clear: f64,
-    pub(crate) min_trials: u64,
-    pub(crate) prior: Prior,
-    pub(crate) confidence: f64,
-    /// `None` for the rule of the paper.
-    pub(crate) guarantee: Option<Located<Guarantee>>,
-    /// Whether the file asks for the guarantee or the rule; otherwise there is a guarantee by default.
-    pub(crate) says_rule: bool,
-    /// Numbers of a mean are clamped to this range.
-    pub(crate) range: Option<(f64, f64)>,
-    /// Period of checks; `None` for a check at every event.
-    pub(crate) check: Option<Duration>,
-}
-
-impl Metric {
-    /// Minimum number of trials for a group to be compared. At least 1 without a prior, since a group without trials
-    /// has no estimate then.
-    pub(crate) fn required_trials(&self) -> u64 {
-        self.min_trials.max(u64::from(self.confidence == 0.0))
-    }
-
-    /// The metric for each combination of groups. They share its guarantee, so that it holds for all of them together.
-    fn for_each(self, combinations: &[Combination]) -> Vec<Metric> {
-        let of = |groups: &Combination| {
-            let names: Vec<&str> = groups.iter().map(|group| group.value.as_str()).collect();
-            let mut metric =
-                Metric { groups: groups.clone(), of_table: combinations.len().max(1) as u64, ..self.clone() };
-            if combinations.len() > 1 {
-                metric.title = format!("{} by {}", self.title, names.join(" and "));
-                metric.name = identifier(&metric.title);
-            }
-            metric
-        };
-        combinations.iter().map(of).collect()
-    }
-
-    /// Whether the comparison needs constants beyond any estimate.
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.required_trials() > 0 || self.kind.comparison() != crate::Comparison::Difference
-    }
-}
-
-/// The prior γ.
-#[derive(Clone, Debug)]
-pub(crate) enum Prior {
-    /// The rate of all groups together, in the same stratum.
-    Pooled,
-    Number(f64),
-    Expression(Expression),
 }
 
 /// A `[[source]]` or `[[sink]]`: where events come from or verdicts go.
@@ -464,7 +343,7 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         let at = table.at.range();
         let own = group::combinations(&table, &mut groups);
         let has_own = table.has("group");
-        let Some(metric) = metric(table, &indicators, text) else { continue };
+        let Some(metric) = fairness_table::metric(table, &indicators, text) else { continue };
         let of_trial = || trial.as_ref().map(|(_, combinations)| combinations.clone());
         let combinations = if has_own { own } else { of_trial() }.unwrap_or_default();
         let is_reported = if has_own { false } else { trial.is_none() };
@@ -634,109 +513,6 @@ fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
         }
     }
     indicators
-}
-
-fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &str) -> Option<Metric> {
-    let Some(kind) = table.text("metric") else {
-        if !table.has("metric") {
-            let names = list(MetricKind::ALL.into_iter().map(MetricKind::name));
-            table.missing("metric", &format!("there are {names}"));
-        }
-        return None;
-    };
-    let kind = MetricKind::find(&kind).map_err(|problem| table.problem(problem)).ok()?;
-    table.name = format!("`{}`", kind.name());
-    let title = table.text("name");
-    let check = table.duration("check").map(|check| check.value);
-    let guarantee = guarantee::read(&table, kind, check);
-    let says_rule = table.has("guarantee") || table.has("rule");
-    let range = if kind == MetricKind::MeanDifference { table.range("range") } else { None };
-    let rates = RateReader { table: &table, indicators, file: text, range }.rates(kind);
-    let strata = metric::strata(&table, kind);
-    let (tolerance, clear) = thresholds(&table, kind);
-    let min_trials = table.count("min_trials").unwrap_or(0);
-    // A guarantee needs no prior, since the e-value decides.
-    let default = if guarantee.is_some() { 0.0 } else { kind.default_confidence() };
-    let confidence = table.number("confidence").map_or(default, |confidence| {
-        if confidence.value < 0.0 {
-            table.problem(Problem::new(confidence.at.range(), "`confidence` has to be 0 or more"));
-        }
-        confidence.value
-    });
-    let prior = match table.number_or_text("prior") {
-        None => kind.default_prior(),
-        Some(Ok(number)) => {
-            if kind != MetricKind::MeanDifference && !(0.0..=1.0).contains(&number.value) {
-                table.problem(Problem::new(number.at.range(), "`prior` is a probability: 0 to 1"));
-            }
-            Prior::Number(number.value)
-        }
-        Some(Err(text_of)) => Prior::Expression(Expression::new(text_of, text)),
-    };
-    if table.has("prior") && confidence == 0.0 {
-        let message = "`prior` counts for nothing without `confidence`";
-        table.problem(
-            Problem::new(table.at.range(), message)
-                .help("say how many trials it is worth: `confidence = 24`"),
-        );
-    }
-    let at = table.at.clone();
-    table.finish();
-    let title = title.map_or_else(|| kind.name().replace('-', " "), |title| title.value);
-    Some(Metric {
-        kind,
-        name: identifier(&title),
-        title,
-        at,
-        table: 0,
-        of_table: 1,
-        groups: Vec::new(),
-        rates: rates?,
-        strata,
-        tolerance,
-        clear,
-        min_trials,
-        prior,
-        confidence,
-        guarantee,
-        says_rule,
-        range,
-        check,
-    })
-}
-
-/// Reads the thresholds at which an alarm is raised and cleared.
-fn thresholds(table: &TomlTable<'_>, kind: MetricKind) -> (f64, f64) {
-    let is_ratio = kind.comparison() == crate::Comparison::Ratio;
-    let clear = table.number("clear");
-    let tolerance = match (table.number("tolerance"), kind.default_tolerance()) {
-        (Some(tolerance), _) => {
-            let bounded = kind != MetricKind::MeanDifference;
-            if tolerance.value < 0.0 || bounded && tolerance.value > 1.0 {
-                let range = if bounded { "between 0 and 1" } else { "0 or more" };
-                table.problem(Problem::new(tolerance.at.range(), format!("`tolerance` has to be {range}")));
-            }
-            tolerance.value
-        }
-        (None, Some(default)) => default,
-        (None, None) => {
-            if !table.has("tolerance") {
-                table.missing("tolerance", "it is how far groups may differ, such as 0.1");
-            }
-            // Without a tolerance, `clear` cannot be checked.
-            return (0.0, 0.0);
-        }
-    };
-    let Some(clear) = clear else { return (tolerance, tolerance) };
-    let wrong = if is_ratio { clear.value < tolerance } else { clear.value > tolerance };
-    if wrong || clear.value < 0.0 {
-        let side = if is_ratio { "at least" } else { "at most" };
-        let message = format!(
-            "an alarm is cleared on the fair side: `clear` has to be {side} {tolerance}, the tolerance"
-        );
-        table.problem(Problem::new(clear.at.range(), message));
-    }
-    (tolerance, clear.value)
 }
 
 /// Converts a title to a name of streams.
