@@ -181,3 +181,13 @@ fn a_proposal_is_made_from_every_format() {
         "{nested}"
     );
 }
+
+#[test]
+fn a_column_called_row_is_no_time() {
+    let table = "row,sex,hired\nfront,F,true\nback,M,false\nback,F,true\n";
+    let folder = Folder::new().file("d.csv", table);
+    folder.run("init d.csv --to f.toml");
+    assert!(folder.read("f.toml").contains("time = \"row\""), "{}", folder.read("f.toml"));
+    let out = folder.run("run f.toml d.csv -q");
+    assert!(out.contains("F         1.000  2 of 2") && out.contains("M         0.000  0 of 1"), "{out}");
+}

@@ -14,7 +14,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         println!("SKIPPED: the public tables, as there is no python3 to fetch and count them");
         return Ok(());
     }
-    cargo(&["build", "--package", "fairstream", "--locked"], &[])?;
+    // Of the whole workspace, so that nothing is built again with other features.
+    cargo(&["build", "--workspace", "--bin", "fairstream", "--locked"], &[])?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in no folder")?;
     let status = Command::new("python3")
         .arg(root.join("xtask/corpus/corpus.py"))

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
-use fairstream_core::{ROW_ORDER, nearest};
+use fairstream_core::{ROW_ORDER, ROW_ORDER_ONLY, nearest};
 use fairstream_fairness::{FairnessFile, Proposal, TableSample};
 
 use crate::args::InitArguments;
@@ -92,7 +92,7 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
             }
         }
     }
-    let samples = sample::samples(input, Some(ROW_ORDER), None, usize::MAX, true)?;
+    let samples = sample::samples(input, Some(ROW_ORDER_ONLY), None, usize::MAX, true)?;
     if let Some(bad) = &samples.rejected {
         note(&format!("warning: {}: {bad}", input.location));
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    ColumnAliases, Columns, ROW_ORDER, Source, SourceContext, SourceError, SourceRequest, TimeRange,
-    WantedColumn,
+    ColumnAliases, Columns, ROW_ORDER, ROW_ORDER_ONLY, Source, SourceContext, SourceError, SourceRequest,
+    TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
@@ -61,7 +61,10 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     };
     let inputs = if given.is_empty() { of_file(file.sources()) } else { given };
     let sinks = of_file(file.sinks());
-    let time = arguments.time.clone().or_else(|| file.time().map(str::to_owned));
+    // A column that the file declares has no times.
+    let is_order = file.is_in_order_of_rows() && file.has_row_column();
+    let time = if is_order { Some(ROW_ORDER_ONLY) } else { file.time() };
+    let time = arguments.time.clone().or_else(|| time.map(str::to_owned));
     let time_format = time_format.or_else(|| file.time_format().map(str::to_owned));
     median::set(&mut file, &inputs)?;
     // Types that the file does not state are inferred from the inputs.

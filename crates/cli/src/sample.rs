@@ -8,8 +8,7 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, Field};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::{
-    Options, ROW_ORDER, ROW_ORDER_ONLY, RejectedRow, SourceContext, SourceFactory, SourceRequest,
-    WantedColumn,
+    Options, ROW_ORDER_ONLY, RejectedRow, SourceContext, SourceFactory, SourceRequest, WantedColumn,
 };
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
 
@@ -56,7 +55,7 @@ pub(crate) fn names(input: &Address) -> anyhow::Result<Vec<String>> {
     let kind = registry::source_for(input)?;
     let mut options = input.options.clone();
     if takes_time(&*kind) {
-        options.set("time", ROW_ORDER);
+        options.set("time", ROW_ORDER_ONLY);
     }
     let columns = kind.columns(&request(input, options, Vec::new()))?;
     Ok(columns.into_iter().map(|column| column.name).collect())

@@ -255,7 +255,12 @@ impl FairnessFile {
 
     /// Whether rows count in their order, as the data has no times.
     pub fn is_in_order_of_rows(&self) -> bool {
-        self.time() == Some(ROW) && !self.events.columns.iter().any(|column| column.name == ROW)
+        self.time() == Some(ROW)
+    }
+
+    /// Whether a column is called `row`, and is none with times.
+    pub fn has_row_column(&self) -> bool {
+        self.events.columns.iter().any(|column| column.name == ROW)
     }
 
     /// Whether every row with a key and groups is a trial that the first rate counts at once, unless its key is repeated.
@@ -461,11 +466,12 @@ fn trial(
         let why = "it is the column that events of one trial have in common; `key = \"row\"` if each row is a trial";
         table.missing("key", why);
     }
-    let is_row = key.as_ref().is_some_and(|key| key.value == ROW)
-        && !events.columns.iter().any(|column| column.name == ROW);
     let combinations = group::combinations(&table, groups).unwrap_or_default();
     let opens = table.text("opens").map(|opens| Expression::new(opens, text));
     let horizon = table.duration_from_zero("horizon");
+    // With a horizon, a column of this name identifies cases.
+    let is_column = horizon.is_some() && events.columns.iter().any(|column| column.name == ROW);
+    let is_row = key.as_ref().is_some_and(|key| key.value == ROW) && !is_column;
     if let Some(horizon) = horizon.as_ref().filter(|horizon| is_row && !horizon.value.is_zero()) {
         let help = "leave `horizon` out; or name the column that its events have in common as `key`";
         let message = "each row is a trial of its own, which is final at once";
