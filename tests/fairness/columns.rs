@@ -110,7 +110,7 @@ proptest! {
                 "[^`\\p{C}\\p{Z}]{1,12}( [^`\\p{C}\\p{Z}]{1,5})?".prop_filter("has no quotes of TOML", |name| !name.contains(['\'', '"', '\\', ','])),
                 select(vec![
                     "output", "input", "trigger", "over", "trial", "openings", "if", "true", "row", "now", "cast",
-                    "Bool", "hired", "is_hired", "far", "g", "two.year?", "Größe", "2nd", "_", "a-b", "a b", "min",
+                    "Bool", "hired", "is_hired", "far", "g", "two.year?", "Größe", "2nd", "_", "a-b", "QK¥¾& %Y", "^מּ憎𡓤Ø_꧷<b", "a b", "min",
                 ]).prop_map(str::to_owned),
             ],
             4,

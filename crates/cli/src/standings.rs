@@ -95,7 +95,7 @@ fn evidence(text: &mut String, standing: &Standing) {
     let _ = writeln!(text, "  {}", parts.join("; "));
 }
 
-/// Who is worse off by an alarm, if that is known.
+/// The group that was worse off when the alarm was raised, if the file says whether the rate is good.
 fn worse_off(rule: &Rule, standing: &Standing) -> String {
     let rate = &rule.rates[standing.rate_index.1];
     let group = standing.alarm_basis.as_ref().and_then(|basis| basis.worse_off(rate));

@@ -190,8 +190,7 @@ impl ColumnBinder<'_> {
         for group in &metric.groups {
             self.groups(group);
             if self.file.trial.key.value == group.value && !self.file.trial.is_row {
-                let message =
-                    format!("`{}` is the key: nobody shares a group with anybody then", group.value);
+                let message = format!("`{}` is the key: then every trial is a group of its own", group.value);
                 self.problems.push(Problem::new(group.at.range(), message));
             }
         }

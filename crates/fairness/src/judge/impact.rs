@@ -37,11 +37,11 @@ impl AlarmBasis {
 
 impl Standing {
     /// The impact ratio of each group, in the order of the groups; `None` for a group without a trial. `None` if the
-    /// rate is a mean, or is not known to be good or bad for a group and the metric is not one of ratios. Of a burden, the favourable outcome is its
-    /// absence.
+    /// rate is a mean, or if the file does not say whether it is good or bad and the metric is not one of ratios. The
+    /// favourable outcome of a burden is its absence.
     pub fn impact_ratios(&self, rule: &Rule) -> Option<Vec<Option<ImpactRatio>>> {
         let rate = rule.rates.get(self.rate_index.1)?;
-        // A metric of ratios is about what is decided, also where nobody says whether that is good.
+        // A metric of ratios compares what is decided, also where the file does not say whether that is good.
         let is_ratio = rule.comparison == Comparison::Ratio;
         let is_favourable = rate.favourable.or(is_ratio.then_some(true))?;
         if rate.is_mean {
@@ -67,7 +67,7 @@ impl Standing {
                 favourable: with / trials,
                 ratio,
                 is_under_four_fifths: ratio.is_some_and(|ratio| ratio < FOUR_FIFTHS),
-                // A rounding error is no person.
+                // A rounding error must not add a trial.
                 shortfall: (missing - 1e-9).ceil().max(0.0) as u64,
                 is_small: is_small(trials),
             }
