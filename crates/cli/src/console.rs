@@ -10,7 +10,7 @@ use fairstream_core::{
     Value, Verdict, VerdictBatch,
 };
 
-use fairstream_fairness::Judge;
+use fairstream_fairness::{Judge, when};
 
 use crate::args::Colour;
 use crate::progress::{CLEAR_LINE, grouped};
@@ -226,7 +226,7 @@ impl Style {
             Some(Value::Text(value)) => format!("= {value:?}"),
             Some(value) => format!("= {value}"),
         };
-        text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", self.when(verdict.time))));
+        text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", when(verdict.time, self.by_rows))));
     }
 
     /// Prints an alarm that is raised or cleared.
@@ -236,12 +236,9 @@ impl Style {
             _ => "clear".to_owned(),
         };
         let message = verdict.message.unwrap_or_default();
-        text.push_str(&self.cleared(&format!("{:<22} {word}  {message}\n", self.when(verdict.time))));
-    }
-
-    fn when(self, time: Time) -> String {
-        const SECOND: i64 = 1_000_000_000;
-        if self.by_rows { format!("row {}", time.0 / SECOND) } else { time.for_people() }
+        text.push_str(
+            &self.cleared(&format!("{:<22} {word}  {message}\n", when(verdict.time, self.by_rows))),
+        );
     }
 
     fn alarming(self, text: &str) -> String {

@@ -61,7 +61,7 @@ pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
     AlarmBasis, AlarmChange, AlarmedGroup, Assessment, BadState, Counts, GroupStanding, ImpactRatio, Judge,
     RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline, TrialPlacement, compare_values,
-    significant, significant_exp,
+    significant, significant_exp, when,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

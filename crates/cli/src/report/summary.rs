@@ -105,12 +105,8 @@ struct SummaryStratum {
     gap: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap_interval: Option<[f64; 2]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_e_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_threshold: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_p_value: Option<f64>,
+    #[serde(flatten)]
+    evidence: SummaryEvidence,
     #[serde(skip_serializing_if = "Option::is_none")]
     further_trials: Option<u64>,
     alarms_raised: u64,
@@ -119,6 +115,29 @@ struct SummaryStratum {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_cleared: Option<SummarySpan>,
     groups: Vec<SummaryGroup>,
+}
+
+/// Evidence, in decimal logarithms.
+#[derive(Debug, Serialize)]
+struct SummaryEvidence {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_e_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_threshold: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log10_p_value: Option<f64>,
+}
+
+impl SummaryEvidence {
+    /// From natural logarithms.
+    fn new(e_value: Option<f64>, threshold: Option<f64>, p_value: Option<f64>) -> SummaryEvidence {
+        let log10 = |natural: Option<f64>| natural.map(|natural| natural / std::f64::consts::LN_10);
+        SummaryEvidence {
+            log10_e_value: log10(e_value),
+            log10_threshold: log10(threshold),
+            log10_p_value: log10(p_value),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -133,12 +152,8 @@ struct SummaryAlarm {
     message: String,
     gap: f64,
     tolerance: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_e_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_threshold: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_p_value: Option<f64>,
+    #[serde(flatten)]
+    evidence: SummaryEvidence,
     groups: Vec<SummaryNamedGroup>,
     #[serde(skip_serializing_if = "Option::is_none")]
     worse_off: Option<BTreeMap<String, Value>>,
@@ -309,9 +324,11 @@ fn stratum(rule: &Rule, standing: &Standing) -> SummaryStratum {
         verdict: verdict(rule, standing),
         gap: standing.gap,
         gap_interval: assessment.and_then(|assessment| assessment.gap).map(ends),
-        log10_e_value: assessment.map(|assessment| log10(assessment.log_e_value)),
-        log10_threshold: assessment.and_then(|assessment| assessment.log_threshold).map(log10),
-        log10_p_value: assessment.and_then(|assessment| assessment.log_p_value).map(log10),
+        evidence: SummaryEvidence::new(
+            assessment.map(|assessment| assessment.log_e_value),
+            assessment.and_then(|assessment| assessment.log_threshold),
+            assessment.and_then(|assessment| assessment.log_p_value),
+        ),
         further_trials: further,
         alarms_raised: standing.raised,
         alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, standing.rate_index.1, basis)),
@@ -335,9 +352,7 @@ fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> SummaryAlarm {
         message: basis.message.clone(),
         gap: basis.gap,
         tolerance: basis.tolerance,
-        log10_e_value: basis.log_e_value.map(log10),
-        log10_threshold: basis.log_threshold.map(log10),
-        log10_p_value: basis.log_p_value.map(log10),
+        evidence: SummaryEvidence::new(basis.log_e_value, basis.log_threshold, basis.log_p_value),
         groups: basis.groups.iter().map(group).collect(),
         worse_off: basis.worse_off(&rule.rates[rate]).map(|group| named(&rule.groups, &group.values)),
     }
@@ -372,8 +387,4 @@ fn named(columns: &[String], values: &str) -> BTreeMap<String, Value> {
 
 fn ends(Interval { low, high }: Interval) -> [f64; 2] {
     [low, high]
-}
-
-fn log10(natural: f64) -> f64 {
-    natural / std::f64::consts::LN_10
 }

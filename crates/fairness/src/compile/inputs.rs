@@ -48,10 +48,15 @@ impl BoundInput {
         }
     }
 
+    /// Its type in batches.
+    pub(crate) fn arrow_type(&self) -> DataType {
+        arrow_type(&self.data_type)
+    }
+
     /// The column of the source that it reads.
     pub(super) fn source_column(&self) -> Option<WantedColumn> {
         match &self.origin {
-            InputOrigin::Column(name) => Some(WantedColumn::new(name, arrow_type(&self.data_type))),
+            InputOrigin::Column(name) => Some(WantedColumn::new(name, self.arrow_type())),
             InputOrigin::Groups { column, .. } => Some(column.clone()),
             InputOrigin::RowNumber | InputOrigin::Time => None,
         }

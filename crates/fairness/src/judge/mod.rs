@@ -22,7 +22,7 @@ pub use impact::ImpactRatio;
 pub(crate) use named_vec::NamedVec;
 pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;
-pub use rule::{Counts, Rule, RuleRate};
+pub use rule::{Counts, Rule, RuleRate, when};
 pub use standing::{GroupStanding, Standing, StandingOutline};
 pub use stratum_test::Assessment;
 pub(crate) use value_order::ValuesKey;

@@ -62,6 +62,12 @@ pub struct RuleRate {
     pub favourable: Option<bool>,
 }
 
+/// A time for readers: `row 12`, if times are numbers of rows, in seconds.
+pub fn when(time: Time, by_rows: bool) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    if by_rows { format!("row {}", time.0 / SECOND) } else { time.for_people() }
+}
+
 fn one() -> u64 {
     1
 }
@@ -140,8 +146,7 @@ impl Counts {
 impl Rule {
     /// A time for readers: `row 12`, if times are numbers of rows.
     pub fn when(&self, time: Time) -> String {
-        const SECOND: i64 = 1_000_000_000;
-        if self.by_rows { format!("row {}", time.0 / SECOND) } else { time.for_people() }
+        when(time, self.by_rows)
     }
 
     /// The rule of the paper, extended by a threshold at which an alarm is cleared.

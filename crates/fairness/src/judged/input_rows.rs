@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fairstream_core::{EngineError, EventBatch};
 
@@ -21,6 +21,7 @@ use crate::{BoundInput, Compiled, InputOrigin};
 pub(super) struct InputRows {
     /// The inputs of the inner engine, in its order.
     inputs: Vec<BoundInput>,
+    schema: SchemaRef,
     counts_before_events: bool,
     /// Time of the last row.
     last: Option<i64>,
@@ -33,8 +34,10 @@ impl InputRows {
             let found = compiled.inputs().iter().find(|input| input.stream == *column);
             found.cloned().ok_or_else(|| EngineError::Build(format!("no input is called `{column}`")))
         };
-        let inputs = columns.iter().map(input).collect::<Result<_, _>>()?;
-        Ok(InputRows { inputs, counts_before_events: compiled.counts_before_events(), last: None })
+        let inputs: Vec<BoundInput> = columns.iter().map(input).collect::<Result<_, _>>()?;
+        let field = |input: &BoundInput| Field::new(&input.stream, input.arrow_type(), true);
+        let schema = Arc::new(Schema::new(inputs.iter().map(field).collect::<Vec<_>>()));
+        Ok(InputRows { inputs, schema, counts_before_events: compiled.counts_before_events(), last: None })
     }
 
     /// Time of the last row, for a snapshot.
@@ -49,7 +52,6 @@ impl InputRows {
     /// The rows with the inputs of the inner engine, after so many rows before.
     pub(super) fn with_inputs(&self, events: &EventBatch, before: u64) -> Result<EventBatch, EngineError> {
         let failed = |error: ArrowError| EngineError::Build(error.to_string());
-        let mut fields = Vec::with_capacity(self.inputs.len());
         let mut columns = Vec::with_capacity(self.inputs.len());
         let column = |name: &String| {
             let missing = || EngineError::Build(format!("the rows have no column `{name}`"));
@@ -66,11 +68,10 @@ impl InputRows {
                 }
                 InputOrigin::Time => Arc::new(Int64Array::new(events.times.clone(), None)),
             };
-            fields.push(Field::new(&input.stream, values.data_type().clone(), true));
             columns.push(values);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(events.len()));
-        let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
         let mut events = events.clone();
         events.rows = rows.map_err(failed)?;
         Ok(events)

@@ -1,6 +1,7 @@
 //! Counts the rows that reach the engine, by what they have in the columns that open trials.
 
 use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fairstream_core::EventBatch;
@@ -69,28 +70,31 @@ impl RowCounter {
             })
             .collect();
         let rows = events.len();
-        let has_nulls = |columns: &[&ArrayRef]| columns.iter().any(|column| column.null_count() > 0);
-        if has_nulls(&keys) || has_nulls(&groups) || has_nulls(&opens) {
-            for row in 0..rows {
-                let is_valid = |column: &&ArrayRef| column.is_valid(row);
-                let has_own_key = keys.first().is_none_or(is_valid);
-                let has_group = groups.iter().all(is_valid);
-                let has_value = values.iter().all(is_valid);
-                counts.without_key += u64::from(!keys.is_empty() && !keys.iter().any(is_valid));
-                counts.without_group += u64::from(has_own_key && !has_value);
-                let is_excepted =
-                    groups.iter().zip(&values).any(|(group, value)| is_valid(value) && !is_valid(group));
-                counts.excepted += u64::from(has_own_key && is_excepted);
-                counts.not_compared += u64::from(has_own_key && !has_group);
-                let is_compared =
-                    |combination: &Vec<usize>| combination.iter().all(|group| is_valid(&groups[*group]));
-                let opens_trial =
-                    has_own_key && opens.iter().all(is_valid) && self.combinations.iter().any(is_compared);
-                counts.complete += u64::from(opens_trial);
-            }
-        } else {
-            counts.complete += rows as u64;
+        let all = || BooleanBuffer::new_set(rows);
+        let none = || BooleanBuffer::new_unset(rows);
+        let valid = |column: &ArrayRef| column.nulls().map_or_else(all, |nulls| nulls.inner().clone());
+        let all_valid =
+            |columns: &[&ArrayRef]| columns.iter().fold(all(), |rows, column| &rows & &valid(column));
+        let has_own_key = keys.first().map_or_else(all, |key| valid(key));
+        let has_any_key = keys.iter().fold(none(), |rows, key| &rows | &valid(key));
+        let has_groups = all_valid(&groups);
+        let is_excepted = groups
+            .iter()
+            .zip(&values)
+            .fold(none(), |rows, (group, value)| &rows | &(&valid(value) & &!&valid(group)));
+        let is_compared = self.combinations.iter().fold(none(), |rows, combination| {
+            let of: Vec<&ArrayRef> =
+                combination.iter().filter_map(|group| groups.get(*group).copied()).collect();
+            &rows | &all_valid(&of)
+        });
+        let count = |rows: &BooleanBuffer| rows.count_set_bits() as u64;
+        if !keys.is_empty() {
+            counts.without_key += rows as u64 - count(&has_any_key);
         }
+        counts.without_group += count(&(&has_own_key & &!&all_valid(&values)));
+        counts.excepted += count(&(&has_own_key & &is_excepted));
+        counts.not_compared += count(&(&has_own_key & &!&has_groups));
+        counts.complete += count(&(&(&has_own_key & &all_valid(&opens)) & &is_compared));
         let key = self.keys.first();
         let inputs = || key.into_iter().chain(&self.groups).chain(&self.opens);
         if counts.columns.is_empty() {
