@@ -191,3 +191,12 @@ fn a_column_called_row_is_no_time() {
     let out = folder.run("run f.toml d.csv -q");
     assert!(out.contains("F         1.000  2 of 2") && out.contains("M         0.000  0 of 1"), "{out}");
 }
+
+#[test]
+fn another_delimiter_is_pointed_out() {
+    let folder = Folder::new().file("d.csv", cases().replace(',', ";"));
+    let out = folder.run("init d.csv");
+    assert!(out.contains("separated by ';'? Then name the input as 'd.csv?delimiter=;'"), "{out}");
+    let out = folder.run("init d.csv?delimiter=;");
+    assert!(out.contains("[\"sex\"],") && out.contains("exit code 0"), "{out}");
+}

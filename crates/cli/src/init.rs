@@ -42,6 +42,9 @@ const PATTERNS: [&str; 9] = [
     "%m-%d-%Y",
 ];
 
+/// Delimiters that a file of one column may have in truth, and how an option names them.
+const DELIMITERS: [(char, &str); 3] = [(';', ";"), ('\t', "tab"), ('|', "|")];
+
 /// Number of rows on which ways to write times are tried.
 const TRIED_ROWS: usize = 10_000;
 /// Maximum number of columns that are tried as the time.
@@ -84,7 +87,18 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
         }
         return Ok(sampled(samples, Some(time).filter(|time| *time != ROW_ORDER), None, given));
     }
-    for candidate in time_candidates(&sample::names(input)?) {
+    let names = sample::names(input)?;
+    if let [only] = names.as_slice()
+        && let Some((delimiter, option)) =
+            DELIMITERS.into_iter().find(|(delimiter, _)| only.contains(*delimiter))
+    {
+        bail!(
+            "{0}: the only column is `{only}`; are its fields separated by {delimiter:?}? Then name the input as \
+             '{0}?delimiter={option}'",
+            input.location
+        );
+    }
+    for candidate in time_candidates(&names) {
         if let Some(format) = time_format(input, &candidate) {
             let samples = sample::samples(input, Some(&candidate), format, usize::MAX, true)?;
             if samples.rejected.is_none() {
