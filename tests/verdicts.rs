@@ -193,10 +193,52 @@ fn a_column_called_row_is_no_time() {
 }
 
 #[test]
-fn another_delimiter_is_pointed_out() {
-    let folder = Folder::new().file("d.csv", cases().replace(',', ";"));
+fn another_delimiter_is_found() {
+    let expected = {
+        let folder = Folder::new().file("d.csv", cases());
+        folder.run("init d.csv --to f.toml");
+        folder.run("run f.toml d.csv -q")
+    };
+    assert!(expected.contains("gap"), "{expected}");
+    for delimiter in [";", "\t", "|"] {
+        let folder = Folder::new().file("d.csv", cases().replace(',', delimiter));
+        folder.run("init d.csv --to f.toml");
+        assert_eq!(folder.run("run f.toml d.csv -q"), expected, "{delimiter:?}");
+        let out = folder.run("init d.csv?delimiter=,");
+        assert!(!out.contains("exit code 0"), "what is asked for is not guessed: {out}");
+    }
+}
+
+/// A table without a row of names is not taken for one whose columns are called like its first row.
+#[test]
+fn a_missing_row_of_names_is_noticed() {
+    let rows = cases();
+    let (_, values) = rows.split_once('\n').unwrap();
+    let folder = Folder::new().file("d.csv", values).file("n.csv", "1,2\n5,6\n7,8\n");
     let out = folder.run("init d.csv");
-    assert!(out.contains("separated by ';'? Then name the input as 'd.csv?delimiter=;'"), "{out}");
-    let out = folder.run("init d.csv?delimiter=;");
-    assert!(out.contains("[\"sex\"],") && out.contains("exit code 0"), "{out}");
+    assert!(out.contains("look like values") && out.contains("'d.csv?header=false'"), "{out}");
+    assert!(folder.run("init d.csv?header=false").contains("`c"), "{out}");
+    assert!(folder.run("init n.csv").contains("`1`, `2` look like values"));
+    assert!(!folder.run("init n.csv?header=true").contains("look like values"));
+}
+
+/// Without times, rows of one person that are separate events are not taken for one case, and `init` says so.
+#[test]
+fn a_key_in_several_rows_without_times_is_said() {
+    let rows = (0..60).map(|row| format!("{},{},{}\n", row / 2, ["F", "M"][row % 2], row % 3 == 0));
+    let folder = Folder::new().file("d.csv", format!("id,sex,hired\n{}", rows.collect::<String>()));
+    let out = folder.run("init d.csv");
+    assert!(out.contains("rows with the same `id` cannot be joined"), "{out}");
+}
+
+/// The strata that `init` suggests are not the attribute whose groups it compares.
+#[test]
+fn strata_are_not_the_groups_again() {
+    let rows = (0..60).map(|row| {
+        let (sex, code) = [("F", "female"), ("M", "male")][row % 2];
+        format!("{row},{sex},{code},{},{}\n", ["A", "B", "C"][row % 3], row % 5 == 0)
+    });
+    let table = format!("id,sex,gender,department,hired\n{}", rows.collect::<String>());
+    let out = Folder::new().file("d.csv", table).run("init d.csv");
+    assert!(out.contains("# strata    = \"department\""), "{out}");
 }

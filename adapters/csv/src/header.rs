@@ -14,8 +14,17 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the row of column names. Without one, reads the first row, which the caller has to use, and names the
     /// columns `c1`, `c2` and so on.
-    pub(crate) fn read(records: &mut Records, has_header: bool) -> Result<Header, Cause> {
-        if records.read(None)? != NextRow::Row {
+    /// With `finds_delimiter`, another delimiter is tried if the row has one field only.
+    pub(crate) fn read(
+        records: &mut Records,
+        has_header: bool,
+        finds_delimiter: bool,
+    ) -> Result<Header, Cause> {
+        let mut row = records.read(None)?;
+        if row == NextRow::Row && finds_delimiter && records.try_other_delimiters() {
+            row = records.read(None)?;
+        }
+        if row != NextRow::Row {
             return Err(if has_header {
                 "it is empty; it should begin with a row of column names".into()
             } else {

@@ -10,6 +10,9 @@ use std::time::Instant;
 use csv_core::ReadRecordResult;
 use fairstream_files::{Filled, Input, NextRow, Place};
 
+/// Delimiters besides the comma that files are written with, the likeliest last.
+const OTHER_DELIMITERS: [u8; 3] = [b'|', b'\t', b';'];
+
 /// Reads records one after another.
 pub(crate) struct Records {
     input: Input,
@@ -172,6 +175,34 @@ impl Records {
         self.reached = (line + 1, false);
         self.next = Place { offset: self.offset + self.parsed as u64, line: line + 1, after_return: false };
         Some(())
+    }
+
+    /// If the first record has one field only, which another of the [usual delimiters](OTHER_DELIMITERS) splits, starts
+    /// over with that one, and returns whether it did. To be called before a second record is read.
+    pub(crate) fn try_other_delimiters(&mut self) -> bool {
+        // A first record that is longer than what is read at once is left as it is.
+        if self.fields != 1 || self.offset != 0 {
+            return false;
+        }
+        let raw = &self.buffer[..self.parsed];
+        let count = |delimiter: &u8| {
+            let mut quoted = false;
+            let is_outside = |byte: &&u8| {
+                quoted ^= **byte == b'"';
+                !quoted && **byte == *delimiter
+            };
+            raw.iter().filter(is_outside).count()
+        };
+        let likeliest =
+            OTHER_DELIMITERS.into_iter().max_by_key(count).filter(|delimiter| count(delimiter) > 0);
+        let Some(delimiter) = likeliest else { return false };
+        self.is_sign[usize::from(self.delimiter)] = false;
+        self.is_sign[usize::from(delimiter)] = true;
+        self.delimiter = delimiter;
+        self.parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        (self.begun, self.parsed, self.ended) = (0, 0, false);
+        (self.reached, self.next, self.under_way) = ((1, false), Place::START, false);
+        true
     }
 
     /// The field with that index.

@@ -10,7 +10,7 @@ use fairstream_core::{
 };
 use fairstream_files::{
     Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, no_time_column,
-    several_files, shortened, type_name,
+    several_files, type_name,
 };
 
 use crate::header::Header;
@@ -35,7 +35,12 @@ const OPTIONS: &[OptionDoc] = &[
         "true",
         "`false`: there is no row of column names; columns are `c1`, `c2` and so on",
     ),
-    OptionDoc::new("delimiter", ",", "what separates fields: a character, or `tab` (the default of .tsv)"),
+    OptionDoc::new(
+        "delimiter",
+        "auto",
+        "what separates fields: a character or `tab`; `auto` is a tab for .tsv, otherwise a comma, or else what \
+         splits the first row: `;`, a tab or `|`",
+    ),
     OptionDoc::new("null", "", "a field with this text has no value, like an empty one"),
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
     OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
@@ -71,7 +76,8 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError>
     let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
     let input = input.decoded(settings.encoding);
     let mut records = Records::new(input, settings.delimiter, settings.max_row);
-    let header = Header::read(&mut records, settings.has_header).map_err(open_failed)?;
+    let header =
+        Header::read(&mut records, settings.has_header, settings.finds_delimiter).map_err(open_failed)?;
 
     let (mut fields, mut wanted) = (Vec::new(), Vec::new());
     for column in &request.wanted {
@@ -85,7 +91,7 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError>
     }
     let time_field = match header.find(&settings.time).map_err(|text| open_failed(text.into()))? {
         None if ![ROW_ORDER, ROW_ORDER_ONLY].contains(&settings.time.as_str()) => {
-            return Err(open_failed(no_time(&settings.time, &header.offers()).into()));
+            return Err(open_failed(no_time_column(&settings.time, &header.offers()).into()));
         }
         field => field,
     };
@@ -201,6 +207,8 @@ struct Settings {
     time: String,
     time_format: TimeFormat,
     delimiter: u8,
+    /// Whether another delimiter is tried if the first row has no comma.
+    finds_delimiter: bool,
     max_row: usize,
     notation: Notation,
 }
@@ -220,15 +228,18 @@ impl Settings {
         };
         let location = location.to_lowercase();
         let is_tsv = [".tsv", ".tsv.gz", ".tsv.zst"].iter().any(|ending| location.ends_with(ending));
-        let delimiter = options.text("delimiter").unwrap_or(if is_tsv { "tab" } else { "," });
+        let delimiter = options.text("delimiter").unwrap_or("auto");
+        let finds_delimiter = delimiter == "auto" && !is_tsv;
         let delimiter = match delimiter.as_bytes() {
+            b"auto" if is_tsv => b'\t',
+            b"auto" => b',',
             b"tab" | b"\\t" => b'\t',
             [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => *byte,
             _ => {
                 return Err(BadOption::Value {
                     key: "delimiter".to_owned(),
                     value: delimiter.to_owned(),
-                    reason: "it has to be one ASCII character, or `tab`".to_owned(),
+                    reason: "it has to be one ASCII character, `tab` or `auto`".to_owned(),
                 });
             }
         };
@@ -241,6 +252,7 @@ impl Settings {
             time: options.text("time").unwrap_or("time").to_owned(),
             time_format: options.parse("time_format", TimeFormat::Auto)?,
             delimiter,
+            finds_delimiter,
             max_row: options.parse("max_row", 16 << 20)?,
             notation: Notation {
                 null: options.text("null").unwrap_or_default().to_owned(),
@@ -249,17 +261,6 @@ impl Settings {
             },
         })
     }
-}
-
-fn no_time(name: &str, header: &[String]) -> String {
-    if let [only] = header
-        && let Some(delimiter) = only.chars().find(|c| ";\t|".contains(*c))
-    {
-        let (only, delimiter) =
-            (shortened(only), if delimiter == '\t' { "tab".to_owned() } else { delimiter.to_string() });
-        return format!("its only column is `{only}`; append `?delimiter={delimiter}` to the input, perhaps");
-    }
-    no_time_column(name, header)
 }
 
 fn wrong_length(records: &Records, header: &Header) -> String {

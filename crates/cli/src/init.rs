@@ -5,10 +5,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use fairstream_core::{ROW_ORDER, ROW_ORDER_ONLY, nearest};
-use fairstream_fairness::{FairnessFile, Proposal, TableSample};
+use fairstream_fairness::{ColumnSample, FairnessFile, Proposal, TableSample};
 
 use crate::args::InitArguments;
-use crate::registry::Address;
+use crate::registry::{self, Address};
 use crate::sample::{self, Samples};
 use crate::{ExitStatus, load, note, print};
 
@@ -42,9 +42,6 @@ const PATTERNS: [&str; 9] = [
     "%m-%d-%Y",
 ];
 
-/// Delimiters that a file of one column may have in truth, and how an option names them.
-const DELIMITERS: [(char, &str); 3] = [(';', ";"), ('\t', "tab"), ('|', "|")];
-
 /// Number of rows on which ways to write times are tried.
 const TRIED_ROWS: usize = 10_000;
 /// Maximum number of columns that are tried as the time.
@@ -56,6 +53,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
         bail!("standard input cannot be read twice; write the data to a file first");
     }
     let table = table(&input, arguments.time.as_deref())?;
+    refuse_values_for_names(&input, &table)?;
     let mut proposal = Proposal::guess(table).with_context(|| input.location.clone())?;
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         ask(&mut proposal)?;
@@ -88,16 +86,6 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
         return Ok(sampled(samples, Some(time).filter(|time| *time != ROW_ORDER), None, given));
     }
     let names = sample::names(input)?;
-    if let [only] = names.as_slice()
-        && let Some((delimiter, option)) =
-            DELIMITERS.into_iter().find(|(delimiter, _)| only.contains(*delimiter))
-    {
-        bail!(
-            "{0}: the only column is `{only}`; are its fields separated by {delimiter:?}? Then name the input as \
-             '{0}?delimiter={option}'",
-            input.location
-        );
-    }
     for candidate in time_candidates(&names) {
         if let Some(format) = time_format(input, &candidate) {
             let samples = sample::samples(input, Some(&candidate), format, usize::MAX, true)?;
@@ -111,6 +99,30 @@ fn table(input: &Address, time: Option<&str>) -> anyhow::Result<TableSample> {
         note(&format!("warning: {}: {bad}", input.location));
     }
     Ok(sampled(samples, None, None, None))
+}
+
+/// Refuses a table whose first row has values in place of names, as far as that can be told.
+fn refuse_values_for_names(input: &Address, table: &TableSample) -> anyhow::Result<()> {
+    let has_option =
+        registry::source_for(input)?.adapter().options.iter().any(|option| option.name == "header");
+    if !has_option || input.options.text("header").is_some() {
+        return Ok(());
+    }
+    let is_value = |column: &&ColumnSample| column.present().any(|value| value.trim() == column.name.trim());
+    let found: Vec<&ColumnSample> = table.columns.iter().filter(is_value).collect();
+    let is_number = |column: &ColumnSample| column.name.trim().parse::<f64>().is_ok();
+    let are_numbers = !table.columns.is_empty() && table.columns.iter().all(is_number);
+    if found.len() < 2 && !are_numbers {
+        return Ok(());
+    }
+    let shown = if found.len() < 2 { table.columns.iter().collect() } else { found };
+    let shown: Vec<String> = shown.iter().take(3).map(|column| format!("`{}`", column.name.trim())).collect();
+    bail!(
+        "{0}: the first row should have the names of columns, but {1} look like values; if there are no names, call the \
+         input '{0}?header=false', and if these are names, '{0}?header=true'",
+        input.location,
+        shown.join(", ")
+    )
 }
 
 /// `format` is that of the input's options.

@@ -60,7 +60,7 @@ impl ColumnSample {
     }
 
     /// The kept values that are not missing.
-    pub(crate) fn present(&self) -> impl Iterator<Item = &str> {
+    pub fn present(&self) -> impl Iterator<Item = &str> {
         self.values.iter().flatten().map(String::as_str)
     }
 

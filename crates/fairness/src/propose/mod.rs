@@ -167,6 +167,16 @@ impl Proposal {
         found.iter().map(|column| column.name.clone()).collect()
     }
 
+    /// A column that is called like a key, with the same values in several rows, of a table without times.
+    fn repeated_key(&self) -> Option<&str> {
+        let repeats = |column: &&TableColumn| {
+            let is_identifier = rank(&column.name, &KEYS).is_some() && column.data_type != "Float64";
+            is_identifier && column.values.len() > MOST_GROUPS && !column.is_unique()
+        };
+        let found = self.columns.iter().filter(repeats).min_by_key(|column| rank(&column.name, &KEYS));
+        found.filter(|_| self.table.time.is_none()).map(|column| column.name.as_str())
+    }
+
     /// Columns that could be groups, the likeliest first.
     pub fn groups(&self) -> Vec<String> {
         let fits = |column: &&TableColumn| {

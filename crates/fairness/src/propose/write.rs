@@ -71,10 +71,17 @@ impl Proposal {
                 "# Events with the same `{key}` are one trial.\n[trial]\nkey     = {}",
                 toml_text(key)
             )?,
-            None => writeln!(
-                text,
-                "# No column tells cases apart, so each row is one.\n[trial]\nkey     = \"row\""
-            )?,
+            None => {
+                match self.repeated_key() {
+                    Some(name) => writeln!(
+                        text,
+                        "# Each row is a case: rows with the same `{name}` cannot be joined, because without times nothing says\n\
+                         # when such a case is final. Separate files with labels can be: see `join` in docs/fairness-file.md."
+                    )?,
+                    None => writeln!(text, "# No column tells cases apart, so each row is one.")?,
+                }
+                writeln!(text, "[trial]\nkey     = \"row\"")?;
+            }
         }
         let groups: Vec<String> = self.groups.iter().map(|group| self.group(group)).collect();
         match groups.as_slice() {
@@ -213,7 +220,13 @@ impl Proposal {
             text,
             "guarantee  = {{ false_alarms = 0.05 }}   # of fair systems, at most 5 % ever raise an alarm"
         )?;
-        let is_free = |name: &String| !self.groups.contains(name) && *name != self.decision;
+        let attribute = |name: &String| rank(name, &PROTECTED).map(|rank| rank % PROTECTED.len());
+        let is_compared = |name: &String| {
+            let own = attribute(name);
+            own.is_some() && self.groups.iter().any(|group| attribute(group) == own)
+        };
+        let is_free =
+            |name: &String| !self.groups.contains(name) && !is_compared(name) && *name != self.decision;
         let is_stratum = |name: &String| self.column(name).is_some_and(|column| !is_age(column));
         if let Some(stratum) = self.groups().into_iter().filter(is_free).find(is_stratum) {
             writeln!(text, "\n# The same within each `{stratum}`:\n# [[fairness]]")?;
