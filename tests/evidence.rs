@@ -121,6 +121,85 @@ fn an_e_value_beyond_every_float_is_written_out() {
     assert_eq!((last("e_value"), last("p_value")), (Some(f64::MAX), Some(f64::MIN_POSITIVE)));
 }
 
+/// The trials that `--trials` writes add up to the counts in the details of the alarm: those up to the alarm; of a
+/// detector, those of the blocks that made its evidence.
+#[test]
+fn the_trials_behind_an_alarm_add_up_to_its_counts() {
+    let detector = include_str!("../specs/guarantee/hiring.toml")
+        .replace("false_alarms = 0.05", "false_alarm_every = 100000");
+    assert!(detector.contains("false_alarm_every"), "{detector}");
+    let folder = Folder::new()
+        .file("detector.toml", detector)
+        .file("ever.toml", include_str!("../specs/guarantee/hiring.toml"));
+    for file in ["ever.toml", "detector.toml"] {
+        let (code, text) = run(
+            folder.path(),
+            &[
+                "run",
+                file,
+                "hiring:",
+                "-q",
+                "--to",
+                "v.jsonl?mode=replace",
+                "--evidence",
+                "e.parquet?mode=replace",
+            ],
+        );
+        assert_eq!((code, text.as_str()), (1, ""));
+        let (code, text) =
+            run(folder.path(), &["explain", "v.jsonl", "e.parquet", "--trials", "trials.jsonl"]);
+        assert!(code == 0 && text.ends_with("to the last digit.\n"), "{text}");
+        let lines = |name: &str| -> Vec<serde_json::Value> {
+            folder.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let trials = lines("trials.jsonl");
+        let verdicts = lines("v.jsonl");
+        let details = &verdicts.iter().find(|verdict| verdict["kind"] == "alarm").unwrap()["details"];
+        let groups = details["groups"].as_array().unwrap();
+        assert!(groups.len() == 2 && details["tolerance"] == 0.1, "{details}");
+        for group in groups {
+            let name = format!("[{}]", group["group"]["gender"]);
+            let of_group = || trials.iter().filter(|trial| trial["group"] == name.as_str());
+            let positives: f64 = of_group().map(|trial| trial["value"].as_f64().unwrap()).sum();
+            assert_eq!(group["trials"], of_group().count(), "{file} {details}");
+            assert_eq!(group["numerator"], positives, "{file} {details}");
+            assert!(positives > 0.0);
+        }
+        let keys: std::collections::HashSet<&str> =
+            trials.iter().map(|trial| trial["key"].as_str().unwrap()).collect();
+        assert_eq!(keys.len(), trials.len(), "each trial once");
+        let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.parquet", "--trials", "csv:-"]);
+        assert!(code == 0 && text.lines().count() == trials.len() + 1, "{text}");
+    }
+    let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.parquet", "--trials", "e.parquet"]);
+    assert!(code == 2 && text.contains("e.parquet is read as well"), "{text}");
+}
+
+/// In a table without times, alarms are at rows.
+#[test]
+fn alarms_of_tables_without_times_are_at_rows() {
+    let rows = (0..400).map(|row| {
+        let (sex, hired) = if row % 2 == 0 { ("F", row % 10 == 0) } else { ("M", row % 10 != 1) };
+        format!("{sex},{hired}\n")
+    });
+    let folder = Folder::new()
+        .file("d.csv", format!("sex,hired\n{}", rows.collect::<String>()))
+        .file(
+            "f.toml",
+            "[events]\ntime = \"row\"\n[trial]\nkey = \"row\"\ngroup = \"sex\"\nhorizon = \"0s\"\n[indicators]\n\
+             hired = 'hired'\n[[fairness]]\nmetric = \"demographic-parity\"\ndecision = \"hired\"\ntolerance = 0.1\n",
+        );
+    let (code, text) =
+        run(folder.path(), &["run", "f.toml", "d.csv", "-q", "--to", "v.jsonl", "--evidence", "e.jsonl"]);
+    assert_eq!((code, text.as_str()), (1, ""));
+    let (_, list) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl", "--list"]);
+    assert!(list.trim_start().starts_with("1  row "), "{list}");
+    let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl"]);
+    assert!(code == 0 && text.starts_with("Alarm 1 of 1, at row "), "{text}");
+    let (_, live) = run(folder.path(), &["run", "f.toml", "d.csv", "--live"]);
+    assert!(live.contains("ALARM since row ") && live.contains("reached row 400"), "{live}");
+}
+
 /// Groups that are numbers are listed as numbers, in tables, on the page and by `explain`; the alarm of a detector is
 /// recomputed with the blocks that it counts, and names none of the groups with a handful of trials.
 #[test]

@@ -8,8 +8,8 @@ use crate::value;
 /// Opens JSON-lines sinks.
 ///
 /// Each verdict is an object with the keys `time` (RFC 3339, nanoseconds), `kind`, `stream`,
-/// `instance` (an array of parameters, or null), `value` and `message`, in this order. Infinite
-/// numbers, which JSON lacks, are the strings `"inf"` and `"-inf"`.
+/// `instance` (an array of parameters, or null), `value` and `message`, in this order; alarms also have
+/// `details`, an object. Infinite numbers, which JSON lacks, are the strings `"inf"` and `"-inf"`.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonSinks;
 
@@ -17,7 +17,7 @@ impl SinkFactory for JsonSinks {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "jsonl",
-            about: "one JSON object a verdict: time, kind, stream, instance, value, message",
+            about: "one JSON object a verdict: time, kind, stream, instance, value, message; alarms: details",
             extensions: &["jsonl", "ndjson"],
             options: &[],
         }
@@ -54,6 +54,10 @@ fn line(out: &mut Vec<u8>, verdict: &Verdict<'_>) -> std::io::Result<()> {
     match verdict.message {
         None => out.extend_from_slice(b"null"),
         Some(message) => value::string(out, message)?,
+    }
+    if let Some(details) = verdict.details {
+        out.extend_from_slice(br#","details":"#);
+        out.extend_from_slice(details.as_bytes());
     }
     out.extend_from_slice(b"}\n");
     Ok(())

@@ -45,6 +45,8 @@ fn every_line_is_the_verdict_as_json() {
         assert_eq!(json["stream"], verdict.stream);
         assert_eq!(json["message"].as_str(), verdict.message);
         assert_eq!(json["instance"].is_array(), verdict.instance.is_some());
+        let details = json.get("details").map(serde_json::Value::to_string);
+        assert_eq!(details.as_deref(), verdict.details);
         match verdict.value {
             None => assert!(json["value"].is_null()),
             Some(Value::Bool(value)) => assert_eq!(json["value"], value),

@@ -157,8 +157,12 @@ pub(crate) struct ExplainArguments {
     pub(crate) evidence: Option<String>,
 
     /// List the alarms with their numbers
-    #[arg(long, conflicts_with_all = ["alarm", "all"])]
+    #[arg(long, conflicts_with_all = ["alarm", "all", "trials"])]
     pub(crate) list: bool,
+
+    /// Write the trials that the alarm rests on, as rows of evidence: .csv, .jsonl, .parquet or .arrow by the ending
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trials: Option<String>,
 
     /// Which alarm, counted from 1
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]

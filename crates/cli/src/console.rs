@@ -36,10 +36,9 @@ struct Style {
 
 impl ConsoleSinks {
     pub(crate) fn new(colour: Colour, judge: Option<Arc<Mutex<Judge>>>) -> ConsoleSinks {
-        let by_rows = judge.as_ref().is_some_and(|judge| {
-            let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
-            judge.rules().first().is_some_and(|rule| rule.by_rows)
-        });
+        let by_rows = judge
+            .as_ref()
+            .is_some_and(|judge| judge.lock().unwrap_or_else(PoisonError::into_inner).by_rows());
         let style = Style { colour: colour.is_on(), clear: io::stdout().is_terminal(), by_rows };
         ConsoleSinks { style, judge }
     }

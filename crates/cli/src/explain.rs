@@ -1,12 +1,17 @@
-//! `fairstream explain`: recomputes an alarm from its evidence.
+//! `fairstream explain`: recomputes an alarm from its evidence, and lists the trials behind it.
+
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
-use fairstream_core::{EventBatch, SourceContext, SourceRequest, Time, WantedColumn};
-use fairstream_fairness::{EvidenceReader, Replay};
+use fairstream_core::{
+    EventBatch, EventWriterRequest, SourceContext, SourceRequest, Time, TimeFormat, WantedColumn,
+};
+use fairstream_fairness::{AlarmTrials, EvidenceReader, Replay, evidence_schema, when};
 
 use crate::args::ExplainArguments;
+use crate::outputs::is_same;
 use crate::progress::counted;
 use crate::registry::{self, Address};
 use crate::{ExitStatus, print};
@@ -19,7 +24,7 @@ struct AlarmRecord {
 }
 
 pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus> {
-    let ExplainArguments { verdicts, evidence, list, alarm: number, all } = arguments;
+    let ExplainArguments { verdicts, evidence, list, alarm: number, all, trials } = arguments;
     let mut alarms = Vec::new();
     read(verdicts, AlarmRecord::wanted(), |batch| {
         alarms.extend(AlarmRecord::of(batch));
@@ -28,35 +33,63 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     if alarms.is_empty() {
         bail!("{verdicts} has no alarm");
     }
+    let mut replay = Replay::default();
+    if let Some(evidence) = evidence {
+        read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
+    }
     let Some(evidence) = evidence.as_ref().filter(|_| !list) else {
         let line = |(number, alarm): (usize, &AlarmRecord)| {
-            format!("{:>4}  {:<22} {}\n", number + 1, alarm.time.for_people(), alarm.message)
+            let when = when(alarm.time, replay.by_rows());
+            format!("{:>4}  {when:<22} {}\n", number + 1, alarm.message)
         };
         return print(&alarms.iter().enumerate().map(line).collect::<String>());
     };
     let Some(alarm) = number.checked_sub(1).and_then(|index| alarms.get(index)) else {
         bail!("{verdicts} has {}, and no number {number}", counted(alarms.len() as u64, "alarm"));
     };
-    let mut replay = Replay::default();
-    read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
     let replayed =
         replay.alarm(&alarm.stream, alarm.time, &alarm.message, *all).with_context(|| evidence.clone())?;
-    let AlarmRecord { time, message, .. } = alarm;
+    if let Some(location) = trials {
+        write_trials(&replayed.trials, evidence, location, verdicts)?;
+    }
+    let AlarmRecord { message, .. } = alarm;
     let (is_same, conclusion) = match replayed.message == *message {
         true => (true, format!("{verdicts} has the same message, to the last digit.")),
         false => (false, format!("{verdicts} has a different message:\n  {message}")),
     };
-    print(&format!(
-        "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{conclusion}\n",
-        alarms.len(),
-        time.for_people(),
-        replayed.narrative,
-        replayed.message
-    ))?;
+    // Trials on standard output are not mixed with sentences.
+    if trials.as_ref().is_none_or(|location| Address::parse(location).location != "-") {
+        print(&format!(
+            "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{conclusion}\n",
+            alarms.len(),
+            replayed.when,
+            replayed.narrative,
+            replayed.message
+        ))?;
+    }
     if !is_same {
         bail!("the evidence does not lead to this alarm: it is of another run, or was changed");
     }
     Ok(ExitStatus::NothingViolated)
+}
+
+/// Writes the trials that an alarm rests on to a file. The evidence is read once more, so that it need not be kept.
+fn write_trials(trials: &AlarmTrials, evidence: &str, location: &str, verdicts: &str) -> anyhow::Result<()> {
+    let address = Address::parse(location);
+    let place = |location: &str| PathBuf::from(Address::parse(location).location);
+    for record in [evidence, verdicts] {
+        if is_same(&place(record), &place(location)) {
+            bail!("{location} is read as well; writing the trials there would destroy it");
+        }
+    }
+    let mut writer = registry::event_writer_for(&address)?.open(&EventWriterRequest {
+        location: address.location,
+        options: address.options,
+        schema: evidence_schema(),
+        time_format: TimeFormat::Rfc3339,
+    })?;
+    read(evidence, EvidenceReader::wanted(), |batch| Ok(writer.write(&trials.among(batch)?)?))?;
+    Ok(writer.finish()?)
 }
 
 /// Reads every batch of a file.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairstream_core::{Counters, RunCounts};
+use fairstream_fairness::when;
 
 use crate::repeat::Repeat;
 
@@ -16,8 +17,13 @@ pub(crate) struct ProgressLine(#[allow(dead_code, reason = "kept for its drop")]
 
 impl ProgressLine {
     /// Shows the progress of a run.
-    pub(crate) fn of_run(counters: Arc<Counters>, quiet: bool, is_judged: bool) -> ProgressLine {
-        ProgressLine::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged))
+    pub(crate) fn of_run(
+        counters: Arc<Counters>,
+        quiet: bool,
+        is_judged: bool,
+        by_rows: bool,
+    ) -> ProgressLine {
+        ProgressLine::show(quiet, move |elapsed| line(&counters.now(), elapsed, is_judged, by_rows))
     }
 
     /// Shows the result of `line`, which is given the elapsed time.
@@ -40,8 +46,8 @@ fn show(text: &str) {
     let _ = write!(out, "{CLEAR_LINE}{text}").and_then(|()| out.flush());
 }
 
-fn line(counts: &RunCounts, elapsed: Duration, is_judged: bool) -> String {
-    let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", time.for_people()));
+fn line(counts: &RunCounts, elapsed: Duration, is_judged: bool, by_rows: bool) -> String {
+    let reached = counts.reached.map_or(String::new(), |time| format!("  reached {}", when(time, by_rows)));
     format!("{}{reached}  {}", with_rate(counts.evaluated, elapsed), found(counts, is_judged))
 }
 

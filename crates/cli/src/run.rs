@@ -122,6 +122,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let Monitor { spec, fairness, .. } = if is_for_alarms { monitor.for_alarms()? } else { monitor };
     let judged = fairness.zip(judge);
     let is_judged = judged.is_some();
+    let by_rows = judged.as_ref().is_some_and(|(_, judge)| lock(judge).by_rows());
     let monitored = judged.clone();
     if !arguments.quiet && !is_judged && !spec.outline().iter().any(|stream| stream.role == Role::Trigger) {
         note("warning: the specification has no trigger, so nothing can be violated");
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     interrupt.start();
     let start = Instant::now();
     let is_quiet = arguments.quiet || arguments.live;
-    let progress = ProgressLine::of_run(Arc::clone(&options.counters), is_quiet, is_judged);
+    let progress = ProgressLine::of_run(Arc::clone(&options.counters), is_quiet, is_judged, by_rows);
     let live = sampler.map(|sampler| Live::start(sampler, interrupt.clone(), screen));
     let report = Pipeline { sources, columns, engine, sinks, options }.run();
     drop(progress);

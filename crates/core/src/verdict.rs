@@ -101,10 +101,13 @@ pub struct Verdict<'a> {
     pub value: Option<Value<'a>>,
     /// The message, when `kind` is [`Kind::Trigger`], [`Kind::Alarm`] or [`Kind::Clear`].
     pub message: Option<&'a str>,
+    /// What the message says as fields: a JSON object, when `kind` is [`Kind::Alarm`] or [`Kind::Clear`].
+    pub details: Option<&'a str>,
 }
 
 /// The columns of every [`VerdictBatch`]: `time`, `kind`, `stream`, `instance`, then the value in
-/// the one of `bool`, `int`, `uint`, `float`, `text`, `json` that fits its type, then `message`.
+/// the one of `bool`, `int`, `uint`, `float`, `text`, `json` that fits its type, then `message`. An alarm
+/// has its value in `float` and its details in `json`.
 pub fn verdict_schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         let names = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -244,6 +247,7 @@ impl<'a> View<'a> {
             text(self.text).map(Value::Text).or_else(|| text(self.json).map(Value::Json))
         };
         let stream = usize::try_from(self.stream.keys().value(row)).unwrap_or_default();
+        let is_json_the_value = matches!(value, Some(Value::Json(_)));
         Verdict {
             time: Time(self.time.value(row)),
             kind: self.kind(row),
@@ -251,6 +255,7 @@ impl<'a> View<'a> {
             instance: text(self.instance),
             value,
             message: text(self.message),
+            details: text(self.json).filter(|_| !is_json_the_value),
         }
     }
 }

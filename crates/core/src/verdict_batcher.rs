@@ -128,8 +128,8 @@ mod tests {
         }
         verdicts.trigger(Time(3), 1, None, "too much").unwrap();
         verdicts.close(Time(4), 0, "[7]").unwrap();
-        verdicts.alarm(Time(5), 1, None, Value::Float(0.2), "unfair").unwrap();
-        verdicts.clear(Time(6), 1, None, Value::Float(0.1), "fair").unwrap();
+        verdicts.alarm(Time(5), 1, None, 0.2, "unfair", "{\"gap\":0.2}").unwrap();
+        verdicts.clear(Time(6), 1, None, 0.1, "fair", "{\"gap\":0.2}").unwrap();
     }
 
     #[test]
@@ -141,6 +141,7 @@ mod tests {
         assert_eq!((rows[3].kind, rows[3].value), (Kind::Value, Some(Value::UInt(u64::MAX))));
         assert_eq!((rows[6].stream, rows[6].instance), ("amount", Some("[7]")));
         assert_eq!((rows[7].stream, rows[7].message, rows[7].time), ("trigger_0", Some("too much"), Time(3)));
+        assert_eq!((rows[9].value, rows[9].details), (Some(Value::Float(0.2)), Some("{\"gap\":0.2}")));
         let pieces = collect(2);
         assert_eq!(pieces.len(), 6);
         assert_eq!(pieces.iter().flat_map(VerdictBatch::iter).collect::<Vec<_>>(), rows);

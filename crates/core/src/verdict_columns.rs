@@ -98,6 +98,9 @@ impl VerdictColumns {
             Some(Value::Json(value)) => self.json.at(row).append_value(value),
             None => {}
         }
+        if let Some(details) = verdict.details {
+            self.json.at(row).append_value(details);
+        }
         if let Some(message) = verdict.message {
             self.message.at(row).append_value(message);
         }

@@ -44,6 +44,8 @@ pub struct VerdictRef<'a> {
     pub value: Option<Value<'a>>,
     /// The message of a trigger or an alarm.
     pub message: Option<&'a str>,
+    /// What the message of an alarm says as fields, a JSON object. The value of the alarm is not [`Value::Json`].
+    pub details: Option<&'a str>,
 }
 
 /// An instance of a stream. Its label is formatted only where a sink reads it.
@@ -111,7 +113,7 @@ impl dyn VerdictSink + '_ {
         self.emit_labelled(time, Kind::Close, stream, Some(instance), None, None)
     }
 
-    /// An alarm was raised: the size of the gap, and the whole in a sentence.
+    /// An alarm was raised: the size of the gap, the whole in a sentence, and the same as a JSON object.
     ///
     /// # Errors
     /// As for [`emit`](VerdictSink::emit).
@@ -120,13 +122,16 @@ impl dyn VerdictSink + '_ {
         time: Time,
         stream: usize,
         instance: Option<&str>,
-        value: Value<'_>,
+        gap: f64,
         message: &str,
+        details: &str,
     ) -> Result<(), Cancelled> {
-        self.emit_labelled(time, Kind::Alarm, stream, instance, Some(value), Some(message))
+        let instance = instance.as_ref().map(|label| label as &dyn Instance);
+        let (value, message, details) = (Some(Value::Float(gap)), Some(message), Some(details));
+        self.emit(&VerdictRef { time, kind: Kind::Alarm, stream, instance, value, message, details })
     }
 
-    /// An alarm was cleared: the size of the gap, and the whole in a sentence.
+    /// An alarm was cleared: the size of the gap, the whole in a sentence, and the same as a JSON object.
     ///
     /// # Errors
     /// As for [`emit`](VerdictSink::emit).
@@ -135,10 +140,13 @@ impl dyn VerdictSink + '_ {
         time: Time,
         stream: usize,
         instance: Option<&str>,
-        value: Value<'_>,
+        gap: f64,
         message: &str,
+        details: &str,
     ) -> Result<(), Cancelled> {
-        self.emit_labelled(time, Kind::Clear, stream, instance, Some(value), Some(message))
+        let instance = instance.as_ref().map(|label| label as &dyn Instance);
+        let (value, message, details) = (Some(Value::Float(gap)), Some(message), Some(details));
+        self.emit(&VerdictRef { time, kind: Kind::Clear, stream, instance, value, message, details })
     }
 
     /// Emits a verdict that was read back from a batch, of a stream that has this index here.
@@ -146,8 +154,9 @@ impl dyn VerdictSink + '_ {
     /// # Errors
     /// As for [`emit`](VerdictSink::emit).
     pub fn repeat(&mut self, verdict: &Verdict<'_>, stream: usize) -> Result<(), Cancelled> {
-        let Verdict { time, kind, instance, value, message, .. } = *verdict;
-        self.emit_labelled(time, kind, stream, instance, value, message)
+        let Verdict { time, kind, instance, value, message, details, .. } = *verdict;
+        let instance = instance.as_ref().map(|label| label as &dyn Instance);
+        self.emit(&VerdictRef { time, kind, stream, instance, value, message, details })
     }
 
     fn emit_labelled(
@@ -160,6 +169,6 @@ impl dyn VerdictSink + '_ {
         message: Option<&str>,
     ) -> Result<(), Cancelled> {
         let instance = instance.as_ref().map(|label| label as &dyn Instance);
-        self.emit(&VerdictRef { time, kind, stream, instance, value, message })
+        self.emit(&VerdictRef { time, kind, stream, instance, value, message, details: None })
     }
 }

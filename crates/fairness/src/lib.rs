@@ -50,7 +50,8 @@ mod unit;
 
 pub use compile::{BoundInput, Compiled, InputOrigin, JudgedStreams, RateStreams};
 pub use evidence::{
-    EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence, evidence_schema,
+    AlarmTrials, EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
+    evidence_schema,
 };
 pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
@@ -59,9 +60,9 @@ pub use group::Grouping;
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
-    AlarmBasis, AlarmChange, AlarmedGroup, Assessment, BadState, Counts, GroupStanding, ImpactRatio, Judge,
-    RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline, TrialPlacement, compare_values,
-    significant, significant_exp, when,
+    AlarmBasis, AlarmChange, AlarmDetails, AlarmedGroup, Assessment, BadState, Counts, EvidenceNumbers,
+    GroupStanding, ImpactRatio, Judge, RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline,
+    TrialPlacement, by_column, compare_values, significant, significant_exp, when,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

@@ -266,11 +266,12 @@ mod tests {
             elapsed: Duration::from_secs(3725),
             counts,
             is_judged: true,
+            by_rows: false,
             per_second: 500,
             open_trials: Some(7),
             rates: vec![RateModel {
                 title: "demographic parity".to_owned(),
-                alarm: Some(second(90)),
+                alarm: Some(second(90).for_people()),
                 raised: 1,
                 gap: "gap 0.300 of 0.1 allowed".to_owned(),
                 trend: vec![0.0, 0.1, 0.3],

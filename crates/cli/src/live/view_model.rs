@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairstream_core::{Counters, RunCounts, Time};
-use fairstream_fairness::{Comparison, Judge, Rule, Standing, StandingOutline};
+use fairstream_core::{Counters, RunCounts};
+use fairstream_fairness::{Comparison, Judge, Rule, Standing, StandingOutline, when};
 
 use crate::progress::{counted, found, grouped};
 
@@ -26,6 +26,8 @@ pub(super) struct ViewModel {
     pub(super) elapsed: Duration,
     pub(super) counts: RunCounts,
     pub(super) is_judged: bool,
+    /// Whether times are numbers of rows.
+    pub(super) by_rows: bool,
     pub(super) per_second: u64,
     /// Number of trials that wait for their horizon; `None` without horizons.
     pub(super) open_trials: Option<u64>,
@@ -39,7 +41,8 @@ pub(super) struct ViewModel {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RateModel {
     pub(super) title: String,
-    pub(super) alarm: Option<Time>,
+    /// When the active alarm was raised, as text.
+    pub(super) alarm: Option<String>,
     pub(super) raised: u64,
     /// The verdict of the test, if there is a guarantee.
     pub(super) verdict: Option<&'static str>,
@@ -90,6 +93,7 @@ impl RunSampler {
         let Some(judge) = &self.judge else { return model };
         let judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outlines = judge.outlines();
+        model.by_rows = judge.by_rows();
         let waits = judge.rules().iter().any(|rule| rule.has_horizon);
         model.open_trials = waits.then(|| open_trials(&outlines));
         model.left_out = outlines.len().saturating_sub(RATES);
@@ -130,7 +134,7 @@ impl ViewModel {
         let ViewModel { counts, per_second, .. } = self;
         let mut text = format!("{}  {}/s", counted(counts.evaluated, "event"), grouped(*per_second));
         if let Some(reached) = counts.reached {
-            text += &format!("  reached {}", reached.for_people());
+            text += &format!("  reached {}", when(reached, self.by_rows));
         }
         if let Some(open) = self.open_trials {
             text += &format!("  {}", counted(open, "open trial"));
@@ -145,8 +149,8 @@ impl ViewModel {
 impl RateModel {
     /// The state of the alarm, or the verdict.
     pub(super) fn state(&self) -> String {
-        match (self.alarm, self.raised, self.verdict) {
-            (Some(since), ..) => format!("ALARM since {}", since.for_people()),
+        match (&self.alarm, self.raised, self.verdict) {
+            (Some(since), ..) => format!("ALARM since {since}"),
             (None, 0, Some(verdict)) => verdict.to_owned(),
             (None, 0, None) => "no alarm".to_owned(),
             (None, raised, _) => format!("cleared; {} earlier", counted(raised, "alarm")),
@@ -186,7 +190,7 @@ fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
     let highest = groups.iter().filter_map(|group| group.estimate).fold(f64::NEG_INFINITY, f64::max);
     RateModel {
         title: standing.title.clone(),
-        alarm: standing.alarm,
+        alarm: standing.alarm.map(|since| rule.when(since)),
         raised: standing.raised,
         verdict: standing.assessment.as_ref().map(|assessment| assessment.verdict()),
         gap: gap(rule, standing.gap),

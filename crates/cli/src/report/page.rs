@@ -1,9 +1,9 @@
 //! The content of a report page.
 
-use fairstream_core::{RunCounts, Time};
+use fairstream_core::RunCounts;
 use fairstream_fairness::{
     AlarmSpan, Comparison, Compiled, Description, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule,
-    Standing, significant, significant_exp,
+    Standing, significant, significant_exp, when,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
@@ -44,7 +44,8 @@ impl PageData<'_> {
             () if !sections.is_empty() && all(&[State::Fair, State::NoAlarm]) => State::NoAlarm,
             () => State::Unknown,
         };
-        let reached = counts.reached.map_or_else(|| "nothing".to_owned(), |reached| when(judge, reached));
+        let reached =
+            counts.reached.map_or_else(|| "nothing".to_owned(), |reached| when(reached, judge.by_rows()));
         let so_far = if *is_complete { "" } else { "; the run was stopped before the end of its input" };
         let first = standings.first();
         Page {
@@ -105,11 +106,6 @@ impl PageData<'_> {
         }
         rows
     }
-}
-
-/// A time for readers, in the way of the first metric.
-fn when(judge: &Judge, time: Time) -> String {
-    judge.rules().first().map_or_else(|| time.for_people(), |rule| rule.when(time))
 }
 
 fn section(judge: &Judge, standing: &Standing, counts: &RunCounts, judged: String) -> Section {

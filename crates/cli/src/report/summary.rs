@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fairstream_core::RunCounts;
 use fairstream_fairness::{
-    AlarmBasis, AlarmedGroup, Comparison, Every, GroupStanding, ImpactRatio, Interval, Judge, Outcome,
-    Promise, Rule, Standing,
+    AlarmDetails, Comparison, Every, EvidenceNumbers, GroupStanding, ImpactRatio, Interval, Judge, Outcome,
+    Promise, Rule, Standing, by_column,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -106,7 +106,7 @@ struct SummaryStratum {
     #[serde(skip_serializing_if = "Option::is_none")]
     gap_interval: Option<[f64; 2]>,
     #[serde(flatten)]
-    evidence: SummaryEvidence,
+    evidence: EvidenceNumbers,
     #[serde(skip_serializing_if = "Option::is_none")]
     further_trials: Option<u64>,
     alarms_raised: u64,
@@ -117,29 +117,6 @@ struct SummaryStratum {
     groups: Vec<SummaryGroup>,
 }
 
-/// Evidence, in decimal logarithms.
-#[derive(Debug, Serialize)]
-struct SummaryEvidence {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_e_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_threshold: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log10_p_value: Option<f64>,
-}
-
-impl SummaryEvidence {
-    /// From natural logarithms.
-    fn new(e_value: Option<f64>, threshold: Option<f64>, p_value: Option<f64>) -> SummaryEvidence {
-        let log10 = |natural: Option<f64>| natural.map(|natural| natural / std::f64::consts::LN_10);
-        SummaryEvidence {
-            log10_e_value: log10(e_value),
-            log10_threshold: log10(threshold),
-            log10_p_value: log10(p_value),
-        }
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct SummarySpan {
     raised: String,
@@ -148,24 +125,9 @@ struct SummarySpan {
 
 #[derive(Debug, Serialize)]
 struct SummaryAlarm {
-    since: String,
     message: String,
-    gap: f64,
-    tolerance: f64,
     #[serde(flatten)]
-    evidence: SummaryEvidence,
-    groups: Vec<SummaryNamedGroup>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worse_off: Option<BTreeMap<String, Value>>,
-}
-
-#[derive(Debug, Serialize)]
-struct SummaryNamedGroup {
-    group: BTreeMap<String, Value>,
-    numerator: f64,
-    trials: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    share: Option<f64>,
+    details: AlarmDetails,
 }
 
 #[derive(Debug, Serialize)]
@@ -230,7 +192,7 @@ impl PageData<'_> {
                 without_group: rows.without_group,
                 excepted: rows.excepted,
             },
-            times_are_rows: judge.rules().first().is_some_and(|rule| rule.by_rows),
+            times_are_rows: judge.by_rows(),
             reached: reached.map(|reached| reached.to_string()),
             verdict: overall(judge, &standings),
             alarms_raised: judge.raised(),
@@ -319,19 +281,23 @@ fn stratum(rule: &Rule, standing: &Standing) -> SummaryStratum {
         Outcome::NotYet { further } => further,
         Outcome::Fair | Outcome::Unfair => None,
     });
+    let values = standing.stratum.as_deref().unwrap_or("[]");
     SummaryStratum {
-        stratum: named(&rule.strata, standing.stratum.as_deref().unwrap_or("[]")),
+        stratum: by_column(&rule.strata, values),
         verdict: verdict(rule, standing),
         gap: standing.gap,
         gap_interval: assessment.and_then(|assessment| assessment.gap).map(ends),
-        evidence: SummaryEvidence::new(
+        evidence: EvidenceNumbers::new(
             assessment.map(|assessment| assessment.log_e_value),
             assessment.and_then(|assessment| assessment.log_threshold),
             assessment.and_then(|assessment| assessment.log_p_value),
         ),
         further_trials: further,
         alarms_raised: standing.raised,
-        alarm: standing.alarm_basis.as_ref().map(|basis| alarm(rule, standing.rate_index.1, basis)),
+        alarm: standing.alarm_basis.as_ref().map(|basis| SummaryAlarm {
+            message: basis.message.clone(),
+            details: AlarmDetails::new(rule, standing.rate_index.1, values, basis),
+        }),
         last_cleared: standing.last_alarm.map(|(raised, cleared)| SummarySpan {
             raised: raised.to_string(),
             cleared: cleared.to_string(),
@@ -340,27 +306,9 @@ fn stratum(rule: &Rule, standing: &Standing) -> SummaryStratum {
     }
 }
 
-fn alarm(rule: &Rule, rate: usize, basis: &AlarmBasis) -> SummaryAlarm {
-    let group = |AlarmedGroup { values, numerator, denominator, share }: &AlarmedGroup| SummaryNamedGroup {
-        group: named(&rule.groups, values),
-        numerator: *numerator,
-        trials: *denominator,
-        share: *share,
-    };
-    SummaryAlarm {
-        since: basis.since.to_string(),
-        message: basis.message.clone(),
-        gap: basis.gap,
-        tolerance: basis.tolerance,
-        evidence: SummaryEvidence::new(basis.log_e_value, basis.log_threshold, basis.log_p_value),
-        groups: basis.groups.iter().map(group).collect(),
-        worse_off: basis.worse_off(&rule.rates[rate]).map(|group| named(&rule.groups, &group.values)),
-    }
-}
-
 fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> SummaryGroup {
     SummaryGroup {
-        group: named(&rule.groups, &one.values),
+        group: by_column(&rule.groups, &one.values),
         numerator: one.numerator,
         trials: one.denominator,
         share: one.share,
@@ -377,12 +325,6 @@ fn group(rule: &Rule, one: &GroupStanding, impact: Option<ImpactRatio>) -> Summa
             is_under_two_percent: impact.is_small,
         }),
     }
-}
-
-/// Values, a JSON array, by the names of their columns.
-fn named(columns: &[String], values: &str) -> BTreeMap<String, Value> {
-    let values: Vec<Value> = serde_json::from_str(values).unwrap_or_default();
-    columns.iter().cloned().zip(values).collect()
 }
 
 fn ends(Interval { low, high }: Interval) -> [f64; 2] {

@@ -61,10 +61,11 @@ pub fn sample_verdicts(max_rows: usize) -> Vec<VerdictBatch> {
         }
         verdicts.trigger(Time(time), 1, None, text).expect("a vector takes every batch");
         verdicts.close(Time(time), 0, &instance).expect("a vector takes every batch");
+        let details = r#"{"groups":[],"tolerance":0.1}"#;
         verdicts
-            .alarm(Time(time), 1, Some(&instance), Value::Float(0.25), text)
+            .alarm(Time(time), 1, Some(&instance), 0.25, text, details)
             .expect("a vector takes every batch");
-        verdicts.clear(Time(time), 1, None, Value::Float(0.05), text).expect("a vector takes every batch");
+        verdicts.clear(Time(time), 1, None, 0.05, text, details).expect("a vector takes every batch");
     }
     batcher.drain()
 }

@@ -1,8 +1,10 @@
 //! Evidence: a record of every counted trial and its part in each alarm, and the recomputation of alarms from it.
 //!
 //! `recorder` records trials when they are counted. `rows` is the format of the record. `replay` and `recompute` read
-//! it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences.
+//! it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
+//! `alarm_trials` finds the trials behind it.
 
+mod alarm_trials;
 mod narrative;
 mod recompute;
 mod recorder;
@@ -12,6 +14,7 @@ mod rows;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+pub use alarm_trials::AlarmTrials;
 pub(crate) use recorder::EvidenceRecorder;
 pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};

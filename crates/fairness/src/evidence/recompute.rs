@@ -165,6 +165,8 @@ impl StratumEvidence {
                     blocks,
                     named,
                     log_threshold,
+                    check: block.check,
+                    first_block: Some(if forgets { block.number + 1 - run } else { 1 }),
                 });
             } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
                 (stands, log_evidence) = (false, 0.0);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::narrative::narrative;
 use super::recompute::{BlockStep, NamedGroup};
 use super::rows::EvidenceReader;
-use super::{EvidenceRow, TrialRow};
+use super::{AlarmTrials, EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, ValuesKey, words};
 use crate::{Comparison, Counts, Rule};
 
@@ -82,6 +82,10 @@ pub struct ReplayedAlarm {
     pub message: String,
     /// The calculation, explained in sentences.
     pub narrative: String,
+    /// When it was raised, for readers.
+    pub when: String,
+    /// The trials that it rests on.
+    pub trials: AlarmTrials,
 }
 
 /// A recomputed alarm and the data behind it.
@@ -97,6 +101,10 @@ pub(super) struct RecomputedAlarm {
     pub(super) named: Vec<NamedGroup>,
     /// Logarithm of the threshold that was exceeded, if there is a guarantee.
     pub(super) log_threshold: f64,
+    /// The check that raised it.
+    pub(super) check: u64,
+    /// The first block that it rests on, if there is a guarantee.
+    pub(super) first_block: Option<u64>,
 }
 
 /// The counts of each group, in the order of groups.
@@ -174,12 +182,25 @@ impl Replay {
                 }
             }
         }
-        let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: time.for_people() };
+        let when = rate_rule.rule.when(time);
+        let no_alarm = || WrongEvidence::NoAlarm { metric: metric.to_owned(), at: when.clone() };
         let (alarm, stratum) = found.ok_or_else(no_alarm)?;
         Ok(ReplayedAlarm {
             narrative: narrative(&rate_rule.rule, rate_rule.rate, stratum, &alarm, all),
+            when,
+            trials: AlarmTrials {
+                metric: metric.to_owned(),
+                stratum: stratum.to_owned(),
+                last_check: alarm.check,
+                first_block: alarm.first_block,
+            },
             message: alarm.message,
         })
+    }
+
+    /// Whether times are numbers of rows, in seconds.
+    pub fn by_rows(&self) -> bool {
+        self.metrics.values().next().is_some_and(|metric| metric.rate_rule.rule.by_rows)
     }
 }
 
@@ -253,6 +274,8 @@ impl StratumEvidence {
                     blocks: Vec::new(),
                     named: Vec::new(),
                     log_threshold: f64::NEG_INFINITY,
+                    check,
+                    first_block: None,
                 });
             }
             stands = if stands { !within } else { beyond };

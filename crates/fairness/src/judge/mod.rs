@@ -2,6 +2,7 @@
 //! loaded.
 
 mod alarm;
+mod alarm_details;
 mod changed_groups;
 mod gap;
 mod impact;
@@ -17,6 +18,7 @@ use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
 pub use alarm::{AlarmBasis, AlarmedGroup};
+pub use alarm_details::{AlarmDetails, EvidenceNumbers, by_column};
 pub(crate) use gap::{Gap, GroupEstimate};
 pub use impact::ImpactRatio;
 pub(crate) use named_vec::NamedVec;
@@ -167,6 +169,11 @@ impl Judge {
     /// The rules.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// Whether times are numbers of rows, in seconds, as the data has no times.
+    pub fn by_rows(&self) -> bool {
+        self.rules.first().is_some_and(|rule| rule.by_rows)
     }
 
     /// Number of alarms raised so far, over all rates and strata.

@@ -9,7 +9,7 @@ use fairstream_core::{Cancelled, Instance, Kind, Subscription, Time, Value, Verd
 use super::pending_counts::{InstanceIndex, PendingCounts};
 use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
-use crate::{Assessment, Judge, Outcome};
+use crate::{AlarmChange, AlarmDetails, Assessment, Judge, Outcome};
 
 /// What the values of one stream of the inner engine are to one rate.
 pub(super) struct CountBinding {
@@ -122,6 +122,7 @@ impl Tap<'_> {
             return Ok(());
         }
         let has_strata = judge.rules().get(metric).is_some_and(|rule| !rule.strata.is_empty());
+        let details: Vec<String> = changes.iter().map(|change| details(&judge, metric, change)).collect();
         let assessed: Vec<(String, Assessment)> = to_check
             .into_iter()
             .filter_map(|stratum| judge.assess(metric, rate, &stratum).map(|of| (stratum, of)))
@@ -135,17 +136,26 @@ impl Tap<'_> {
             }
         }
         let Some(first) = self.bindings.alarms.get(metric) else { return Ok(()) };
-        for change in changes {
+        for (change, details) in changes.iter().zip(&details) {
             let instance = has_strata.then_some(change.stratum.as_str());
-            let (stream, gap) = (first + change.rate, Value::Float(change.gap));
+            let (stream, gap) = (first + change.rate, change.gap);
             if change.raised {
-                self.out.alarm(time, stream, instance, gap, &change.message)?;
+                self.out.alarm(time, stream, instance, gap, &change.message, details)?;
             } else {
-                self.out.clear(time, stream, instance, gap, &change.message)?;
+                self.out.clear(time, stream, instance, gap, &change.message, details)?;
             }
         }
         Ok(())
     }
+}
+
+/// What an alarm that is raised or cleared rests on, as a JSON object.
+fn details(judge: &Judge, metric: usize, change: &AlarmChange) -> String {
+    let details = judge
+        .rules()
+        .get(metric)
+        .map(|rule| AlarmDetails::new(rule, change.rate, &change.stratum, &change.basis));
+    serde_json::to_string(&details).unwrap_or_default()
 }
 
 pub(super) fn lock(judge: &Mutex<Judge>) -> MutexGuard<'_, Judge> {

@@ -78,7 +78,7 @@ fn emit_stream(
     let lifecycle = |kind: Kind, slot: u32, out: &mut dyn VerdictSink| {
         let instance = instance(slot);
         let (instance, value, message) = (Some(&instance as &dyn Instance), None, None);
-        out.emit(&VerdictRef { time, kind, stream, instance, value, message })
+        out.emit(&VerdictRef { time, kind, stream, instance, value, message, details: None })
     };
     let (spawned, closing) = changes.moved_slots(of.family);
     let emits_lifecycle = plan.emission[stream].lifecycle;
@@ -137,7 +137,7 @@ fn emit_value(
         };
         (Kind::Value, Some(value), None)
     };
-    out.emit(&VerdictRef { time, kind, stream: index, instance, value, message })
+    out.emit(&VerdictRef { time, kind, stream: index, instance, value, message, details: None })
 }
 
 /// An instance of a stream, whose label is formatted only if a sink reads it.
