@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, alpha_share};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, Reference, alpha_share};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Located, TomlTable};
@@ -79,6 +79,7 @@ impl Rule {
             block,
             min_trials: self.min_trials,
             miscoverage: miscoverage * share,
+            reference: Reference::None,
         })
     }
 }

@@ -69,6 +69,27 @@ pub(crate) fn implicated(
     ImplicatedGroups { too_high: Some(group), too_low: partner.map(|(group, _)| *group) }
 }
 
+/// The pair of a reference group and another one with the largest sum of two contributions, as above. The reference may
+/// have been fair in every block: its contribution is then 0.
+pub(crate) fn implicated_with(
+    contributions: &BTreeMap<usize, Contribution>,
+    reference: usize,
+    order: &[usize],
+) -> ImplicatedGroups {
+    let of = |group: usize| contributions.get(&group).copied().unwrap_or_default();
+    let (own_high, own_low) = (of(reference).too_high, of(reference).too_low);
+    let others = || order.iter().copied().filter(|group| *group != reference);
+    let pair = |too_high, too_low, sum: f64| {
+        (ImplicatedGroups { too_high: Some(too_high), too_low: Some(too_low) }, sum)
+    };
+    let high = |group| Some(pair(group, reference, of(group).too_high? + own_low.unwrap_or(0.0)));
+    let low = |group| Some(pair(reference, group, of(group).too_low? + own_high.unwrap_or(0.0)));
+    let pairs = || others().filter_map(high).chain(others().filter_map(low));
+    let most = pairs().map(|(_, sum)| sum).reduce(f64::max);
+    let found = pairs().find(|(_, sum)| most.is_some_and(|most| reaches(*sum, most)));
+    found.map(|(groups, _)| groups).unwrap_or_default()
+}
+
 /// The largest value of all groups but one.
 fn largest(side: &[(usize, f64)], but: Option<usize>) -> Option<f64> {
     side.iter().filter(|(group, _)| Some(*group) != but).map(|(_, log)| *log).reduce(f64::max)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::FairSet;
-use crate::contribution::{Contribution, ImplicatedGroups, implicated};
+use crate::contribution::{Contribution, ImplicatedGroups, implicated, implicated_with};
 
 /// Number of trials of one group, and the sum of their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,21 @@ pub struct Hypothesis {
     pub min_trials: u64,
     /// 1 minus the simultaneous confidence of all [intervals](crate::TestResult::groups).
     pub miscoverage: f64,
+    /// The group that all others are compared with.
+    pub reference: Reference,
+}
+
+/// Whether groups are compared with each other, or with one of them alone. Without enough trials of that one, nothing is
+/// compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reference {
+    /// Every group is compared with every other.
+    #[default]
+    None,
+    /// Every group is compared with this one, by its number.
+    Group(usize),
+    /// Every group is compared with one that has had no trial yet.
+    Absent,
 }
 
 impl Hypothesis {
@@ -62,7 +77,8 @@ impl Hypothesis {
     /// A hypothesis with blocks of [20](Hypothesis::BLOCK) trials, all groups compared.
     pub fn new(fair: FairSet, control: ErrorControl, level: f64) -> Hypothesis {
         let miscoverage = if control == ErrorControl::Ever { level } else { 0.05 };
-        Hypothesis { fair, control, level, block: Hypothesis::BLOCK, min_trials: 0, miscoverage }
+        let (block, reference) = (Hypothesis::BLOCK, Reference::None);
+        Hypothesis { fair, control, level, block, min_trials: 0, miscoverage, reference }
     }
 
     /// Logarithm of the e-value above which an alarm is raised.
@@ -205,7 +221,14 @@ impl EProcess {
                 _ => totals.trials as f64,
             };
         let weights: Vec<f64> = self.open.iter().map(weight).collect();
-        let fair = hypothesis.fair.project(&estimate, &weights);
+        let fair = match hypothesis.reference {
+            Reference::None => hypothesis.fair.project(&estimate, &weights),
+            Reference::Group(group) if self.has_enough(group, hypothesis) => {
+                let index = self.open.keys().position(|other| *other == group);
+                hypothesis.fair.project_to(&estimate, &weights, index)
+            }
+            Reference::Group(_) | Reference::Absent => estimate.clone(),
+        };
         let bet = |((estimate, fair), weight): ((f64, f64), &f64)| {
             // A group that is not compared contributes a factor of 1.
             Bet { estimate, fair: if *weight > 0.0 { fair } else { estimate } }
@@ -213,10 +236,20 @@ impl EProcess {
         estimate.into_iter().zip(fair).zip(&weights).map(bet).collect()
     }
 
-    /// The groups whose bets made the evidence. `order` has the number of every group; of equal contributions the first
+    /// Whether a group is compared, by its trials in all blocks, the open one included.
+    fn has_enough(&self, group: usize, hypothesis: &Hypothesis) -> bool {
+        let closed = self.closed.get(group).map_or(0, |totals| totals.trials);
+        let open = self.open.get(&group).map_or(0, |totals| totals.trials);
+        closed + open >= hypothesis.min_trials.max(1)
+    }
+
+    /// The groups whose bets made the evidence; with a reference group, one of them is that group. `order` has the number of every group; of equal contributions the first
     /// group in it is chosen.
-    pub fn implicated(&self, fair: FairSet, order: &[usize]) -> ImplicatedGroups {
-        implicated(&self.contributions, fair, order)
+    pub fn implicated(&self, hypothesis: &Hypothesis, order: &[usize]) -> ImplicatedGroups {
+        match hypothesis.reference {
+            Reference::Group(group) => implicated_with(&self.contributions, group, order),
+            Reference::None | Reference::Absent => implicated(&self.contributions, hypothesis.fair, order),
+        }
     }
 
     /// Number of blocks that the e-value is the product of: all of them, except that a detector begins anew where the
@@ -229,9 +262,18 @@ impl EProcess {
     /// trials have decayed to less than one are ignored.
     pub fn looks_fair(&self, hypothesis: &Hypothesis) -> bool {
         let least = hypothesis.min_trials.max(1);
-        let compared = self.decayed.iter().zip(&self.closed);
-        let compared = compared.filter(|(known, all)| known.trials >= 1.0 && all.trials >= least);
-        hypothesis.fair.contains(&compared.map(|(known, _)| known.rate()).collect::<Vec<_>>())
+        let compared = self.decayed.iter().zip(&self.closed).enumerate();
+        let compared = compared.filter(|(_, (known, all))| known.trials >= 1.0 && all.trials >= least);
+        let compared: Vec<(usize, f64)> = compared.map(|(group, (known, _))| (group, known.rate())).collect();
+        let rates: Vec<f64> = compared.iter().map(|(_, rate)| *rate).collect();
+        match hypothesis.reference {
+            Reference::None => hypothesis.fair.contains(&rates),
+            Reference::Group(reference) => compared
+                .iter()
+                .find(|(group, _)| *group == reference)
+                .is_none_or(|(_, rate)| hypothesis.fair.contains_around(&rates, *rate)),
+            Reference::Absent => true,
+        }
     }
 
     /// Resets the e-value to 1. The totals stay.

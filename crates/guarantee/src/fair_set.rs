@@ -39,6 +39,78 @@ impl FairSet {
         rates.iter().map(|rate| rate.max(low).min(high)).collect()
     }
 
+    /// Whether these rates are fair if each is compared with the rate of the reference group alone.
+    pub fn contains_around(&self, rates: &[f64], reference: f64) -> bool {
+        rates.iter().all(|rate| match self {
+            FairSet::Difference(most) => (rate - reference).abs() <= *most,
+            FairSet::Ratio(least) => rate.min(reference) >= least * rate.max(reference),
+            FairSet::Highest(most) => rate <= most,
+        })
+    }
+
+    /// The same projection if each rate is compared with that of a reference group alone: fair are rates between c − ε
+    /// and c + ε, or between c · τ and c / τ, where c is the rate of the reference. These sets are convex too. Without
+    /// an index or a weight of the reference, c is the rate that is best for the others. An upper bound compares
+    /// nothing, and has no reference.
+    #[must_use]
+    pub fn project_to(&self, rates: &[f64], weights: &[f64], reference: Option<usize>) -> Vec<f64> {
+        let reference = reference.filter(|index| weights.get(*index).is_some_and(|weight| *weight > 0.0));
+        let others = || {
+            let all = rates.iter().copied().zip(weights.iter().copied()).enumerate();
+            let others = all.filter(|(index, (_, weight))| *weight > 0.0 && Some(*index) != reference);
+            others.map(|(_, of_group)| of_group)
+        };
+        let own = reference.map(|index| (rates[index], weights[index]));
+        let (lowest, highest) = bounds(others().chain(own).map(|(rate, _)| rate));
+        // The ends of the window are `c * down - minus` and `c * up + minus`.
+        let (down, up, minus) = match *self {
+            FairSet::Highest(_) => return self.project(rates, weights),
+            FairSet::Difference(most) => (1.0, 1.0, most),
+            FairSet::Ratio(least) if least <= 0.0 => return rates.to_vec(),
+            FairSet::Ratio(least) => (least, 1.0 / least, 0.0),
+        };
+        let window = |center: f64| (center * down - minus, center * up + minus);
+        // Without the rate of the reference, all windows from the first that reaches the highest rate to the last that
+        // reaches the lowest contain every rate.
+        let is_fair = match own {
+            Some((center, _)) => self.contains_around(&[lowest, highest], center),
+            None => (highest - minus) / up <= (lowest + minus) / down,
+        };
+        if lowest > highest || is_fair {
+            return rates.to_vec();
+        }
+        // Derivative of the divergence by c. The divergence is convex, so the derivative is nondecreasing. A rate is
+        // strictly between 0 and 1, so that an end of the window which it is beyond is too.
+        let slope = |center: f64| -> f64 {
+            let (low, high) = window(center);
+            let of = |(rate, weight): (f64, f64)| match rate {
+                rate if rate < low => weight * down * (low - rate) / (low * (1.0 - low)),
+                rate if rate > high => weight * up * (high - rate) / (high * (1.0 - high)),
+                _ => 0.0,
+            };
+            let pull = own.map_or(0.0, |(rate, weight)| weight * (center - rate) / (center * (1.0 - center)));
+            others().map(of).sum::<f64>() + pull
+        };
+        let (mut from, mut to) = (lowest, highest);
+        let center = loop {
+            let middle = from + (to - from) / 2.0;
+            if middle <= from || middle >= to {
+                break from;
+            }
+            if slope(middle) < 0.0 {
+                from = middle;
+            } else {
+                to = middle;
+            }
+        };
+        let (low, high) = window(center);
+        let mut fair: Vec<f64> = rates.iter().map(|rate| rate.max(low).min(high)).collect();
+        if let Some(index) = reference {
+            fair[index] = center;
+        }
+        fair
+    }
+
     /// The optimal window; `None` if the rates are already fair.
     fn window(&self, rates: &[f64], weights: &[f64]) -> Option<(f64, f64)> {
         let weighted =

@@ -13,6 +13,9 @@
 //! supermartingale, and by Ville's inequality the probability that they ever reach 1/α is at most α. Values between 0
 //! and 1 can replace 0 and 1 without any change: the factor is convex in them, so 0 and 1 are the worst case.
 //!
+//! With a [`Reference`], each group is compared with one of them alone: fair are rates within the tolerance of its rate,
+//! and nothing is bet before it has enough trials.
+//!
 //! The logarithm of each factor of 3 is what a group contributes to the evidence. An alarm is about the groups that
 //! contributed most: one whose rate is too high and one whose rate is too low.
 //!
@@ -37,7 +40,9 @@ mod interval;
 mod test_result;
 
 pub use contribution::ImplicatedGroups;
-pub use e_process::{Bet, Block, BlockGroup, DecayedTotals, EProcess, ErrorControl, Hypothesis, TrialTotals};
+pub use e_process::{
+    Bet, Block, BlockGroup, DecayedTotals, EProcess, ErrorControl, Hypothesis, Reference, TrialTotals,
+};
 pub use fair_set::FairSet;
 pub use interval::{Interval, interval};
 pub use test_result::{Outcome, TestResult};

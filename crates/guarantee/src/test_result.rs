@@ -1,6 +1,8 @@
 //! The result of a test: a three-valued outcome, the e-value, the p-value and the intervals.
 
-use crate::{EProcess, ErrorControl, FairSet, Hypothesis, Interval, TrialTotals, alpha_share, interval};
+use crate::{
+    EProcess, ErrorControl, FairSet, Hypothesis, Interval, Reference, TrialTotals, alpha_share, interval,
+};
 
 /// The conclusion from the evidence so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +70,26 @@ impl EProcess {
     /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as
     /// estimated: the log e-value grows by the divergence from the fair set per trial.
     fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
-        let compared: Vec<(f64, f64)> = self
+        let compared: Vec<(usize, (f64, f64))> = self
             .estimates()
             .zip(self.totals())
-            .filter(|(_, totals)| totals.trials >= hypothesis.min_trials.max(1))
-            .map(|(known, _)| known)
+            .enumerate()
+            .filter(|(_, (_, totals))| totals.trials >= hypothesis.min_trials.max(1))
+            .map(|(group, (known, _))| (group, known))
             .collect();
+        let place = |reference| compared.iter().position(|(group, _)| *group == reference);
+        let reference = match hypothesis.reference {
+            Reference::None => None,
+            Reference::Group(reference) => Some(place(reference)?),
+            Reference::Absent => return None,
+        };
+        let compared: Vec<(f64, f64)> = compared.into_iter().map(|(_, known)| known).collect();
         let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
         let (rates, weights): (Vec<f64>, Vec<f64>) = compared.into_iter().unzip();
-        let fair = hypothesis.fair.project(&rates, &weights);
+        let fair = match reference {
+            None => hypothesis.fair.project(&rates, &weights),
+            reference => hypothesis.fair.project_to(&rates, &weights, reference),
+        };
         let divergence = |((rate, fair), weight): ((&f64, &f64), &f64)| {
             let part = |rate: f64, fair: f64| rate * (rate / fair).ln();
             weight / total * (part(*rate, *fair) + part(1.0 - rate, 1.0 - fair))
@@ -94,6 +107,13 @@ fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) ->
     let compared = || counted.iter().filter(|(trials, _)| *trials >= enough);
     let rates = || compared().map(|(trials, sum)| sum / trials);
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let (least, most) = match hypothesis.reference {
+        Reference::Group(reference) => {
+            let (trials, sum) = counted.get(reference)?;
+            furthest(hypothesis.fair, sum / trials, least, most)
+        }
+        Reference::None | Reference::Absent => (least, most),
+    };
     let (width, room) = match hypothesis.fair {
         FairSet::Difference(tolerance) => (gap.high - (most - least), tolerance - (most - least)),
         FairSet::Highest(tolerance) => (gap.high - most, tolerance - most),
@@ -104,6 +124,15 @@ fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) ->
     };
     let total: f64 = compared().map(|(trials, _)| trials).sum();
     rounded(total * ((width / room).powi(2) - 1.0)).filter(|_| room > 0.0)
+}
+
+/// The lowest or the highest rate and that of the reference, whichever of the two is further from it; the lower one first.
+fn furthest(fair: FairSet, reference: f64, least: f64, most: f64) -> (f64, f64) {
+    let is_most = match fair {
+        FairSet::Ratio(_) => reference * reference <= least * most,
+        FairSet::Difference(_) | FairSet::Highest(_) => reference - least <= most - reference,
+    };
+    if is_most { (reference, most) } else { (least, reference) }
 }
 
 /// Rounds an approximate number up to two significant digits.
@@ -125,6 +154,16 @@ fn intervals(counted: &[TrialTotals], hypothesis: &Hypothesis) -> Vec<Interval> 
 
 fn gap(counted: &[(f64, f64)], groups: &[Interval], hypothesis: &Hypothesis) -> Option<Interval> {
     let enough = hypothesis.min_trials.max(1) as f64;
+    match hypothesis.reference {
+        Reference::None => {}
+        Reference::Group(reference) => {
+            let has_enough = |group: usize| counted.get(group).is_some_and(|(trials, _)| *trials >= enough);
+            let others = (0..groups.len()).filter(|group| *group != reference && has_enough(*group));
+            let own = groups.get(reference).filter(|_| has_enough(reference))?;
+            return gap_with(*own, others.map(|group| groups[group]), hypothesis.fair);
+        }
+        Reference::Absent => return None,
+    }
     let compared =
         || counted.iter().zip(groups).filter(|((trials, _), _)| *trials >= enough).map(|(_, of)| *of);
     let ends = |of: Interval| [of.low, of.high];
@@ -142,6 +181,28 @@ fn gap(counted: &[(f64, f64)], groups: &[Interval], hypothesis: &Hypothesis) -> 
             Some(Interval { low: through(least(low), most(high)), high: through(least(high), most(low)) })
         }
     }
+}
+
+/// The interval of the largest gap, or the lowest ratio, between a reference group and another one.
+fn gap_with(own: Interval, others: impl Iterator<Item = Interval>, fair: FairSet) -> Option<Interval> {
+    let through = |one: f64, other: f64| if other > 0.0 { (one / other).min(1.0) } else { 1.0 };
+    let is_ratio = matches!(fair, FairSet::Ratio(_));
+    let between = |of: Interval| match is_ratio {
+        // At most the ratio of the ends that face each other, at least that of the ends that do not.
+        true => Interval {
+            low: through(of.low, own.high).min(through(own.low, of.high)),
+            high: through(of.high, own.low).min(through(own.high, of.low)),
+        },
+        false => Interval {
+            low: (of.low - own.high).max(own.low - of.high).max(0.0),
+            high: (of.high - own.low).max(own.high - of.low),
+        },
+    };
+    let furthest = |one: Interval, other: Interval| match is_ratio {
+        true => Interval { low: one.low.min(other.low), high: one.high.min(other.high) },
+        false => Interval { low: one.low.max(other.low), high: one.high.max(other.high) },
+    };
+    others.map(between).reduce(furthest)
 }
 
 fn is_within(gap: Interval, fair: FairSet) -> bool {

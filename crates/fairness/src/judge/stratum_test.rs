@@ -172,7 +172,7 @@ impl StratumTest {
         let hypothesis = rule.hypothesis(self.rank)?;
         let order: Vec<usize> =
             counts.order().iter().filter_map(|index| *self.numbers.get(*index)?).collect();
-        let found = self.e_process.implicated(hypothesis.fair, &order);
+        let found = self.e_process.implicated(&hypothesis, &order);
         let forgets = matches!(hypothesis.control, ErrorControl::Detector { .. });
         let named = |number: usize| {
             let of_group = self.groups.get(number)?;

@@ -43,7 +43,7 @@ proptest! {
         prop_assert_eq!(e_process.accumulated_blocks(), accumulated);
         let sum: f64 = contributions.values().sum();
         prop_assert!(sum == log || (sum - log).abs() < 1e-9 * log.abs().max(1.0), "{} is not {}", sum, log);
-        let ImplicatedGroups { too_high, too_low } = e_process.implicated(fair, &[0, 1, 2]);
+        let ImplicatedGroups { too_high, too_low } = e_process.implicated(&hypothesis, &[0, 1, 2]);
         let of = |is_high: bool, group: Option<usize>| contributions.get(&(is_high, group?)).copied();
         if let FairSet::Highest(_) = fair {
             let most = (0..3).filter_map(|group| of(true, Some(group))).reduce(f64::max);
@@ -72,7 +72,7 @@ proptest! {
         for block in &blocks {
             feed(&mut e_process, block);
             e_process.close_block(&hypothesis);
-            let found = e_process.implicated(fair, &[2, 0, 1]);
+            let found = e_process.implicated(&hypothesis, &[2, 0, 1]);
             let has_pair = matches!(fair, FairSet::Highest(_)) || found.too_low.is_some();
             prop_assert!(e_process.log_e_value() == 0.0 || found.too_high.is_some() && has_pair);
             let totals = e_process.totals();
@@ -99,7 +99,7 @@ fn the_order_decides_between_equals() {
     }
     for (order, too_low) in [([0, 1, 2], 1), ([2, 1, 0], 2)] {
         let expected = ImplicatedGroups { too_high: Some(0), too_low: Some(too_low) };
-        assert_eq!(e_process.implicated(FairSet::Difference(0.1), &order), expected);
+        assert_eq!(e_process.implicated(&hypothesis, &order), expected);
     }
 }
 
@@ -116,5 +116,5 @@ fn a_handful_of_trials_is_not_named() {
         e_process.close_block(&hypothesis);
     }
     let expected = ImplicatedGroups { too_high: Some(0), too_low: Some(1) };
-    assert_eq!(e_process.implicated(FairSet::Difference(0.1), &[0, 1, 2]), expected);
+    assert_eq!(e_process.implicated(&hypothesis, &[0, 1, 2]), expected);
 }

@@ -6,6 +6,7 @@ mod contribution;
 mod evidence;
 mod fair_set;
 mod intervals;
+mod reference;
 mod simulation;
 
 use fairstream_guarantee::FairSet;
