@@ -10,6 +10,8 @@ pub(crate) struct Plan {
     pub(crate) metric: &'static str,
     /// `gender`, or `gender` and `region`.
     pub(crate) two_groups: bool,
+    /// The gender that others are compared with; with two columns, in region 0.
+    pub(crate) reference: Option<&'static str>,
     /// The column `place`.
     pub(crate) has_strata: bool,
     /// `Some(0)`: the opening event is the whole trial.
@@ -61,6 +63,8 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
         prop::option::of(least..6_i64),
         prop::option::of(1..4_i64),
         any::<bool>(),
+        // Some rows have no X at all.
+        prop::sample::select(vec![None, None, None, Some("M"), Some("F"), Some("X")]),
     );
     let numbers = (
         prop::sample::select(vec![0.0, 4.0, 2.5]),
@@ -71,7 +75,7 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
         prop::sample::select(vec![(0.1, 0.1), (0.2, 0.05), (0.0, 0.0)]),
     );
     (shape, numbers).prop_map(move |(shape, numbers)| {
-        let (two_groups, strata, horizon, period, opens) = shape;
+        let (two_groups, strata, horizon, period, opens, reference) = shape;
         let (confidence, prior, min_trials, within, given, (tolerance, clear)) = numbers;
         let has_strata = strata || metric == "conditional-statistical-parity";
         let (tolerance, clear) =
@@ -81,6 +85,7 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
         Plan {
             metric,
             two_groups,
+            reference,
             has_strata,
             horizon,
             period,
@@ -124,9 +129,10 @@ impl Plan {
         };
         let mut text = format!(
             "[events.columns]\nid = \"UInt64\"\nkind = \"String\"\ngender = \"String\"\nregion = \"Int64\"\n\
-             place = \"String\"\nscore = \"Int64\"\nother = \"UInt64\"\n\n[trial]\nkey = \"id\"\n{}{}{}\n\
+             place = \"String\"\nscore = \"Int64\"\nother = \"UInt64\"\n\n{}[trial]\nkey = \"id\"\n{}{}{}\n\
              [indicators]\nhigh = 'score > 5'\nlater = {later}\n\
              ended = 'kind == \"end\" or kind == \"stop\"'\n\n",
+            self.references(),
             if self.two_groups { "group = [\"gender\", \"region\"]\n" } else { "group = \"gender\"\n" },
             if self.opens { "opens = 'kind == \"open\"'\n" } else { "" },
             self.horizon.map(|seconds| format!("horizon = \"{seconds}s\"\n")).unwrap_or_default(),
@@ -180,6 +186,18 @@ impl Plan {
             text += &format!("check = \"{seconds}s\"\n");
         }
         text
+    }
+
+    fn references(&self) -> String {
+        let Some(gender) = self.reference else { return String::new() };
+        let region = if self.two_groups { "region = { reference = 0 }\n" } else { "" };
+        format!("[groups]\ngender = {{ reference = \"{gender}\" }}\n{region}\n")
+    }
+
+    /// The group that others are compared with, as the values of its columns.
+    pub(crate) fn reference_group(&self) -> Option<String> {
+        let gender = self.reference.filter(|_| self.metric != "counterfactual-fairness")?;
+        Some(if self.two_groups { format!("\"{gender}\",0") } else { format!("\"{gender}\"") })
     }
 
     /// End of the clock: after the last horizon.

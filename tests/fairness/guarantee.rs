@@ -58,6 +58,46 @@ fn nearest(plan: &Plan, beliefs: &[f64], trials: &[f64]) -> Vec<f64> {
     cut((from + to) / 2.0)
 }
 
+/// The same beside a reference group, whose rate is searched; `own` is its index, unless it has no trials.
+fn nearest_beside(plan: &Plan, own: Option<usize>, beliefs: &[f64], trials: &[f64]) -> Vec<f64> {
+    let width = plan.range.map_or(1.0, |(low, high)| high - low);
+    let fair = |rate: f64| -> Vec<f64> {
+        let of = |(index, belief): (usize, &f64)| match plan.metric {
+            _ if own == Some(index) => rate,
+            "disparate-impact" if plan.tolerance > 0.0 => {
+                belief.max(rate * plan.tolerance).min(rate / plan.tolerance)
+            }
+            "disparate-impact" => *belief,
+            _ => belief.max(rate - plan.tolerance / width).min(rate + plan.tolerance / width),
+        };
+        beliefs.iter().enumerate().map(of).collect()
+    };
+    let distance = |rate: f64| -> f64 {
+        let part = |one: f64, other: f64| one * (one.ln() - other.ln());
+        let of = |((belief, trials), fair): ((&f64, &f64), f64)| match fair == *belief {
+            true => 0.0,
+            false => trials * (part(*belief, fair) + part(1.0 - belief, 1.0 - fair)),
+        };
+        beliefs.iter().zip(trials).zip(fair(rate)).map(of).sum()
+    };
+    // What is fair already stays as it is.
+    if let Some(rate) = own.map(|own| beliefs[own]).filter(|rate| distance(*rate) == 0.0) {
+        return fair(rate);
+    }
+    let (mut from, mut to) = (0.0, 1.0);
+    for _ in 0..60 {
+        let step = (to - from) / 20.0;
+        let best = (0..=20)
+            .map(|index| from + step * f64::from(index))
+            .map(|rate| (rate, distance(rate)))
+            .filter(|(_, distance)| !distance.is_nan())
+            .min_by(|one, other| one.1.total_cmp(&other.1));
+        let best = best.unwrap().0;
+        (from, to) = ((best - step).max(0.0), (best + step).min(1.0));
+    }
+    fair((from + to) / 2.0)
+}
+
 /// Computes the evidence from the counts of one rate.
 fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usize) -> Weighed {
     let of_rate = &expected.rates[rate];
@@ -81,6 +121,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
         strata.dedup();
         strata
     };
+    let reference = plan.reference_group().map(|group| format!("[{group}]"));
     let mut places: Vec<String> = Vec::new();
     #[derive(Default)]
     struct State {
@@ -142,7 +183,16 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                     .map(|(trials, sum)| (sum + 1.0) / (trials + 2.0))
                     .collect();
                 let trials: Vec<f64> = compared.iter().map(|(_, (trials, _))| *trials).collect();
-                let fair = nearest(plan, &beliefs, &trials);
+                let fair = match &reference {
+                    None => nearest(plan, &beliefs, &trials),
+                    Some(own)
+                        if now.get(own).is_some_and(|(trials, _)| *trials >= plan.min_trials as f64) =>
+                    {
+                        let own = compared.iter().position(|(group, _)| *group == own);
+                        nearest_beside(plan, own, &beliefs, &trials)
+                    }
+                    Some(_) => beliefs.clone(),
+                };
                 let mut log = if guarantee.is_detector() { state.log.max(0.0) } else { state.log };
                 for (index, (_, (trials, sum))) in compared.iter().enumerate() {
                     let (q, r) = (beliefs[index], fair[index]);
@@ -167,12 +217,27 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
                         *trials >= 1.0
                             && state.cut.get(*group).is_some_and(|cut| cut.0 >= plan.min_trials as f64)
                     });
-                    let rates: Vec<f64> =
-                        compared.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
+                    let rates: Vec<(&String, f64)> = compared
+                        .map(|(group, (trials, sum))| (group, (sum + 1.0) / (trials + 2.0)))
+                        .collect();
+                    let own = rates
+                        .iter()
+                        .find(|(group, _)| Some(*group) == reference.as_ref())
+                        .map(|(_, rate)| *rate);
+                    let rates: Vec<f64> = rates.into_iter().map(|(_, rate)| rate).collect();
                     let most = rates.iter().copied().fold(0.0, f64::max);
                     let least = rates.iter().copied().fold(1.0, f64::min);
                     let width = plan.range.map_or(1.0, |(low, high)| high - low);
                     let beyond = match plan.metric {
+                        _ if reference.is_some() => rates
+                            .iter()
+                            .zip(std::iter::repeat(own))
+                            .filter_map(|(rate, own)| Some((*rate, own?)))
+                            .map(|(rate, own)| match plan.metric {
+                                "disparate-impact" => plan.tolerance * own.max(rate) - own.min(rate),
+                                _ => (own - rate).abs() - plan.tolerance / width,
+                            })
+                            .fold(f64::NEG_INFINITY, f64::max),
                         "disparate-impact" => plan.tolerance * most - least,
                         "counterfactual-fairness" => most - plan.tolerance,
                         _ => most - least - plan.tolerance / width,

@@ -296,7 +296,7 @@ fn one_check(
         let positives: f64 = of_stratum().map(|sums| sums.numerator).sum();
         if trials == 0 { 0.5 } else { positives / trials as f64 }
     };
-    let mut strata: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut strata: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
     for ((stratum, group), sums) in sums {
         let comma = if plan.has_strata { "," } else { "" };
         let instance = format!("[{group}{comma}{stratum}]");
@@ -310,16 +310,17 @@ fn one_check(
             let estimate = (sums.numerator + prior * plan.confidence) / denominator;
             push(&mut of_rate.estimate, instance, estimate);
             if sums.denominator >= plan.min_trials {
-                compared.push(estimate);
+                compared.push((group, estimate));
             }
         }
     }
     let is_ratio = plan.metric == "disparate-impact";
     let mut worst: f64 = if is_ratio { 1.0 } else { 0.0 };
     for (stratum, estimates) in &strata {
-        let most = estimates.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let least = estimates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = estimates.iter().map(|(_, of)| *of).fold(f64::NEG_INFINITY, f64::max);
+        let least = estimates.iter().map(|(_, of)| *of).fold(f64::INFINITY, f64::min);
         let gap = match plan.metric {
+            _ if plan.reference_group().is_some() => gap_beside(plan, estimates),
             "disparate-impact" if estimates.is_empty() || most <= 0.0 => 1.0,
             "disparate-impact" => least / most,
             _ if estimates.is_empty() => 0.0,
@@ -344,4 +345,19 @@ fn one_check(
         }
     }
     push(&mut of_rate.gap, String::new(), worst);
+}
+
+/// The gap, or ratio, of the group that is furthest from the reference.
+fn gap_beside(plan: &Plan, estimates: &[(&str, f64)]) -> f64 {
+    let reference = plan.reference_group().unwrap();
+    let own = estimates.iter().find(|(group, _)| *group == reference).map(|(_, estimate)| *estimate);
+    let others = || estimates.iter().filter(|(group, _)| *group != reference).map(|(_, estimate)| *estimate);
+    match (plan.metric, own) {
+        ("disparate-impact", Some(own)) => others()
+            .map(|other| if own == other { 1.0 } else { own.min(other) / own.max(other) })
+            .fold(1.0, f64::min),
+        ("disparate-impact", None) => 1.0,
+        (_, Some(own)) => others().map(|other| (own - other).abs()).fold(0.0, f64::max),
+        (_, None) => 0.0,
+    }
 }

@@ -103,7 +103,7 @@ fn trial(file: &FairnessFile) -> String {
 
 fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
     let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, rate)).collect();
-    sentences.push(compared(metric));
+    sentences.push(compared(file, metric));
     if let Some(guarantee) = &metric.guarantee {
         sentences.push(promised(metric, &guarantee.value));
     }
@@ -180,7 +180,7 @@ fn plain(indicator: &Indicator) -> String {
     indicator.called.clone().unwrap_or_else(|| format!("are `{}`", indicator.name.value))
 }
 
-fn compared(metric: &Metric) -> String {
+fn compared(file: &FairnessFile, metric: &Metric) -> String {
     let columns = |columns: Vec<&str>| {
         let what = if columns.len() == 1 { "the values" } else { "the combinations" };
         format!("{what} of {}", list(columns))
@@ -194,6 +194,10 @@ fn compared(metric: &Metric) -> String {
         ),
     };
     let tolerance = metric.tolerance;
+    if let Some(reference) = file.reference(metric) {
+        let reference: Vec<&str> = reference.iter().map(|value| value.value.as_str()).collect();
+        return compared_with(metric, &reference.join(", "), &groups, &within);
+    }
     if metric.guarantee.is_some() {
         let beyond = match metric.kind.comparison() {
             Comparison::Difference => format!("that two groups differ by more than {tolerance}"),
@@ -215,6 +219,24 @@ fn compared(metric: &Metric) -> String {
         }
     };
     format!("Compared between {groups}{within}; alarm when {alarm}, cleared {cleared}.")
+}
+
+/// How groups are compared with a reference group.
+fn compared_with(metric: &Metric, reference: &str, groups: &str, within: &str) -> String {
+    let tolerance = metric.tolerance;
+    let is_ratio = metric.kind.comparison() == Comparison::Ratio;
+    let beyond = match is_ratio {
+        true => {
+            format!("the ratio of one and {reference}, the lower to the higher, is less than {tolerance}")
+        }
+        false => format!("one differs from {reference} by more than {tolerance}"),
+    };
+    let alarm = match (&metric.guarantee, is_ratio) {
+        (Some(_), _) => format!("when there is enough evidence that {beyond}"),
+        (None, true) => format!("when {beyond}, cleared at {} or more", metric.clear),
+        (None, false) => format!("when {beyond}, cleared at {} or less", metric.clear),
+    };
+    format!("Compared with {reference}: each of {groups}{within}; alarm {alarm}.")
 }
 
 /// The guarantee, how rates and strata share it, and its conditions.

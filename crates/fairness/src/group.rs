@@ -1,4 +1,5 @@
-//! Groups: the columns whose values, or combinations of values, are compared; bins, labels and values to leave out.
+//! Groups: the columns whose values, or combinations of values, are compared; bins, labels and values to leave out; the
+//! group that others are compared with.
 
 use crate::Problem;
 use crate::table::{Located, TomlEntry, TomlTable};
@@ -11,6 +12,17 @@ pub(crate) struct GroupColumn {
     pub(crate) column: Located<String>,
     /// How values become groups.
     pub(crate) grouping: Grouping,
+    /// The group that the others are compared with, as the file writes it.
+    pub(crate) reference: Option<Located<String>>,
+}
+
+impl GroupColumn {
+    /// Whether its groups are the values of the column of its name: it says nothing but a reference.
+    pub(crate) fn is_column(&self) -> bool {
+        self.reference.is_some()
+            && self.grouping == Grouping::default()
+            && self.name.value == self.column.value
+    }
 }
 
 /// How values become groups.
@@ -121,6 +133,7 @@ fn definition(table: TomlTable<'_>, name: Option<Located<String>>) -> Option<Gro
         }
     }
     let except = table.texts("except").unwrap_or_default();
+    let reference = table.value_text("reference");
     let at = table.at.clone();
     if !bins.value.is_empty() && !labels.is_empty() {
         let help = "bins are named by their ends";
@@ -137,5 +150,6 @@ fn definition(table: TomlTable<'_>, name: Option<Located<String>>) -> Option<Gro
             labels,
             except: except.into_iter().map(|value| value.value).collect(),
         },
+        reference,
     })
 }

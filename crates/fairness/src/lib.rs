@@ -43,6 +43,7 @@ mod judged;
 mod metric;
 mod problem;
 mod propose;
+mod reference;
 mod sample;
 mod sweep;
 mod table;

@@ -93,6 +93,24 @@ impl<'a> TomlTable<'a> {
         text
     }
 
+    /// A value of a column, as text: a string, a number, `true` or `false`.
+    pub(crate) fn value_text(&self, key: &'static str) -> Option<Located<String>> {
+        let value = self.value(key)?;
+        let text = match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(digits) => {
+                i128::from_str_radix(digits.as_str(), digits.radix()).ok().map(|number| number.to_string())
+            }
+            DeValue::Float(digits) => Some(digits.as_str().to_owned()),
+            DeValue::Boolean(value) => Some(value.to_string()),
+            _ => None,
+        };
+        if text.is_none() {
+            self.wrong(key, value, "a value of the column: a string, a number, true or false");
+        }
+        text.map(|text| Located { value: text, at: value.span().into() })
+    }
+
     /// One string, or several.
     pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<Located<String>>> {
         let value = self.value(key)?;

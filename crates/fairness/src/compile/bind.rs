@@ -8,7 +8,9 @@ use super::inputs::{BoundInput, InputOrigin, arrow_type};
 use super::names::Names;
 use crate::expression::{BoundName, Expression};
 use crate::file::{EventColumn, FairnessFile, Metric, Prior, Score, is_of_stream_name, is_stream_name};
+use crate::group::GroupColumn;
 use crate::metric::Measure;
+use crate::reference::ReferenceValue;
 use crate::table::{Located, TextSpan, list, toml_key};
 use crate::{FileError, MetricKind, Problem};
 
@@ -58,7 +60,11 @@ pub(super) fn bind(
         return Err(file.refused(binder.problems));
     }
     let inputs = binder.inputs(names);
-    Ok(BoundFile { file: bound(file, &inputs), inputs })
+    let mut bound = bound(file, &inputs);
+    for (bound, metric) in bound.metrics.iter_mut().zip(&file.metrics) {
+        bound.reference = binder.reference(metric);
+    }
+    Ok(BoundFile { file: bound, inputs })
 }
 
 /// The file with inputs in place of columns.
@@ -296,6 +302,10 @@ impl ColumnBinder<'_> {
     /// A column of groups: one that is defined, or one of the data.
     fn groups(&mut self, group: &Located<String>) {
         let Some(definition) = self.file.group_column(&group.value) else { return self.column(group) };
+        if definition.is_column() {
+            self.column(group);
+            return self.reference_type(definition);
+        }
         if !self.used_groups.insert(group.value.clone()) {
             return;
         }
@@ -312,6 +322,45 @@ impl ColumnBinder<'_> {
             // The text reads the groups, not the column.
             self.used.remove(&column.value);
         }
+        self.reference_type(definition);
+    }
+
+    /// Checks that a reference is a value of its column's type.
+    fn reference_type(&mut self, definition: &GroupColumn) {
+        let Some((reference, data_type)) = definition.reference.as_ref().zip(self.type_of_groups(definition))
+        else {
+            return;
+        };
+        if ReferenceValue::parse(&reference.value, data_type).is_none() {
+            let message = format!(
+                "the reference `{}` is no value of `{}`, which is {data_type}",
+                reference.value, definition.column.value
+            );
+            let help = match data_type {
+                "Bool" => "write `reference = true` or `reference = false`",
+                "Float32" | "Float64" => "write a number",
+                data_type if data_type.starts_with("UInt") => "write a whole number from 0 on",
+                _ => "write a whole number",
+            };
+            let problem = Problem::new(reference.at.range(), message).help(help);
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// The type of the groups of a definition; `None` if the column does not exist.
+    fn type_of_groups(&self, definition: &GroupColumn) -> Option<&str> {
+        if definition.grouping.is_text() { Some("String") } else { self.type_of(&definition.column.value) }
+    }
+
+    /// The group that others are compared with, as values of the types of its columns.
+    fn reference(&self, metric: &Metric) -> Option<Vec<ReferenceValue>> {
+        let written = self.file.reference(metric)?;
+        let value = |(group, text): (&Located<String>, &Located<String>)| {
+            ReferenceValue::parse(&text.value, self.type_of_groups(self.file.group_column(&group.value)?)?)
+        };
+        metric.groups.iter().zip(written).map(value).collect()
     }
 
     fn name(&mut self, name: &str, at: &TextSpan) {

@@ -2,6 +2,7 @@
 
 use crate::Comparison;
 use crate::file::{Metric, Prior};
+use crate::reference::ReferenceValue;
 
 use super::names::Names;
 use super::scope::{Pace, Scope};
@@ -47,7 +48,10 @@ impl EstimateLayer<'_> {
             0 => [estimate.clone(), estimate.clone()],
             _ => self.with_evidence(base, &estimate, &denominator, required),
         };
-        let gap = self.gap(base, &highest, &lowest, required > 0);
+        let gap = match self.metric.reference.as_deref() {
+            None => self.gap(base, &highest, &lowest, required > 0),
+            Some(reference) => self.gap_with(base, &highest, &lowest, reference),
+        };
         match &self.metric.guarantee {
             None => self.trigger(&gap, title),
             Some(_) => {
@@ -177,6 +181,14 @@ impl EstimateLayer<'_> {
         }
     }
 
+    /// The same under a name of its own. Returns how the instance of the stratum is read.
+    fn named_over_groups(&mut self, base: &str, word: &str, expression: &str) -> String {
+        let name = self.names.new_name(&format!("{base}_{word}"));
+        self.over_groups(&name, expression);
+        let params = self.scope.strata_params();
+        if params.is_empty() { name } else { format!("{name}({params})") }
+    }
+
     fn gap(&mut self, base: &str, highest: &str, lowest: &str, guarded: bool) -> String {
         let comparison = self.metric.kind.comparison();
         let word = if comparison == Comparison::Ratio { "ratio" } else { "gap" };
@@ -223,16 +235,69 @@ impl EstimateLayer<'_> {
         name
     }
 
+    /// Writes the gap between the reference group and the one that is furthest from it.
+    fn gap_with(&mut self, base: &str, highest: &str, lowest: &str, reference: &[ReferenceValue]) -> String {
+        let is_ratio = self.metric.kind.comparison() == Comparison::Ratio;
+        let word = if is_ratio { "ratio" } else { "gap" };
+        let within = if self.scope.strata.is_empty() { "" } else { "_in" };
+        let name = self.names.new_name(&format!("{base}_{word}{within}"));
+        let (far_up, far_down) = (self.far.to_owned(), format!("-{}", self.far));
+        let instance: Vec<String> = reference.iter().map(ReferenceValue::literal).collect();
+        let instance = [instance.as_slice(), &self.scope.strata_names()].concat().join(", ");
+        self.text.line("// The estimate of the reference group, which the others are compared with.");
+        let r =
+            self.named_over_groups(base, "reference", &format!("{highest}({instance}).hold(or: {far_down})"));
+        self.text.line("// The highest and the lowest estimate.");
+        let most = self.scope.over_groups(highest, "max");
+        let h = self.named_over_groups(base, "highest", &format!("{most}.defaults(to: {far_down})"));
+        let least = self.scope.over_groups(lowest, "min");
+        let l = self.named_over_groups(base, "lowest", &format!("{least}.defaults(to: {far_up})"));
+        // Where the reference is compared, the highest is at least its estimate, and the lowest at most.
+        let (about, equal, sign, above, below) = match is_ratio {
+            false => ("difference", "0.0", ">", format!("{h} - {r}"), format!("{r} - {l}")),
+            true => {
+                let ratio = |low: &str, high: &str| {
+                    format!("if {high} > 0.0 then {low} / (if {high} > 0.0 then {high} else 1.0) else 1.0")
+                };
+                ("ratio", "1.0", "<", ratio(&r, &h), ratio(&l, &r))
+            }
+        };
+        self.text.line(&format!("// The {about} of the reference and the groups above and below it."));
+        let above = self.named_over_groups(base, "above", &above);
+        let below = self.named_over_groups(base, "below", &below);
+        let which = if is_ratio { "lower" } else { "larger" };
+        self.text.line(&format!("// The {which} of both; {equal} if the reference has too few trials."));
+        let expression = format!(
+            "if {r} <= {far_down} then {equal} else if {above} {sign} {below} then {above} else {below}"
+        );
+        self.over_groups(&name, &expression);
+        name
+    }
+
     fn trigger(&mut self, gap: &str, title: &str) {
         let tolerance = float(self.metric.tolerance);
-        let (sign, words) = match self.metric.kind.comparison() {
-            Comparison::Difference => (">", format!("groups differ by more than {}", self.metric.tolerance)),
-            Comparison::Ratio => {
+        let reference = self.metric.reference.as_deref().map(|values| {
+            let values: Vec<String> = values.iter().map(ReferenceValue::label).collect();
+            values.join(", ")
+        });
+        let (sign, words) = match (self.metric.kind.comparison(), reference) {
+            (Comparison::Difference, Some(reference)) => {
+                (">", format!("a group differs from {reference} by more than {}", self.metric.tolerance))
+            }
+            (Comparison::Ratio, Some(reference)) => {
+                ("<", format!("the ratio of a group and {reference} is less than {}", self.metric.tolerance))
+            }
+            (Comparison::Difference, None) => {
+                (">", format!("groups differ by more than {}", self.metric.tolerance))
+            }
+            (Comparison::Ratio, None) => {
                 ("<", format!("the lowest is less than {} of the highest", self.metric.tolerance))
             }
-            Comparison::Highest => (">", format!("more than {} in a group", self.metric.tolerance)),
+            (Comparison::Highest, _) => (">", format!("more than {} in a group", self.metric.tolerance)),
         };
-        let title: String = title.chars().map(|c| if "\"{}\\".contains(c) { '\'' } else { c }).collect();
+        let [title, words] = [title, &words].map(|text| {
+            text.chars().map(|c| if "\"{}\\".contains(c) { '\'' } else { c }).collect::<String>()
+        });
         if self.scope.strata.is_empty() {
             self.text.line(&format!("trigger {gap} {sign} {tolerance}\n  \"{title} violated: {words}\"\n"));
             return;

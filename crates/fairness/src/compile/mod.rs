@@ -35,6 +35,7 @@ use crate::explain::Description;
 use crate::file::{EventColumn, FairnessFile, Metric, Prior};
 use crate::judge::{Rule, RuleRate};
 use crate::metric::Rate;
+use crate::reference::ReferenceValue;
 use crate::table::Located;
 use crate::{FileError, Problem};
 
@@ -197,7 +198,9 @@ impl FairnessFile {
         streams.sort_by_key(|streams| (streams.metric, streams.rate));
         let (rtlola, mappings) = text.finish();
         let rtlola = format!("{}\n", rtlola.trim_end());
-        let rules = self.metrics.iter().map(|metric| rule(self, metric)).collect();
+        let references = file.metrics.iter().map(|metric| metric.reference.as_deref());
+        let rules = self.metrics.iter().zip(references);
+        let rules = rules.map(|(metric, reference)| rule(self, metric, reference)).collect();
         inputs.extend(clock.map(|stream| BoundInput {
             stream,
             data_type: "Int64".to_owned(),
@@ -496,7 +499,7 @@ pub(crate) fn rate_title(metric: &Metric, label: &str) -> String {
     }
 }
 
-fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
+fn rule(file: &FairnessFile, metric: &Metric, reference: Option<&[ReferenceValue]>) -> Rule {
     let rates = metric.rates.iter().map(|rate| RuleRate {
         stream: if rate.label.is_empty() {
             metric.name.clone()
@@ -529,6 +532,10 @@ fn rule(file: &FairnessFile, metric: &Metric) -> Rule {
         },
         confidence: metric.confidence,
         groups: names_of(&metric.groups),
+        reference: reference.map(|values| {
+            let values: Vec<serde_json::Value> = values.iter().map(ReferenceValue::json).collect();
+            serde_json::Value::from(values).to_string()
+        }),
         strata: names_of(&metric.strata),
         comparisons: metric.of_table,
         has_horizon: file.trial.horizon.is_some(),

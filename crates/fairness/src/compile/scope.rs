@@ -119,7 +119,12 @@ impl Scope {
     }
 
     pub(super) fn strata_params(&self) -> String {
-        self.strata.iter().map(|facet| facet.param.as_str()).collect::<Vec<_>>().join(", ")
+        self.strata_names().join(", ")
+    }
+
+    /// The parameters of the strata.
+    pub(super) fn strata_names(&self) -> Vec<String> {
+        self.strata.iter().map(|facet| facet.param.clone()).collect()
     }
 
     /// Spawn clause for streams with the key as their parameter. A repeated opening has no effect.

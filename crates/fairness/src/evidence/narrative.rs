@@ -63,6 +63,15 @@ pub(super) fn narrative(
 
 fn fair(rule: &Rule) -> String {
     let groups = rule.groups.join(" and ");
+    if let Some(reference) = rule.reference_label() {
+        let fair = match rule.comparison {
+            Comparison::Ratio => {
+                format!("a ratio of at least {}, of the lower rate to the higher", rule.tolerance)
+            }
+            _ => format!("a difference of at most {}", rule.tolerance),
+        };
+        return format!("Each group by {groups} compared with {reference}. Fair means {fair}.");
+    }
     match rule.comparison {
         Comparison::Difference => {
             format!(
@@ -91,10 +100,14 @@ fn by_map(text: &mut String, rule: &Rule) {
         Some(gamma) => format!("with γ = {gamma} and κ = {kappa}"),
         None => format!("with κ = {kappa} and\n  γ the rate of all groups together"),
     };
+    let apart = match rule.reference {
+        None => "estimates are further apart",
+        Some(_) => "an estimate is further from that of the reference",
+    };
     let _ = writeln!(
         text,
         "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), {prior}. An alarm is\n  \
-         raised when estimates are further apart than the tolerance. The rate of false alarms is not bounded.",
+         raised when {apart} than the tolerance. The rate of false alarms is not bounded.",
     );
 }
 
@@ -164,6 +177,9 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
     let named = |group: &NamedGroup| {
         let side = if group.is_high { "high" } else { "low" };
         let factor = significant_exp(group.log_factor);
+        if rule.reference.as_ref() == Some(&group.values) {
+            return format!("{}, the reference (a factor of {factor})", label(&group.values));
+        }
         format!("{}, too {side} to be fair (a factor of {factor})", label(&group.values))
     };
     let named: Vec<String> = alarm.named.iter().map(named).collect();

@@ -79,9 +79,19 @@ impl StratumEvidence {
                 groups.push(GroupStep { group, trials: *trials, positives, estimate, fair: estimate });
             }
             groups.sort_by(|one, other| compare_values(&one.group, &other.group));
-            let compared: Vec<usize> =
+            let mut compared: Vec<usize> =
                 (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
-            project(rule, &mut groups, &compared);
+            match &rule.reference {
+                None => project(rule, &mut groups, &compared),
+                Some(reference) => {
+                    let trials = counted.get(reference.as_str()).copied().unwrap_or_default();
+                    if trials < rule.min_trials.max(1) as f64 {
+                        // There is nothing yet that others could be compared with.
+                        compared.clear();
+                    }
+                    project_around(rule, reference, &mut groups, &compared);
+                }
+            }
             let log_factor: f64 = compared.iter().map(|index| groups[*index].log_factor()).sum();
             let (floor, kept) = match rule.guarantee.map(|guarantee| guarantee.promise) {
                 Some(Promise::Every { memory, .. }) => {
@@ -232,6 +242,9 @@ fn most_credited(rule: &Rule, credits: &BTreeMap<&str, Credit>) -> Vec<NamedGrou
         let found = highs.iter().find(|(_, log)| is_most(*log, most));
         return found.map(|(group, log)| named(group, true, *log)).into_iter().collect();
     }
+    if let Some(reference) = &rule.reference {
+        return most_credited_beside(reference, &sorted);
+    }
     let pairs = || {
         let all = highs.iter().flat_map(|high| lows.iter().map(move |low| (high, low)));
         all.filter(|(high, low)| high.0 != low.0)
@@ -239,6 +252,29 @@ fn most_credited(rule: &Rule, credits: &BTreeMap<&str, Credit>) -> Vec<NamedGrou
     let most = pairs().map(|(high, low)| high.1 + low.1).fold(f64::NEG_INFINITY, f64::max);
     let found = pairs().find(|(high, low)| is_most(high.1 + low.1, most));
     found.map_or_else(Vec::new, |(high, low)| vec![named(high.0, true, high.1), named(low.0, false, low.1)])
+}
+
+/// The pair of the reference group and another group that contributed most. A reference that was never too high or too
+/// low did not contribute.
+fn most_credited_beside(reference: &str, sorted: &[(&str, Credit)]) -> Vec<NamedGroup> {
+    let own = sorted.iter().find(|(group, _)| *group == reference).map(|(_, credit)| *credit);
+    let own = own.unwrap_or_default();
+    let mut pairs: Vec<[NamedGroup; 2]> = Vec::new();
+    for is_high in [true, false] {
+        for (group, credit) in sorted.iter().filter(|(group, _)| *group != reference) {
+            let (of_group, of_reference) =
+                if is_high { (credit.high, own.low) } else { (credit.low, own.high) };
+            let Some(log_factor) = of_group else { continue };
+            let other = NamedGroup { values: (*group).to_owned(), is_high, log_factor };
+            let log_factor = of_reference.unwrap_or_default();
+            let own = NamedGroup { values: reference.to_owned(), is_high: !is_high, log_factor };
+            pairs.push(if is_high { [other, own] } else { [own, other] });
+        }
+    }
+    let sum = |pair: &[NamedGroup; 2]| pair.iter().map(|group| group.log_factor).sum::<f64>();
+    let most = pairs.iter().map(sum).fold(f64::NEG_INFINITY, f64::max);
+    let is_most = |sum: f64| sum == most || sum > most - ROUNDING * most.abs().max(1.0);
+    pairs.into_iter().find(|pair| is_most(sum(pair))).map_or_else(Vec::new, Vec::from)
 }
 
 /// How far apart the shares are, in the terms of the rule. Puts the higher share first.
@@ -267,7 +303,17 @@ fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BT
     let is_compared =
         |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
     let rates = known.iter().filter(|(group, (trials, _))| *trials >= 1.0 && is_compared(group));
-    let rates: Vec<f64> = rates.map(|(_, (trials, sum))| (sum + 1.0) / (trials + 2.0)).collect();
+    let estimates: BTreeMap<&str, f64> =
+        rates.map(|(group, (trials, sum))| (*group, (sum + 1.0) / (trials + 2.0))).collect();
+    if let Some(reference) = &rule.reference {
+        let Some(own) = estimates.get(reference.as_str()) else { return true };
+        return estimates.values().all(|rate| match rule.comparison {
+            Comparison::Difference => (own - rate).abs() <= rule.tolerance / width,
+            Comparison::Ratio => own.min(*rate) >= rule.tolerance * own.max(*rate),
+            Comparison::Highest => true,
+        });
+    }
+    let rates: Vec<f64> = estimates.into_values().collect();
     let most = rates.iter().copied().fold(0.0, f64::max);
     let least = rates.iter().copied().fold(1.0, f64::min);
     rates.is_empty()
@@ -365,5 +411,67 @@ fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
     };
     for index in compared {
         groups[*index].fair = groups[*index].estimate.clamp(lower, upper(lower).max(lower));
+    }
+}
+
+/// Projects the estimates of the compared groups onto the fair set beside a reference group. The rate of the reference is
+/// the one with the least divergence, by ternary search: the divergence is convex in it.
+fn project_around(rule: &Rule, reference: &str, groups: &mut [GroupStep], compared: &[usize]) {
+    let width = rule.range.map_or(1.0, |(low, high)| high - low);
+    let ends = |rate: f64| match rule.comparison {
+        Comparison::Difference => (rate - rule.tolerance / width, rate + rule.tolerance / width),
+        Comparison::Ratio => (rate * rule.tolerance, rate / rule.tolerance),
+        Comparison::Highest => (0.0, 1.0),
+    };
+    if rule.comparison == Comparison::Ratio && rule.tolerance == 0.0 {
+        return;
+    }
+    let of = |index: usize| &groups[index];
+    let fair = |group: &GroupStep, rate: f64| {
+        let (lower, upper) = ends(rate);
+        if group.group == reference { rate } else { group.estimate.clamp(lower, upper.max(lower)) }
+    };
+    // By what the divergence of a group changes if the rate of the reference grows, but for a positive factor.
+    let pull = |group: &GroupStep, rate: f64| {
+        let end = fair(group, rate);
+        let moves = match rule.comparison {
+            Comparison::Ratio if group.group != reference => end / rate,
+            _ => 1.0,
+        };
+        let is_moved = end != group.estimate;
+        if is_moved { group.trials * moves * (end - group.estimate) / (end * (1.0 - end)) } else { 0.0 }
+    };
+    let is_too_high = |rate: f64| compared.iter().map(|index| pull(of(*index), rate)).sum::<f64>() > 0.0;
+    let estimates = || compared.iter().map(|index| of(*index).estimate);
+    let (least, most) = (estimates().fold(1.0, f64::min), estimates().fold(0.0, f64::max));
+    // A rate at which nothing has to change, if there is one: that of the reference, or else the middle of the others.
+    let own = compared.iter().map(|index| of(*index)).find(|group| group.group == reference);
+    let middle = match rule.comparison {
+        Comparison::Ratio => (least * most).sqrt(),
+        _ => (least + most) / 2.0,
+    };
+    let is_fair = |rate: f64| {
+        let (lower, upper) = ends(rate);
+        lower <= least && most <= upper
+    };
+    if compared.is_empty() || is_fair(own.map_or(middle, |own| own.estimate)) {
+        return;
+    }
+    let (mut from, mut to) = (least, most);
+    for _ in 0..200 {
+        let third = (to - from) / 3.0;
+        let (one, two) = (from + third, to - third);
+        (from, to) = if is_too_high(one) {
+            (from, one)
+        } else if is_too_high(two) {
+            (one, two)
+        } else {
+            (two, to)
+        };
+    }
+    let rate = (from + to) / 2.0;
+    let fair: Vec<f64> = compared.iter().map(|index| fair(of(*index), rate)).collect();
+    for (index, fair) in compared.iter().zip(fair) {
+        groups[*index].fair = fair;
     }
 }

@@ -294,7 +294,8 @@ pub(super) fn prior_of(rule: &Rule, groups: &GroupCounts) -> f64 {
     if trials > 0 { positives / trials as f64 } else { 0.5 }
 }
 
-/// The highest and the lowest estimate among groups with enough trials.
+/// The highest and the lowest estimate among groups with enough trials; or the pair of the reference group and another
+/// one that is furthest apart.
 pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a GroupCounts) -> Gap<'a> {
     let (gamma, kappa) = (prior_of(rule, groups), rule.confidence);
     let mut estimates: Vec<GroupEstimate<'a>> = Vec::new();
@@ -313,6 +314,25 @@ pub(super) fn gap_of<'a>(rule: &Rule, groups: &'a GroupCounts) -> Gap<'a> {
     let lowest = estimates.first().copied();
     let highest =
         lowest.and(estimates.last()).and_then(|last| estimates.iter().find(|one| one.2 == last.2)).copied();
+    let (highest, lowest) = match &rule.reference {
+        None => (highest, lowest),
+        Some(reference) => match estimates.iter().find(|one| one.0 == reference).copied() {
+            None => (None, None),
+            Some(own) => {
+                // Signed, so that the larger of two is further apart, for ratios too.
+                let apart = |high: f64, low: f64| match rule.comparison {
+                    Comparison::Ratio if high > 0.0 => -low / high,
+                    Comparison::Ratio => -1.0,
+                    _ => high - low,
+                };
+                let ends = highest.zip(lowest);
+                match ends.is_some_and(|(high, low)| apart(high.2, own.2) > apart(own.2, low.2)) {
+                    true => (highest, Some(own)),
+                    false => (Some(own), lowest),
+                }
+            }
+        },
+    };
     let size = match (highest, lowest, rule.comparison) {
         (Some(high), Some(low), Comparison::Difference) => high.2 - low.2,
         (Some(high), Some(low), Comparison::Ratio) if high.2 > 0.0 => low.2 / high.2,

@@ -6,6 +6,7 @@ use super::{Indicator, identifier};
 use crate::expression::Expression;
 use crate::group::Combination;
 use crate::metric::{self, Rate, RateReader};
+use crate::reference::ReferenceValue;
 use crate::table::{Located, TextSpan, TomlTable, list};
 use crate::{Guarantee, MetricKind, Problem, guarantee};
 
@@ -23,6 +24,8 @@ pub(crate) struct Metric {
     /// Number of metrics of the same table, which share its guarantee.
     pub(crate) of_table: u64,
     pub(crate) groups: Combination,
+    /// The group that others are compared with, by the columns of `groups`. Known once their types are.
+    pub(crate) reference: Option<Vec<ReferenceValue>>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) strata: Vec<Located<String>>,
     pub(crate) tolerance: f64,
@@ -64,7 +67,9 @@ impl Metric {
 
     /// Whether the comparison needs constants beyond any estimate.
     pub(crate) fn is_guarded(&self) -> bool {
-        self.required_trials() > 0 || self.kind.comparison() != crate::Comparison::Difference
+        self.required_trials() > 0
+            || self.reference.is_some()
+            || self.kind.comparison() != crate::Comparison::Difference
     }
 }
 
@@ -133,6 +138,7 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
         table: 0,
         of_table: 1,
         groups: Vec::new(),
+        reference: None,
         rates: rates?,
         strata,
         tolerance,

@@ -369,7 +369,7 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
     }
     let sources = root.tables("source").iter().filter_map(endpoint).collect();
     let sinks = root.tables("sink").iter().filter_map(endpoint).collect();
-    Some(FairnessFile {
+    let file = FairnessFile {
         path: path.to_owned(),
         text: text.to_owned(),
         title,
@@ -381,7 +381,9 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         medians,
         sources,
         sinks,
-    })
+    };
+    file.reference_problems().into_iter().for_each(|problem| root.problem(problem));
+    Some(file)
 }
 
 /// The types that a column can have.

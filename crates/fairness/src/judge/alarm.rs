@@ -15,7 +15,8 @@ pub struct AlarmBasis {
     /// Its message.
     pub message: String,
     /// The groups that it is about, the one with the higher share first; of an upper bound one group. With a guarantee
-    /// those whose bets made the evidence, otherwise those that are furthest apart.
+    /// those whose bets made the evidence, otherwise those that are furthest apart; one of them is the reference group, if
+    /// there is one.
     pub groups: Vec<AlarmedGroup>,
     /// For a detector, which forgets: the number of blocks that the counts of `groups` are from, and that made the
     /// evidence. `None` if they are of all trials so far.

@@ -1,4 +1,4 @@
-//! Impact ratios: the rate of each group, divided by that of the most favoured group.
+//! Impact ratios: the rate of each group, divided by that of the most favoured group, or of the reference group.
 
 use super::{AlarmBasis, AlarmedGroup, Standing};
 use crate::{Comparison, Rule, RuleRate};
@@ -11,12 +11,14 @@ const FOUR_FIFTHS: f64 = 0.8;
 /// lets an audit leave them out.
 const SMALL_GROUP: f64 = 0.02;
 
-/// The rate of a group compared with that of the most favoured group.
+/// The rate of a group compared with that of the most favoured group; or with that of the reference group, than which
+/// others may be more favoured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImpactRatio {
     /// The share of the group's trials with the favourable outcome.
     pub favourable: f64,
-    /// That, divided by the share of the most favoured group; `None` if no group has the outcome.
+    /// That, divided by the share of the most favoured group, or of the reference group; `None` if that has no favourable
+    /// outcome.
     pub ratio: Option<f64>,
     /// Whether the ratio is below four fifths.
     pub is_under_four_fifths: bool,
@@ -59,7 +61,13 @@ impl Standing {
             .collect();
         let is_small = |trials: f64| trials < SMALL_GROUP * all as f64;
         let shares = favourable.iter().flatten().filter(|(_, trials)| !is_small(*trials));
-        let most = shares.map(|(with, trials)| with / trials).fold(0.0, f64::max);
+        let most = match rule.reference.as_deref() {
+            None => shares.map(|(with, trials)| with / trials).fold(0.0, f64::max),
+            Some(reference) => {
+                let index = self.groups.iter().position(|group| group.values == reference);
+                index.and_then(|index| favourable[index]).map_or(0.0, |(with, trials)| with / trials)
+            }
+        };
         let impact = |(with, trials): (f64, f64)| {
             let ratio = (most > 0.0).then(|| with / trials / most);
             let missing = (FOUR_FIFTHS * most * trials - with).max(0.0);

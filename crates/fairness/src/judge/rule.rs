@@ -4,6 +4,7 @@ use fairstream_core::Time;
 use serde::{Deserialize, Serialize};
 
 use super::stratum_test::AlarmTransition;
+use super::words::label;
 use crate::{Comparison, Guarantee, Unit};
 
 /// A metric without its streams: rates, comparison, thresholds and guarantee.
@@ -26,6 +27,10 @@ pub struct Rule {
     pub confidence: f64,
     /// The columns whose values are groups.
     pub groups: Vec<String>,
+    /// The group that every other is compared with, as a JSON array of its values; `None` if every group is compared with
+    /// every other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// Number of comparisons of the same metric that share its guarantee.
     #[serde(default = "one")]
     pub comparisons: u64,
@@ -144,6 +149,11 @@ impl Counts {
 }
 
 impl Rule {
+    /// The group that every other is compared with, as a label.
+    pub fn reference_label(&self) -> Option<String> {
+        self.reference.as_deref().map(label)
+    }
+
     /// A time for readers: `row 12`, if times are numbers of rows.
     pub fn when(&self, time: Time) -> String {
         when(time, self.by_rows)

@@ -36,7 +36,7 @@ pub struct Standing {
     pub raised: u64,
     /// What `gap` is: a difference, a ratio or the highest rate.
     pub comparison: Comparison,
-    /// The gap, ratio or highest rate; `None` if no group has enough evidence.
+    /// The gap, ratio or highest rate; `None` if no group has enough evidence, or the reference group has not.
     pub gap: Option<f64>,
     /// The evidence, if there is a guarantee.
     pub assessment: Option<Assessment>,
@@ -69,6 +69,8 @@ pub struct GroupStanding {
     pub group: String,
     /// Its values, as a JSON array.
     pub values: String,
+    /// Whether the others are compared with it alone.
+    pub is_reference: bool,
     /// Number of positive trials, or the sum of their numbers.
     pub numerator: f64,
     /// Number of counted trials.
@@ -155,6 +157,7 @@ fn standing(rule: &Rule, rate: &RuleRate, outline: &StandingOutline<'_>, stratum
         GroupStanding {
             group: label(values),
             values: values.to_owned(),
+            is_reference: rule.reference.as_deref() == Some(values),
             numerator: counts.numerator,
             denominator: counts.denominator,
             pending: counts.pending,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 use fairstream_guarantee::{
-    DecayedTotals, EProcess, ErrorControl, Hypothesis, Interval, Outcome, TestResult, TrialTotals,
+    DecayedTotals, EProcess, ErrorControl, Hypothesis, Interval, Outcome, Reference, TestResult, TrialTotals,
 };
 use serde::{Deserialize, Serialize};
 
@@ -114,8 +114,8 @@ impl StratumTest {
         changed: &[usize],
         stands: bool,
     ) -> AlarmTransition {
-        let hypothesis = rule.hypothesis(self.rank);
-        let forgets = hypothesis.is_some_and(|of| matches!(of.control, ErrorControl::Detector { .. }));
+        let forgets =
+            rule.hypothesis(self.rank).is_some_and(|of| matches!(of.control, ErrorControl::Detector { .. }));
         for index in changed {
             let Some((_, counts)) = counts.get(*index) else { continue };
             if counts.denominator == 0 {
@@ -135,7 +135,7 @@ impl StratumTest {
                 }
             }
         }
-        let Some(hypothesis) = hypothesis else { return AlarmTransition::Stay };
+        let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
         if self.e_process.close_block(&hypothesis).is_none() {
             return AlarmTransition::Stay;
         }
@@ -155,6 +155,16 @@ impl StratumTest {
         }
     }
 
+    /// The hypothesis of the stratum, with the reference group by its number. `None` if the stratum is not tested.
+    fn hypothesis(&self, rule: &Rule, counts: &NamedVec<Counts>) -> Option<Hypothesis> {
+        let number = |reference: &str| *self.numbers.get(counts.index_of(reference)?)?;
+        let reference = match rule.reference.as_deref() {
+            None => Reference::None,
+            Some(reference) => number(reference).map_or(Reference::Absent, Reference::Group),
+        };
+        Some(Hypothesis { reference, ..rule.hypothesis(self.rank)? })
+    }
+
     /// The number of a group in the e-process.
     fn number(&mut self, index: usize) -> usize {
         if self.numbers.len() <= index {
@@ -169,7 +179,7 @@ impl StratumTest {
 
     /// What an alarm that this check raises rests on, without its message. `None` if the stratum is not tested.
     pub(super) fn basis(&self, rule: &Rule, counts: &NamedVec<Counts>, since: Time) -> Option<AlarmBasis> {
-        let hypothesis = rule.hypothesis(self.rank)?;
+        let hypothesis = self.hypothesis(rule, counts)?;
         let order: Vec<usize> =
             counts.order().iter().filter_map(|index| *self.numbers.get(*index)?).collect();
         let found = self.e_process.implicated(&hypothesis, &order);
@@ -228,7 +238,7 @@ impl StratumTest {
 
     /// The evidence so far.
     pub(super) fn assess(&self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> Assessment {
-        let hypothesis = rule.hypothesis(self.rank);
+        let hypothesis = self.hypothesis(rule, counts);
         let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = range(rule);
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };

@@ -20,6 +20,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         confidence,
         comparisons: 1,
         groups: vec!["gender".to_owned()],
+        reference: None,
         strata: Vec::new(),
         has_horizon: false,
         by_rows: false,

@@ -52,10 +52,16 @@ pub(crate) fn raised_by_evidence(rule: &Rule, rate: &RuleRate, stratum: &str, ba
         Comparison::Difference | Comparison::Highest => " in all, but more at times",
     };
     let tolerance = rule.tolerance;
-    let beyond = match rule.comparison {
-        Comparison::Difference => format!("groups differ by more than {tolerance}"),
-        Comparison::Ratio => format!("a group has less than {tolerance} of another"),
-        Comparison::Highest => format!("a group has more than {tolerance}"),
+    let beyond = match (rule.comparison, rule.reference_label()) {
+        (Comparison::Difference, None) => format!("groups differ by more than {tolerance}"),
+        (Comparison::Difference, Some(reference)) => {
+            format!("a group differs from {reference} by more than {tolerance}")
+        }
+        (Comparison::Ratio, None) => format!("a group has less than {tolerance} of another"),
+        (Comparison::Ratio, Some(reference)) => {
+            format!("the ratio of a group and {reference} is less than {tolerance}")
+        }
+        (Comparison::Highest, _) => format!("a group has more than {tolerance}"),
     };
     format!(
         "{}{}: {of_late}{so_far}{at_times}; that {beyond} has an e-value of {}, an alarm at {}",
@@ -76,10 +82,16 @@ pub(super) fn cleared_by_evidence(
     since: Time,
 ) -> String {
     let tolerance = rule.tolerance;
-    let within = match rule.comparison {
-        Comparison::Difference => format!("groups differ by no more than {tolerance}"),
-        Comparison::Ratio => format!("no group has less than {tolerance} of another"),
-        Comparison::Highest => format!("no group has more than {tolerance}"),
+    let within = match (rule.comparison, rule.reference_label()) {
+        (Comparison::Difference, None) => format!("groups differ by no more than {tolerance}"),
+        (Comparison::Difference, Some(reference)) => {
+            format!("no group differs from {reference} by more than {tolerance}")
+        }
+        (Comparison::Ratio, None) => format!("no group has less than {tolerance} of another"),
+        (Comparison::Ratio, Some(reference)) => {
+            format!("the ratio of no group and {reference} is less than {tolerance}")
+        }
+        (Comparison::Highest, _) => format!("no group has more than {tolerance}"),
     };
     let about = |group: &AlarmedGroup| match group.denominator {
         0 => "hardly a trial".to_owned(),
