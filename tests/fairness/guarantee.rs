@@ -263,7 +263,7 @@ fn weigh(plan: &Plan, guarantee: DrawnGuarantee, expected: &Expected, rate: usiz
 }
 
 /// Compares all verdicts of a run with a guarantee with the counts of the oracle.
-fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
+pub(crate) fn check(plan: &Plan, rows: &[Row]) -> Result<(), TestCaseError> {
     let (toml, csv, until) = (plan.toml(), csv(rows), plan.until(rows));
     let expected = expected(plan, rows, until);
     for (name, build) in [("reference", reference as BuildFor), ("interpreted", interpreted)] {

@@ -192,6 +192,47 @@ fn what_is_wrong_is_shown_where_it_stands() {
             "metric = \"mean-difference\"\nof = { to = \"high\", unit = \"days\" }\ntolerance = 1",
         ),
         ("mean of nothing", metric, "metric = \"mean-difference\"\ntolerance = 1"),
+        (
+            "reference that is left out",
+            "group = \"gender\"",
+            "group = { column = \"gender\", except = [\"X\"], reference = \"X\" }",
+        ),
+        (
+            "reference that is no bin",
+            "group = \"gender\"",
+            "group = { column = \"score\", bins = [3, 6], reference = 3 }",
+        ),
+        (
+            "reference that has a label",
+            "group = \"gender\"",
+            "group = { column = \"gender\", labels = { F = \"female\" }, reference = \"F\" }",
+        ),
+        (
+            "reference whose label is left out",
+            "group = \"gender\"",
+            "group = { column = \"gender\", labels = { F = \"female\" }, except = [\"F\"], reference = \"female\" }",
+        ),
+        (
+            "reference of another type",
+            "group = \"gender\"",
+            "group = { column = \"score\", reference = \"high\" }",
+        ),
+        ("reference below zero", "group = \"gender\"", "group = { column = \"accepted\", reference = -1 }"),
+        (
+            "reference that is a list",
+            "group = \"gender\"",
+            "group = { column = \"gender\", reference = [\"F\"] }",
+        ),
+        (
+            "reference of one of two columns",
+            "group = \"gender\"",
+            "group = [\"gender\", { column = \"score\", reference = 5 }]",
+        ),
+        (
+            "two references of one column",
+            "group = \"gender\"",
+            "group = [[{ column = \"gender\", reference = \"F\" }], [{ column = \"gender\", reference = \"M\" }]]",
+        ),
         ("source without a path", "name = \"good\"", "[[source]]\nkind = \"csv\"\n"),
         (
             "several at once",

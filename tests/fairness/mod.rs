@@ -9,6 +9,7 @@ mod messages;
 mod oracle;
 mod plans;
 mod prior;
+mod reference;
 mod run;
 mod sweep;
 

@@ -32,7 +32,11 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
         monitor.columns(&inputs)?;
         let wanted = counted(monitor.wanted.len() as u64, "column");
         let names: Vec<&str> = inputs.iter().map(|source| source.name()).chain(joins.names()).collect();
-        print(&format!("\n{} has the {wanted} that it reads.\n", names.join(" and ")))?;
+        let mut text = format!("\n{} has the {wanted} that it reads.\n", names.join(" and "));
+        for sentence in monitor.unseen_references() {
+            paragraph(&mut text, "", &format!("warning: {sentence}"));
+        }
+        print(&text)?;
     }
     Ok(ExitStatus::NothingViolated)
 }

@@ -138,6 +138,15 @@ impl Monitor {
         Ok(sources)
     }
 
+    /// References that the first rows of the inputs do not have, in words. Inputs that cannot be read twice are left out.
+    pub(crate) fn unseen_references(&self) -> Vec<String> {
+        let Some(fairness) = self.fairness.as_ref().filter(|fairness| fairness.has_references()) else {
+            return Vec::new();
+        };
+        let (time, time_format) = (self.time.as_deref(), self.time_format.as_deref());
+        fairness.unseen_references(&sample::first_rows(&self.inputs, time, time_format))
+    }
+
     /// Opens one input for these columns.
     pub(crate) fn open(
         &self,

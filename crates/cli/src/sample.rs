@@ -35,6 +35,17 @@ pub(crate) fn columns(
     Ok(columns)
 }
 
+/// The first rows of inputs that can be read twice, one input after another. One that cannot be sampled is left out.
+pub(crate) fn first_rows(
+    inputs: &[Address],
+    time: Option<&str>,
+    time_format: Option<&str>,
+) -> Vec<ColumnSample> {
+    let of_files = inputs.iter().filter(|input| input.location != "-");
+    let samples = of_files.filter_map(|input| samples(input, time, time_format, ROWS, false).ok());
+    samples.flat_map(|samples| samples.columns).collect()
+}
+
 /// The columns of a data file, and the times of its first rows.
 #[derive(Default)]
 pub(crate) struct Samples {

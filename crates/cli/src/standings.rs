@@ -141,13 +141,16 @@ fn table(text: &mut String, rule: &Rule, standing: &Standing) {
     let impacts = standing.impact_ratios(rule).filter(|_| rule.comparison == Comparison::Ratio);
     let impacts = impacts.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
     for (group, impact) in standing.groups.iter().zip(impacts) {
-        let GroupStanding { group: name, shown, has_evidence, .. } = group;
+        let GroupStanding { group: name, shown, has_evidence, is_reference, .. } = group;
         let mut waiting =
             if pending { format!("  {} pending", grouped(group.pending)) } else { String::new() };
         if unknown {
             waiting += &format!("  {} unknown", grouped(group.unknown));
         }
-        let evidence = if *has_evidence { "" } else { "  too few trials" };
+        let mut evidence = if *has_evidence { "" } else { "  too few trials" }.to_owned();
+        if *is_reference {
+            evidence += "  reference";
+        }
         let impact = impact.map(|impact| in_words(&impact)).unwrap_or_default();
         let interval =
             group.interval.map(|Interval { low, high }| format!("  between {low:.3} and {high:.3}"));
@@ -158,6 +161,9 @@ fn table(text: &mut String, rule: &Rule, standing: &Standing) {
             "  {name:<width$}  {shown:>8}  {basis:<bases$}{waiting}{estimate}{interval}{impact}{evidence}"
         );
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if let Some(reason) = standing.without_reference(rule) {
+        let _ = writeln!(text, "  {reason}");
     }
     evidence(text, standing);
 }

@@ -2,17 +2,16 @@
 
 use serde_json::Value;
 
-use crate::Comparison;
-use crate::Problem;
 use crate::file::{FairnessFile, Metric};
 use crate::group::{GroupColumn, Grouping};
 use crate::table::{Located, list, toml_text};
+use crate::{ColumnSample, Comparison, Compiled, Problem};
 
 /// A value of a column of groups that others are compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReferenceValue {
     Text(String),
-    Integer(i128),
+    Integer(i64),
     Number(f64),
     Truth(bool),
 }
@@ -20,7 +19,7 @@ pub(crate) enum ReferenceValue {
 impl ReferenceValue {
     /// The value that a text is of a type of columns; `None` if that type has no such value.
     pub(crate) fn parse(text: &str, data_type: &str) -> Option<ReferenceValue> {
-        let integer = |low: i128, high: i128| {
+        let integer = |low: i64, high: i64| {
             let number = text.trim().parse().ok().filter(|number| (low..=high).contains(number));
             number.map(ReferenceValue::Integer)
         };
@@ -29,11 +28,12 @@ impl ReferenceValue {
             "Int8" => integer(i8::MIN.into(), i8::MAX.into()),
             "Int16" => integer(i16::MIN.into(), i16::MAX.into()),
             "Int32" => integer(i32::MIN.into(), i32::MAX.into()),
-            "Int64" => integer(i64::MIN.into(), i64::MAX.into()),
+            // RTLola has no literals beyond these.
+            "Int64" => integer((-i64::MAX).into(), i64::MAX.into()),
             "UInt8" => integer(0, u8::MAX.into()),
             "UInt16" => integer(0, u16::MAX.into()),
             "UInt32" => integer(0, u32::MAX.into()),
-            "UInt64" => integer(0, u64::MAX.into()),
+            "UInt64" => integer(0, i64::MAX.into()),
             "Float32" | "Float64" => {
                 let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
                 number.map(ReferenceValue::Number)
@@ -46,10 +46,7 @@ impl ReferenceValue {
     pub(crate) fn json(&self) -> Value {
         match self {
             ReferenceValue::Text(text) => Value::from(text.as_str()),
-            ReferenceValue::Integer(number) => match i64::try_from(*number) {
-                Ok(number) => Value::from(number),
-                Err(_) => Value::from(u64::try_from(*number).unwrap_or(u64::MAX)),
-            },
+            ReferenceValue::Integer(number) => Value::from(*number),
             ReferenceValue::Number(number) => Value::from(*number),
             ReferenceValue::Truth(value) => Value::from(*value),
         }
@@ -135,6 +132,62 @@ impl FairnessFile {
         }
         problems
     }
+}
+
+impl Compiled {
+    /// References that are not among the first values of their columns, in words.
+    pub fn unseen_references(&self, samples: &[ColumnSample]) -> Vec<String> {
+        let mut unseen: Vec<String> = Vec::new();
+        let file = self.file();
+        for metric in file.metrics.iter().filter(|metric| file.reference(metric).is_some()) {
+            for definition in metric.groups.iter().filter_map(|group| file.group_column(&group.value)) {
+                let of_column = samples.iter().filter(|sample| sample.name == definition.column.value);
+                let found: Option<Vec<String>> =
+                    of_column.map(|sample| unseen_in(definition, sample)).collect();
+                let first = found.into_iter().flatten().next();
+                unseen.extend(first.filter(|sentence| !unseen.contains(sentence)));
+            }
+        }
+        unseen
+    }
+
+    /// Whether any metric has a reference.
+    pub fn has_references(&self) -> bool {
+        self.rules().iter().any(|rule| rule.reference.is_some())
+    }
+}
+
+/// A sentence if the reference of a definition is none of the groups in a sample; `None` if there are no values.
+fn unseen_in(definition: &GroupColumn, sample: &ColumnSample) -> Option<String> {
+    const SHOWN: usize = 5;
+    let (reference, grouping) = (definition.reference.as_ref()?, &definition.grouping);
+    let data_type = if grouping.is_text() { "String".to_owned() } else { sample.column().data_type };
+    let wanted = ReferenceValue::parse(&reference.value, &data_type);
+    let mut groups: Vec<String> = Vec::new();
+    for value in sample.present() {
+        let group = match grouping.bins.is_empty() {
+            true => grouping.group(value).map(str::to_owned),
+            false => value
+                .parse()
+                .ok()
+                .and_then(|number| grouping.bin(number))
+                .map(|bin| grouping.name_of_bin(bin)),
+        };
+        let Some(group) = group else { continue };
+        if ReferenceValue::parse(&group, &data_type) == wanted {
+            return None;
+        }
+        if !groups.contains(&group) && groups.len() < SHOWN {
+            groups.push(group);
+        }
+    }
+    let seen = list(groups.iter().map(String::as_str));
+    (!groups.is_empty()).then(|| {
+        format!(
+            "the reference `{}` is not among the first groups of `{}`, such as {seen}: without it, nothing is compared",
+            reference.value, definition.name.value
+        )
+    })
 }
 
 /// What is wrong with the reference of a definition, as far as the file tells.

@@ -111,7 +111,7 @@ pub struct Group {
     pub pending: String,
     /// Number of trials whose outcome is not known.
     pub unknown: String,
-    /// The rate divided by that of the most favoured group.
+    /// The rate divided by that of the most favoured group, or of the reference group.
     pub impact: String,
     /// How many more positive trials would make that four fifths.
     pub shortfall: String,

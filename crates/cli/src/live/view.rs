@@ -125,7 +125,7 @@ impl LiveView {
             if hidden > 0 && place == GROUPS / 2 {
                 lines.push(Line::styled(format!("  … {} between", grouped(hidden as u64)), self.dim()));
             }
-            let (bar, is_beyond) = bar(group, rate.limit, largest, room);
+            let (bar, is_beyond) = bar(group, [rate.limit, rate.upper_limit], largest, room);
             let bar = if is_beyond && rate.alarm.is_some() {
                 Span::styled(bar, self.alarming())
             } else {
@@ -176,17 +176,20 @@ fn shown(groups: &[GroupModel]) -> Vec<&GroupModel> {
     shown
 }
 
-/// An estimate as a bar with a mark at the limit of the tolerance, and whether the estimate is beyond it.
-fn bar(group: &GroupModel, limit: Option<f64>, largest: f64, room: usize) -> (String, bool) {
+/// An estimate as a bar with marks at the limits of the tolerance, a lower and an upper one, and whether the estimate is
+/// beyond them.
+fn bar(group: &GroupModel, limits: [Option<f64>; 2], largest: f64, room: usize) -> (String, bool) {
     let place = |value: f64| (value / largest * room as f64).round().clamp(0.0, room as f64) as usize;
     let filled = group.estimate.map_or(0, place);
-    let mark = limit.map(place).filter(|mark| *mark < room);
-    let cell = |at: usize| match (at < filled, mark == Some(at)) {
+    let marks = limits.map(|limit| limit.map(place).filter(|mark| *mark < room));
+    let cell = |at: usize| match (at < filled, marks.contains(&Some(at))) {
         (_, true) => '┊',
         (true, false) => '█',
         (false, false) => '·',
     };
-    let is_beyond = group.estimate.zip(limit).is_some_and(|(estimate, limit)| estimate < limit);
+    let [lower, upper] = limits.map(|limit| group.estimate.zip(limit));
+    let is_beyond = lower.is_some_and(|(estimate, limit)| estimate < limit)
+        || upper.is_some_and(|(estimate, limit)| estimate > limit);
     ((0..room).map(cell).collect(), is_beyond)
 }
 

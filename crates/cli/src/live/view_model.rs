@@ -52,6 +52,8 @@ pub(super) struct RateModel {
     pub(super) trend: Vec<f64>,
     /// The estimate below which a group is beyond the tolerance.
     pub(super) limit: Option<f64>,
+    /// The estimate above which a group is beyond the tolerance, beside a reference group.
+    pub(super) upper_limit: Option<f64>,
     pub(super) groups: Vec<GroupModel>,
 }
 
@@ -187,6 +189,8 @@ fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
         },
     });
     let groups: Vec<GroupModel> = groups.collect();
+    let reference = standing.groups.iter().find(|group| group.is_reference && group.has_evidence);
+    let reference = reference.and_then(|group| group.estimate);
     let highest = groups.iter().filter_map(|group| group.estimate).fold(f64::NEG_INFINITY, f64::max);
     RateModel {
         title: standing.title.clone(),
@@ -197,7 +201,11 @@ fn rate_model(judge: &Judge, standing: &Standing) -> RateModel {
         trend: rate_history
             .map(|rate_history| rate_history.gap.points().into_iter().map(|(_, gap)| gap).collect())
             .unwrap_or_default(),
-        limit: limit(rule, highest).filter(|limit| limit.is_finite()),
+        limit: match rule.reference {
+            None => limit(rule, highest).filter(|limit| limit.is_finite()),
+            Some(_) => reference.and_then(|rate| limit(rule, rate)),
+        },
+        upper_limit: reference.and_then(|rate| upper_limit(rule, rate)),
         groups,
     }
 }
@@ -209,6 +217,14 @@ fn gap(rule: &Rule, gap: Option<f64>) -> String {
         Comparison::Difference => format!("gap {gap:.3} of {tolerance} allowed"),
         Comparison::Ratio => format!("ratio {gap:.3}, {tolerance} or more allowed"),
         Comparison::Highest => format!("highest {gap:.3} of {tolerance} allowed"),
+    }
+}
+
+fn upper_limit(rule: &Rule, reference: f64) -> Option<f64> {
+    match rule.comparison {
+        Comparison::Difference => Some(reference + rule.tolerance),
+        Comparison::Ratio => Some(reference / rule.tolerance).filter(|limit| limit.is_finite()),
+        Comparison::Highest => None,
     }
 }
 

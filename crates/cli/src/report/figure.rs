@@ -33,7 +33,13 @@ pub(super) fn figure(
     let (label, ticks) = if rule.by_rows { rows(begin, end) } else { times(begin, end) };
     let stretches =
         rate_history.alarms.iter().map(|alarm| (alarm.since.0 as f64, alarm.until.unwrap_or(end).0 as f64));
-    let (band, limits) = allowed(rule, &points(&rate_history.highest, end));
+    let (band, limits) = match rule.reference.as_deref() {
+        None => allowed(rule, &points(&rate_history.highest, end)),
+        Some(reference) => {
+            let of_reference = rate_history.groups.get(reference).map(|curve| points(curve, end));
+            (around(rule, &of_reference.unwrap_or_default()), Vec::new())
+        }
+    };
     let series = lines(standing, rate_history, end);
     let y = Axis::new(if rule.guarantee.is_some() { "rate" } else { "estimate" });
     // Rates are drawn from 0 to 1; for other numbers the axis has to include the allowed range.
@@ -136,6 +142,17 @@ fn allowed(rule: &Rule, highest: &[(f64, f64)]) -> (Band, Vec<(f64, String)>) {
         Comparison::Ratio => (below(|high, tolerance| high * tolerance), Vec::new()),
         Comparison::Highest => (Vec::new(), vec![(tolerance, format!("tolerance {tolerance}"))]),
     }
+}
+
+/// The range allowed by the tolerance beside a reference group: a band around its estimate.
+fn around(rule: &Rule, reference: &[(f64, f64)]) -> Band {
+    let tolerance = rule.tolerance;
+    let ends = |rate: f64| match rule.comparison {
+        Comparison::Ratio if tolerance > 0.0 => (rate * tolerance, rate / tolerance),
+        Comparison::Ratio => (0.0, 1.0),
+        Comparison::Difference | Comparison::Highest => (rate - tolerance, rate + tolerance),
+    };
+    reference.iter().map(|(at, rate)| (*at, ends(*rate).0, ends(*rate).1)).collect()
 }
 
 /// The same where times are numbers of rows.

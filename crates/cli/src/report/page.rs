@@ -136,6 +136,7 @@ fn state(rule: &Rule, standing: &Standing) -> State {
         _ if standing.raised > 0 => State::Cleared,
         Some(Outcome::Fair) => State::Fair,
         Some(_) => State::Unknown,
+        None if rule.reference.is_some() && standing.gap.is_none() => State::Unknown,
         // The rule of the paper gives no confidence that a system without an alarm is fair.
         None if compared > 1 || rule.comparison == Comparison::Highest && compared > 0 => State::NoAlarm,
         None => State::Unknown,
@@ -180,6 +181,8 @@ fn group(rule: &Rule, standing: &Standing, one: &GroupStanding, impact: Option<I
             .interval
             .map_or_else(String::new, |Interval { low, high }| format!("{low:.3} and {high:.3}")),
         remark: match impact.is_some_and(|impact| impact.is_small) {
+            _ if !one.has_evidence && one.is_reference => "reference; too few trials".to_owned(),
+            _ if one.is_reference => "reference".to_owned(),
             _ if !one.has_evidence => "too few trials".to_owned(),
             true => "under 2 % of the trials".to_owned(),
             false => String::new(),
@@ -189,12 +192,22 @@ fn group(rule: &Rule, standing: &Standing, one: &GroupStanding, impact: Option<I
 
 fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
     let row = |name: &str, value: String, meaning: &str| [name.to_owned(), value, meaning.to_owned()];
-    let tolerance = match rule.comparison {
-        Comparison::Difference => "ε: estimates of two groups may differ by this much",
-        Comparison::Ratio => "the lowest estimate may be this share of the highest",
-        Comparison::Highest => "no estimate may be higher than this",
+    let tolerance = match (rule.comparison, &rule.reference) {
+        (Comparison::Difference, None) => "ε: estimates of two groups may differ by this much",
+        (Comparison::Difference, Some(_)) => {
+            "ε: the estimate of a group may differ from that of the reference by this much"
+        }
+        (Comparison::Ratio, None) => "the lowest estimate may be this share of the highest",
+        (Comparison::Ratio, Some(_)) => {
+            "of the estimates of a group and the reference, the lower may be this share of the higher"
+        }
+        (Comparison::Highest, _) => "no estimate may be higher than this",
     };
     let mut rows = vec![row("tolerance", rule.tolerance.to_string(), tolerance)];
+    rows.extend(
+        rule.reference_label()
+            .map(|reference| row("reference", reference, "the group that each other is compared with")),
+    );
     if rule.guarantee.is_none() {
         let clear = match rule.comparison {
             Comparison::Ratio => "an alarm is cleared once the ratio is no less than this",

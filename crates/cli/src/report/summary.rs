@@ -66,6 +66,9 @@ struct SummaryMetric {
     tolerance: f64,
     min_trials: u64,
     groups: Vec<String>,
+    /// The group that every other is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<BTreeMap<String, Value>>,
     strata: Vec<String>,
     rule: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,6 +235,7 @@ fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<SummaryMetric> {
         tolerance: rule.tolerance,
         min_trials: rule.min_trials,
         groups: rule.groups.clone(),
+        reference: rule.reference.as_deref().map(|reference| by_column(&rule.groups, reference)),
         strata: rule.strata.clone(),
         rule: if rule.guarantee.is_some() { "guarantee" } else { "map" },
         guarantee: guarantee(rule),

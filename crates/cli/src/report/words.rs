@@ -152,6 +152,9 @@ fn now(standing: &Standing, basis: &AlarmBasis) -> Option<String> {
 /// A sentence on the gap between groups, and the tolerance.
 fn apart(rule: &Rule, standing: &Standing) -> String {
     let compared: Vec<&GroupStanding> = standing.groups.iter().filter(|group| group.has_evidence).collect();
+    if let Some(reference) = rule.reference_label() {
+        return apart_from(rule, standing, &reference, &compared);
+    }
     let by = |group: &&&GroupStanding| group.estimate.unwrap_or_default();
     let highest = compared.iter().max_by(|a, b| by(a).total_cmp(&by(b)));
     let lowest = compared.iter().min_by(|a, b| by(a).total_cmp(&by(b)));
@@ -206,6 +209,48 @@ fn apart(rule: &Rule, standing: &Standing) -> String {
         lowest.compared(),
         highest.compared()
     )
+}
+
+/// The same for the reference group and the group that is furthest from it.
+fn apart_from(rule: &Rule, standing: &Standing, reference: &str, compared: &[&GroupStanding]) -> String {
+    if let Some(reason) = standing.without_reference(rule) {
+        return format!("{}.", capitalised(&reason));
+    }
+    let rate = |group: &GroupStanding| group.estimate.unwrap_or_default();
+    let Some(own) = compared.iter().find(|group| group.is_reference) else { return String::new() };
+    let distance = |group: &GroupStanding| match rule.comparison {
+        Comparison::Ratio => -rate(group).min(rate(own)) / rate(group).max(rate(own)).max(f64::MIN_POSITIVE),
+        Comparison::Difference | Comparison::Highest => (rate(group) - rate(own)).abs(),
+    };
+    let others = compared.iter().filter(|group| !group.is_reference);
+    let Some(other) = others.max_by(|a, b| distance(a).total_cmp(&distance(b))) else {
+        return format!("Only {reference} has enough trials to be judged ({}).", own.compared());
+    };
+    let (tolerance, apart) = (rule.tolerance, rate(other) - rate(own));
+    let side = if apart < 0.0 { "below" } else { "above" };
+    let (far, allowed) = match rule.comparison {
+        Comparison::Ratio => (
+            format!(
+                "is {side} the reference {reference}, at a ratio of {:.3}",
+                standing.gap.unwrap_or_default()
+            ),
+            format!("{tolerance} or more is allowed"),
+        ),
+        _ if standing.is_mean => (
+            format!("is {} {side} the reference {reference}", significant(apart.abs())),
+            format!("{tolerance} is allowed"),
+        ),
+        _ => (
+            format!("is {:.1} percentage points {side} the reference {reference}", apart.abs() * 100.0),
+            format!("{} are allowed", significant(tolerance * 100.0)),
+        ),
+    };
+    if apart == 0.0 {
+        return format!("All groups that are compared are at {}; {allowed}.", own.compared());
+    }
+    let is_estimated = [own, other].iter().any(|group| group.estimate_shown.is_some());
+    let against = if is_estimated { "estimated at " } else { "" };
+    format!("{} {far} ({against}{} against {}); {allowed}.", other.group, other.compared(), own.compared())
 }
 
 fn fair(standing: &Standing) -> String {

@@ -339,6 +339,7 @@ impl ColumnBinder<'_> {
             let help = match data_type {
                 "Bool" => "write `reference = true` or `reference = false`",
                 "Float32" | "Float64" => "write a number",
+                "UInt64" => "write a whole number from 0 to 9223372036854775807",
                 data_type if data_type.starts_with("UInt") => "write a whole number from 0 on",
                 _ => "write a whole number",
             };

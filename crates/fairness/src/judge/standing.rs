@@ -96,6 +96,16 @@ pub struct GroupStanding {
 }
 
 impl Standing {
+    /// Why nothing is compared, if that is for want of the reference group.
+    pub fn without_reference(&self, rule: &Rule) -> Option<String> {
+        let reference = rule.reference_label().filter(|_| self.gap.is_none())?;
+        let is_counted = |group: &GroupStanding| group.is_reference && group.denominator > 0;
+        Some(match self.groups.iter().any(is_counted) {
+            true => format!("the reference {reference} has too few trials: nothing is compared"),
+            false => format!("no trial has the reference {reference}: nothing is compared"),
+        })
+    }
+
     /// Whether an estimate differs from the share of its group.
     pub fn is_estimated(&self) -> bool {
         self.groups.iter().any(|group| group.estimate_shown.is_some())
