@@ -144,6 +144,54 @@ fn a_summary_is_of_a_fairness_file() {
     assert!(out.contains("go to `jsonl:PATH`") && out.contains("exit code 2"), "{out}");
 }
 
+/// Men are hired more often than women, the reference of the first file; no row has that of the second.
+#[test]
+fn a_reference_is_named_wherever_a_run_is_described() {
+    let file = FILE.replace("except = \"?\"", "except = \"?\", reference = \"F\"");
+    let folder = Folder::new()
+        .file("f.toml", &file)
+        .file("other.toml", file.replace("reference = \"F\"", "reference = \"female\""))
+        .file("d.csv", table());
+    let out = folder.run(
+        "run f.toml d.csv --to summary.json --to verdicts.jsonl --to report.html --to console --evidence e.parquet -q",
+    );
+    assert!(out.contains("exit code 1") && out.contains("  reference\n"), "{out}");
+    let json: Value = serde_json::from_str(&folder.read("summary.json")).unwrap();
+    let schema = schema();
+    assert_eq!(problems(&schema, &json, &schema, ""), [] as [String; 0]);
+    let metric = &json["metrics"][0];
+    assert_eq!(metric["reference"], serde_json::json!({"sex": "F"}));
+    let groups = &metric["rates"][0]["strata"][0]["groups"];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let ratio = number(&groups[1]["share"]) / number(&groups[0]["share"]);
+    assert!((number(&groups[1]["impact"]["ratio"]) - ratio).abs() < 1e-12 && ratio > 1.5, "{ratio}");
+    assert_eq!(groups[0]["impact"]["ratio"], 1.0);
+    let report = folder.read("report.html");
+    assert!(report.contains("<td>reference</td>") && report.contains("Compared with F"), "{report}");
+    let folder = folder.file("loose.toml", file.replace("tolerance = 0.1", "tolerance = 0.9"));
+    folder.run("run loose.toml d.csv --to loose.html -q");
+    let report = folder.read("loose.html");
+    assert!(report.contains("percentage points above the reference F"), "{report}");
+
+    // An alarm of the guarantee, recomputed from its evidence.
+    let explained = folder.run("explain verdicts.jsonl e.parquet --alarm 2");
+    assert!(explained.contains("compared with F") && explained.contains("F, the reference"), "{explained}");
+    assert!(explained.contains("has the same message, to the last digit"), "{explained}");
+
+    // Without any trial of the reference there is no alarm, and the reason is said before a run and after it.
+    let checked = folder.run("check other.toml d.csv");
+    let words: String = checked.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("warning: the reference `female` is not among the first groups of `sex`"),
+        "{checked}"
+    );
+    assert!(!folder.run("check f.toml d.csv").contains("is not among"), "{checked}");
+    let out = folder.run("run other.toml d.csv --to none.html --to console -q");
+    assert!(out.contains("no trial has the reference female: nothing is compared"), "{out}");
+    assert!(out.contains("exit code 0"), "{out}");
+    assert!(folder.read("none.html").contains("No trial has the reference female"));
+}
+
 /// A schema that allows everything would hold for everything.
 #[test]
 fn the_schema_refuses_what_it_does_not_name() {

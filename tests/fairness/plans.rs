@@ -73,7 +73,12 @@ fn every_stream_of_every_metric_is_reached_by_lookup() {
             if is_known_at_once(metric) {
                 check(&at_opening.replace(", key = \"accepted\"", ""));
             }
+            let beside = trial
+                .replace("\"gender\"", "{ column = \"gender\", reference = \"M\" }")
+                .replace("\"region\"", "{ column = \"region\", reference = 0 }");
+            check(&file(&[metric], &beside, "confidence = 0"));
             if !metric.contains("strata") {
+                check(&file(&[metric], &beside, "strata = [\"department\", \"floor\"]"));
                 check(&file(
                     &[metric],
                     trial,

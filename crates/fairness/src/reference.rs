@@ -29,11 +29,11 @@ impl ReferenceValue {
             "Int16" => integer(i16::MIN.into(), i16::MAX.into()),
             "Int32" => integer(i32::MIN.into(), i32::MAX.into()),
             // RTLola has no literals beyond these.
-            "Int64" => integer((-i64::MAX).into(), i64::MAX.into()),
+            "Int64" => integer(-i64::MAX, i64::MAX),
             "UInt8" => integer(0, u8::MAX.into()),
             "UInt16" => integer(0, u16::MAX.into()),
             "UInt32" => integer(0, u32::MAX.into()),
-            "UInt64" => integer(0, i64::MAX.into()),
+            "UInt64" => integer(0, i64::MAX),
             "Float32" | "Float64" => {
                 let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
                 number.map(ReferenceValue::Number)

@@ -101,13 +101,15 @@ fn by_map(text: &mut String, rule: &Rule) {
         None => format!("with κ = {kappa} and\n  γ the rate of all groups together"),
     };
     let apart = match rule.reference {
-        None => "estimates are further apart",
-        Some(_) => "an estimate is further from that of the reference",
+        None => "estimates are further apart than the tolerance. The rate of false alarms is not bounded.",
+        Some(_) => {
+            "an estimate is further from that of the reference than the tolerance. The rate of\n  false alarms is not bounded."
+        }
     };
     let _ = writeln!(
         text,
         "\nThe rule\n  The estimate of a group is (positives + γ κ) / (trials + κ), {prior}. An alarm is\n  \
-         raised when {apart} than the tolerance. The rate of false alarms is not bounded.",
+         raised when {apart}",
     );
 }
 
