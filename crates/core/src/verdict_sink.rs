@@ -50,14 +50,40 @@ pub struct VerdictRef<'a> {
 
 /// An instance of a stream. Its label is formatted only where a sink reads it.
 pub trait Instance {
-    /// Identifies the instance within its stream for the life of the engine: no number is used twice, until the
-    /// engine is restored from a snapshot. `None` if the engine does not number instances.
+    /// Identifies the instance within its stream: numbers ascend in the order of spawn, no number is used twice, and an
+    /// engine that is restored from a snapshot goes on with them. `None` if the engine does not number instances.
     fn number(&self) -> Option<u64> {
         None
     }
 
     /// Appends its parameters, as a JSON array.
     fn label(&self, text: &mut String);
+
+    /// Appends its parameters without the first, as a JSON array.
+    fn label_behind_first(&self, text: &mut String) {
+        let mut label = String::new();
+        self.label(&mut label);
+        text.push('[');
+        text.push_str(behind_first(&label));
+    }
+}
+
+/// What follows the first element of a JSON array, with the closing bracket.
+fn behind_first(array: &str) -> &str {
+    let (mut depth, mut in_text, mut is_escaped) = (0, false, false);
+    for (at, byte) in array.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            b',' if depth == 1 => return &array[at + 1..],
+            _ => {}
+        }
+    }
+    "]"
 }
 
 /// A label that is formatted already.
@@ -170,5 +196,25 @@ impl dyn VerdictSink + '_ {
     ) -> Result<(), Cancelled> {
         let instance = instance.as_ref().map(|label| label as &dyn Instance);
         self.emit(&VerdictRef { time, kind, stream, instance, value, message, details: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_parameter_is_cut_off() {
+        for (label, expected) in [
+            (r#"[1,"F"]"#, r#"["F"]"#),
+            (r#"["a,\"]b","F",2]"#, r#"["F",2]"#),
+            (r#"[[1,2],"F"]"#, r#"["F"]"#),
+            (r#"["only"]"#, "[]"),
+            ("[]", "[]"),
+        ] {
+            let mut text = String::new();
+            label.label_behind_first(&mut text);
+            assert_eq!(text, expected, "{label}");
+        }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use fairstream_core::{
-    Engine, EngineError, EventBatch, Kind, Subscription, Time, VerdictSink, WantedColumn, catch_panic,
+    Engine, EngineError, EventBatch, Instance, Kind, Subscription, Time, VerdictRef, VerdictSink,
+    WantedColumn, catch_panic,
 };
 use rtlola_frontend::mir::{OutputStream, Type, WindowOperation};
 use rtlola_interpreter::config::OfflineMode;
@@ -199,8 +200,11 @@ impl ReferenceEngine {
                     Change::Value(parameters, value) => {
                         let kind = if stream.is_trigger { Kind::Trigger } else { Kind::Value };
                         if self.lifecycle.wants(kind, index) {
-                            let parameters = parameters.as_deref().map(instance);
-                            stream.write_value(time, index, parameters.as_deref(), &value, out)?;
+                            let of = parameters.as_ref().map(|parameters| NumberedInstance {
+                                number: stream.spawned.get(parameters).copied(),
+                                label: instance(parameters),
+                            });
+                            stream.write_value(time, index, of.as_ref(), &value, out)?;
                         }
                     }
                     Change::Close(parameters) => {
@@ -243,18 +247,38 @@ impl Stream {
         &self,
         time: Time,
         index: usize,
-        instance: Option<&str>,
+        instance: Option<&NumberedInstance>,
         value: &Value,
         out: &mut dyn VerdictSink,
     ) -> Result<(), EngineError> {
         if self.is_trigger {
             let message = value.to_string();
             let message = if message.is_empty() { &self.condition } else { &message };
-            out.trigger(time, index, instance, message)?;
-        } else {
-            with_verdict_value(value, |value| out.value(time, index, instance, value))?;
+            out.trigger(time, index, instance.map(|instance| instance.label.as_str()), message)?;
+            return Ok(());
         }
+        let instance = instance.map(|instance| instance as &dyn Instance);
+        with_verdict_value(value, |value| {
+            let (kind, stream, value) = (Kind::Value, index, Some(value));
+            out.emit(&VerdictRef { time, kind, stream, instance, value, message: None, details: None })
+        })?;
         Ok(())
+    }
+}
+
+/// An instance, and its number in the order of spawn.
+struct NumberedInstance {
+    number: Option<u64>,
+    label: String,
+}
+
+impl Instance for NumberedInstance {
+    fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    fn label(&self, text: &mut String) {
+        text.push_str(&self.label);
     }
 }
 

@@ -156,10 +156,20 @@ impl Instance for InstanceRef<'_> {
     }
 
     fn label(&self, text: &mut String) {
+        json_array(text, &self.plan.params, self.params(), &self.store.interner);
+    }
+
+    fn label_behind_first(&self, text: &mut String) {
+        let Some((first, others)) = self.plan.params.split_first() else { return text.push_str("[]") };
+        json_array(text, others, &self.params()[width(first)..], &self.store.interner);
+    }
+}
+
+impl InstanceRef<'_> {
+    /// The words of its parameters.
+    fn params(&self) -> &[u64] {
         let InstanceRef { plan, store, slot } = *self;
-        let words =
-            if plan.is_parameterised() { store.families[plan.family].instances.params(slot) } else { &[] };
-        json_array(text, &plan.params, words, &store.interner);
+        if plan.is_parameterised() { store.families[plan.family].instances.params(slot) } else { &[] }
     }
 }
 
