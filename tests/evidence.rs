@@ -81,7 +81,7 @@ fn an_e_value_beyond_every_float_is_written_out() {
     let rows: String =
         (0..200_000).map(|row| format!("{row},{row},{},{}\n", ["F", "M"][row % 2], row % 2)).collect();
     let folder = Folder::new()
-        .file("fair.toml", immediate("{ false_alarms = 0.05, block = 100000 }"))
+        .file("fair.toml", immediate("{ false_alarms = 0.05, block = 100000, block_span = \"10d\" }"))
         .file("events.csv", format!("time,id,gender,accepted\n{rows}"));
     let outputs = ["--to", "console", "--to", "report.html", "--to", "v.jsonl", "--evidence", "e.jsonl"];
     let (code, console) =
@@ -90,7 +90,7 @@ fn an_e_value_beyond_every_float_is_written_out() {
     let (_, e_value) = console.split_once("has an e-value of ").unwrap();
     let (e_value, _) = e_value.split_once(',').unwrap();
     let (digits, exponent) = e_value.split_once('e').unwrap();
-    assert!(digits.parse::<f64>().is_ok() && exponent.parse::<u32>().is_ok_and(|of| of > 4000), "{e_value}");
+    assert!(digits.parse::<f64>().is_ok() && exponent.parse::<u32>().is_ok_and(|of| of > 3000), "{e_value}");
     // The state at the end is that of the alarm.
     assert!(console.contains(&format!("e-value {e_value}, an alarm at 20; p ")), "{console}");
     let (_, p_value) = console.split_once("; p ").unwrap();
@@ -104,7 +104,7 @@ fn an_e_value_beyond_every_float_is_written_out() {
     );
     assert!(folder.read("v.jsonl").contains(&message), "{message}");
     let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl"]);
-    assert!(code == 0 && text.matches(e_value).count() > 3, "{text}");
+    assert!(code == 0 && text.matches(e_value).count() >= 3, "{text}");
     assert!(text.ends_with("v.jsonl has the same message, to the last digit.\n"), "{text}");
     for written in [&console, &folder.read("report.html"), &text] {
         assert!(!written.contains(" inf") && !written.contains(">inf"), "{written}");
@@ -229,7 +229,7 @@ fn a_detector_names_the_groups_of_late() {
         alarm.contains("ALARM  demographic parity: in the last ") && alarm.contains(" blocks, 2 0."),
         "{alarm}"
     );
-    assert!(alarm.contains(" and 10 0.") && !alarm.contains(" 7 ") && !alarm.contains(" 30 "), "{alarm}");
+    assert!(alarm.contains(" and 10 0.") && !alarm.contains(" 7 0.") && !alarm.contains(" 30 0."), "{alarm}");
     let (code, text) = run(folder.path(), &["explain", "v.jsonl", "e.jsonl"]);
     assert!(code == 0 && text.ends_with("v.jsonl has the same message, to the last digit.\n"), "{text}");
     for written in [&console, &text] {
@@ -262,7 +262,7 @@ fn every_alarm_of_compas_is_recomputed() {
     }
 }
 
-/// One changed row of evidence changes the alarm, which is detected.
+/// Evidence of which a row was changed, removed or added, or the end cut off, or that was replaced, is not accepted.
 #[test]
 fn evidence_that_was_changed_is_noticed() {
     let folder = Folder::new();
@@ -278,7 +278,24 @@ fn evidence_that_was_changed_is_noticed() {
     let folder = folder.file("changed.jsonl", changed);
     let (code, text) = run(folder.path(), &["explain", "verdicts.jsonl", "changed.jsonl"]);
     assert_eq!(code, 2);
-    assert!(text.contains("it is of another run, or"), "{text}");
+    assert!(text.contains("does not fit the rows before it"), "{text}");
+    let row = evidence.lines().position(|line| line == trial).unwrap() + 1;
+    assert!(text.contains(&format!("row {row} of the evidence")), "{text}");
+    let removed = evidence.replacen(&format!("{trial}\n"), "", 1);
+    let doubled = evidence.replacen(trial, &format!("{trial}\n{trial}"), 1);
+    for (changed, at) in [(removed, row), (doubled, row + 1)] {
+        let folder =
+            Folder::new().file("verdicts.jsonl", folder.read("verdicts.jsonl")).file("e.jsonl", changed);
+        let (code, text) = run(folder.path(), &["explain", "verdicts.jsonl", "e.jsonl"]);
+        assert!(code == 2 && text.contains(&format!("row {at} of the evidence does not fit")), "{text}");
+    }
+    // Another run leads to a chain that is sound, but is not the one of these verdicts.
+    let (code, _) = run(
+        folder.path(),
+        &["run", &spec, "hiring:?seed=2", "-q", "--to", "v2.parquet", "--evidence", "e2.jsonl"],
+    );
+    assert_eq!(code, 1);
+    assert_snapshot!("evidence_replaced", folder.run("explain verdicts.jsonl e2.jsonl"));
     // Without the last rows before the alarm there is no alarm.
     let block =
         evidence.lines().take_while(|line| !line.contains("\"block\":7")).map(|line| format!("{line}\n"));

@@ -37,12 +37,24 @@ pub(crate) struct DrawnGuarantee {
     /// The probability of a false alarm, or the trials between two.
     pub(crate) promise: f64,
     pub(crate) block: u64,
+    /// How long a block lasts, in seconds.
+    pub(crate) span: Option<i64>,
     pub(crate) strata: Option<u64>,
 }
 
 impl DrawnGuarantee {
     pub(crate) fn is_detector(&self) -> bool {
         self.promise > 1.0
+    }
+
+    /// Whether a detector counts checks instead of blocks.
+    pub(crate) fn in_checks(&self, plan: &Plan) -> bool {
+        self.is_detector() && self.block > 3 && plan.period.is_some()
+    }
+
+    /// The decay length of a detector.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        (self.promise > 10.0).then_some(9)
     }
 }
 
@@ -109,14 +121,21 @@ fn is_mean(metric: &str) -> bool {
 
 /// A plan with a guarantee, in which trials are final.
 pub(crate) fn guaranteed(metric: &'static str) -> impl Strategy<Value = Plan> {
-    let promise = prop::sample::select(vec![0.4, 0.95, 6.0, 12.0]);
-    let guarantee = (promise, 1..5_u64, prop::option::of(1..3_u64));
-    (plan(metric), guarantee, 1..4_i64).prop_map(move |(plan, (promise, block, strata), horizon)| Plan {
-        horizon: plan.horizon.or(Some(horizon)),
-        range: is_mean(metric).then_some((1.5, 7.0)),
-        clear: plan.tolerance,
-        guarantee: Some(DrawnGuarantee { promise, block, strata: strata.filter(|_| plan.has_strata) }),
-        ..plan
+    let promise = prop::sample::select(vec![0.4, 0.95, 8.0, 16.0]);
+    let guarantee = (promise, 2..6_u64, prop::option::of(1..4_i64), prop::option::of(1..3_u64));
+    (plan(metric), guarantee, 1..4_i64).prop_map(move |(plan, (promise, block, span, strata), horizon)| {
+        Plan {
+            horizon: plan.horizon.or(Some(horizon)),
+            range: is_mean(metric).then_some((1.5, 7.0)),
+            clear: plan.tolerance,
+            guarantee: Some(DrawnGuarantee {
+                promise,
+                block,
+                span,
+                strata: strata.filter(|_| plan.has_strata),
+            }),
+            ..plan
+        }
     })
 }
 
@@ -160,10 +179,20 @@ impl Plan {
         text += &format!("tolerance = {}\nconfidence = {}\n", self.tolerance, self.confidence);
         match self.guarantee {
             None => text += &format!("rule = \"map\"\nclear = {}\n", self.clear),
-            Some(DrawnGuarantee { promise, block, strata }) => {
-                let key = if promise > 1.0 { "memory = 9, false_alarm_every" } else { "false_alarms" };
+            Some(guarantee) => {
+                let DrawnGuarantee { promise, block, span, strata } = guarantee;
+                let promise = match (guarantee.is_detector(), self.period) {
+                    (false, _) => format!("false_alarms = {promise}"),
+                    (true, Some(period)) if guarantee.in_checks(self) => {
+                        format!("false_alarm_every = \"{}s\"", promise * period as f64)
+                    }
+                    (true, _) => format!("false_alarm_every = {promise}"),
+                };
+                let memory =
+                    guarantee.memory().map(|memory| format!(", memory = {memory}")).unwrap_or_default();
+                let span = span.map(|span| format!(", block_span = \"{span}s\"")).unwrap_or_default();
                 let strata = strata.map(|strata| format!(", strata = {strata}")).unwrap_or_default();
-                text += &format!("guarantee = {{ {key} = {promise}, block = {block}{strata} }}\n");
+                text += &format!("guarantee = {{ {promise}, block = {block}{memory}{span}{strata} }}\n");
             }
         }
         if let Some((low, high)) = self.range {

@@ -101,6 +101,16 @@ fn what_is_wrong_is_shown_where_it_stands() {
             "tolerance = 0.1",
             "tolerance = 0.1\nguarantee = { false_alarms = 5 }\nrule = \"guarantee\"",
         ),
+        (
+            "guarantee of the file that nothing shares",
+            "[[fairness]]",
+            "[guarantee]\nfalse_alarms = 0.05\n\n[[fairness]]",
+        ),
+        (
+            "blocks of one trial",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nguarantee = { false_alarms = 0.05, block = 1 }",
+        ),
         ("guarantee without a promise", "tolerance = 0.1", "tolerance = 0.1\nguarantee = { block = 10 }"),
         (
             "two guarantees",
@@ -396,4 +406,34 @@ fn goes_on(with_guarantee: bool) {
         assert!(second.restore(b"something else").is_err());
         assert!(second.restore(&snapshot[..snapshot.len() - 1]).is_err());
     }
+}
+
+/// `[guarantee]` is shared by the metrics that have neither a guarantee nor a rule of their own, and by their comparisons.
+#[test]
+fn metrics_can_share_one_guarantee() {
+    let text = GOOD
+        .replace("rule      = \"map\"\n", "")
+        .replace("group = \"gender\"", "group = \"gender\"\nhorizon = \"1h\"");
+    let more = "\n[[fairness]]\nmetric = \"probability\"\nof = \"high\"\ntolerance = 0.2\ngroup = [[\"gender\"], [\"score\"]]\n\
+                \n[[fairness]]\nmetric = \"disparate-impact\"\ndecision = \"accepted\"\ntolerance = 0.8\n\
+                guarantee = { false_alarms = 0.01 }\n";
+    let levels = |text: &str| -> Vec<f64> {
+        let compiled = FairnessFile::parse("shared.toml", text).unwrap().compile(&[]).unwrap();
+        compiled.rules().iter().map(|rule| (rule.hypothesis(0).unwrap().level * 1e6).round()).collect()
+    };
+    let each = levels(&format!("{text}{more}"));
+    assert_eq!(each, [50_000.0, 25_000.0, 25_000.0, 10_000.0]);
+    let shared =
+        format!("[guarantee]\nfalse_alarms = 0.06\n\n{}{more}", text.replacen("name = \"good\"\n", "", 1));
+    assert_eq!(levels(&shared), [30_000.0, 15_000.0, 15_000.0, 10_000.0]);
+    let text = FairnessFile::parse("shared.toml", &shared)
+        .unwrap()
+        .compile(&[])
+        .unwrap()
+        .rtlola()
+        .replace("\n//", "");
+    assert!(
+        text.contains("The 2 metrics of the file without a rule of their own share this evenly."),
+        "{text}"
+    );
 }

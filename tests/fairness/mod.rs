@@ -12,6 +12,7 @@ mod prior;
 mod reference;
 mod run;
 mod sweep;
+mod weigh;
 
 use fairstream_core::{Selection, Time};
 use proptest::prelude::*;

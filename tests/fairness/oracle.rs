@@ -24,10 +24,24 @@ pub(crate) type Series = BTreeMap<String, Vec<(i64, f64)>>;
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) rates: Vec<ExpectedRate>,
+    /// Final trials in the order in which they became final, as far as checks have counted them.
+    pub(crate) trials: Vec<FinalTrial>,
     /// `TIME INSTANCE`, in order, for each rate.
     pub(crate) triggers: Vec<Vec<String>>,
     /// `TIME raised|cleared INSTANCE`, in order, for each rate.
     pub(crate) alarms: Vec<Vec<String>>,
+}
+
+/// A trial that is final.
+#[derive(Clone, Debug)]
+pub(crate) struct FinalTrial {
+    pub(crate) ended: i64,
+    /// The index of the check that counts it.
+    pub(crate) check: usize,
+    pub(crate) group: String,
+    pub(crate) stratum: String,
+    /// What it adds to the numerator and the denominator of each rate.
+    pub(crate) adds: Vec<(f64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -236,7 +250,24 @@ pub(crate) fn expected(plan: &Plan, rows: &[Row], until: i64) -> Expected {
         expected.triggers.push(triggers);
         expected.alarms.push(alarms);
     }
+    expected.trials = final_trials(plan, rows, &trials, &checks);
     expected
+}
+
+fn final_trials(plan: &Plan, rows: &[Row], trials: &[Trial], checks: &[Check]) -> Vec<FinalTrial> {
+    let Some(horizon) = plan.horizon else { return Vec::new() };
+    let of = |trial: &Trial| {
+        let counts = |check: &Check| match trial.counted {
+            Some((at, _)) => check.time == at.time && check.rows == at.rows,
+            None => horizon == 0 && check.rows > trial.first,
+        };
+        let check = checks.iter().position(counts)?;
+        let known = Known { plan, trial, rows: &rows[..checks[check].rows] };
+        let (group, stratum) = (format!("[{}]", trial.group), trial.stratum.clone());
+        Some(FinalTrial { ended: trial.opened + horizon, check, group, stratum, adds: known.adds() })
+    };
+    // Trials are in the order of opening, which is that of ending too.
+    trials.iter().filter_map(of).collect()
 }
 
 /// The sums of each stratum and group at a check.

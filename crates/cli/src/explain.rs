@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, UInt64Type};
 use fairstream_core::{
     EventBatch, EventWriterRequest, SourceContext, SourceRequest, Time, TimeFormat, WantedColumn,
 };
-use fairstream_fairness::{AlarmTrials, EvidenceReader, Replay, evidence_schema, when};
+use fairstream_fairness::{AlarmTrials, ChainHead, EvidenceReader, Replay, evidence_schema, when};
 
 use crate::args::ExplainArguments;
 use crate::outputs::is_same;
@@ -33,9 +33,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
     if alarms.is_empty() {
         bail!("{verdicts} has no alarm");
     }
-    let mut replay = Replay::default();
+    let mut replay = Replay::new(published_heads(verdicts));
     if let Some(evidence) = evidence {
         read(evidence, EvidenceReader::wanted(), |batch| Ok(replay.add(batch)?))?;
+        replay.finish().with_context(|| evidence.clone())?;
     }
     let Some(evidence) = evidence.as_ref().filter(|_| !list) else {
         let line = |(number, alarm): (usize, &AlarmRecord)| {
@@ -57,10 +58,13 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
         true => (true, format!("{verdicts} has the same message, to the last digit.")),
         false => (false, format!("{verdicts} has a different message:\n  {message}")),
     };
+    let ChainHead { rows, hash } = replay.head();
+    let chain =
+        format!("{}, none changed, removed or added; the last has the hash\n  {hash}", counted(*rows, "row"));
     // Trials on standard output are not mixed with sentences.
     if trials.as_ref().is_none_or(|location| Address::parse(location).location != "-") {
         print(&format!(
-            "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone\n  {}\n\n{conclusion}\n",
+            "Alarm {number} of {}, at {}\n  {message}\n\n{}\nRecomputed from {evidence} alone: {chain}\n  {}\n\n{conclusion}\n",
             alarms.len(),
             replayed.when,
             replayed.narrative,
@@ -71,6 +75,41 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> anyhow::Result<ExitStatus
         bail!("the evidence does not lead to this alarm: it is of another run, or was changed");
     }
     Ok(ExitStatus::NothingViolated)
+}
+
+/// What alarms in a file of verdicts say of the evidence that they were raised on: as fields in JSON lines, as a column in
+/// tables. Formats without either say nothing.
+fn published_heads(verdicts: &str) -> Vec<ChainHead> {
+    let mut heads = Vec::new();
+    let fields = vec![
+        WantedColumn::new("details.evidence.rows", DataType::UInt64),
+        WantedColumn::new("details.evidence.hash", DataType::Utf8),
+    ];
+    let of_fields = read(verdicts, fields, |batch| {
+        let column = |name: &str| batch.rows.column_by_name(name).context("no such column");
+        let rows = column("details.evidence.rows")?.as_primitive_opt::<UInt64Type>().context("no number")?;
+        let hashes = column("details.evidence.hash")?.as_string_opt::<i32>().context("no text")?;
+        let both = rows.iter().zip(hashes.iter()).filter_map(|(rows, hash)| rows.zip(hash));
+        heads.extend(both.map(|(rows, hash)| ChainHead { rows, hash: hash.to_owned() }));
+        Ok(())
+    });
+    if of_fields.is_ok() && !heads.is_empty() {
+        return heads;
+    }
+    heads.clear();
+    let of_column = read(verdicts, vec![WantedColumn::new("json", DataType::Utf8)], |batch| {
+        let details = batch.rows.column_by_name("json").and_then(|column| column.as_string_opt::<i32>());
+        let details = details.context("no such column")?;
+        let parsed = details.iter().flatten().filter_map(|text| serde_json::from_str(text).ok());
+        let of_alarm =
+            |details: serde_json::Value| serde_json::from_value(details.get("evidence")?.clone()).ok();
+        heads.extend(parsed.filter_map(of_alarm));
+        Ok(())
+    });
+    if of_column.is_err() {
+        heads.clear();
+    }
+    heads
 }
 
 /// Writes the trials that an alarm rests on to a file. The evidence is read once more, so that it need not be kept.

@@ -243,15 +243,29 @@ fn compared_with(metric: &Metric, reference: &str, groups: &str, within: &str) -
 fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
         Promise::Ever(_) => guarantee.promise.to_string(),
-        Promise::Every { memory, .. } => format!(
-            "{} Estimates are based on about the last {memory} trials: when these look fair, an alarm is cleared and \
-             evidence starts again.",
-            guarantee.promise
-        ),
+        Promise::Every { memory, .. } => {
+            let memory = match memory {
+                Some(memory) => format!(" Estimates are based on about the last {memory} trials."),
+                None => String::new(),
+            };
+            let end = match metric.tolerance {
+                0.0 => "An alarm is never cleared: there is no evidence that groups do not differ at all.",
+                _ => {
+                    "An alarm is cleared when there is enough evidence that its groups are treated fairly again."
+                }
+            };
+            format!("{}{memory} {end}", guarantee.promise)
+        }
     };
+    // A bound in trials need not be shared: each rate and stratum adds false alarms only as it adds trials.
+    let is_shared = !matches!(guarantee.promise, Promise::Every { every: Every::Trials(_), .. });
     let rates = match metric.rates.len() {
+        rates if is_shared && rates > 1 => format!(" The {rates} rates share this evenly."),
+        _ => String::new(),
+    };
+    let file = match metric.of_file {
         1 => String::new(),
-        rates => format!(" The {rates} rates share this evenly."),
+        tables => format!(" The {tables} metrics of the file without a rule of their own share this evenly."),
     };
     let comparisons = match metric.of_table {
         1 => String::new(),
@@ -259,7 +273,11 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     };
     let strata = match guarantee.strata {
         _ if metric.strata.is_empty() => String::new(),
-        Some(strata) => format!(" {strata} strata share it evenly; further strata are not tested."),
+        Some(strata) if is_shared => {
+            format!(" {strata} strata share it evenly; further strata are not tested.")
+        }
+        Some(strata) => format!(" Strata after the first {strata} are not tested."),
+        None if !is_shared => String::new(),
         None => " Strata share it in order of arrival: 1/2, 1/6, 1/12 and so on.".to_owned(),
     };
     let range = match metric.range {
@@ -267,7 +285,7 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
         None => String::new(),
     };
     format!(
-        "{promise}{rates}{comparisons}{strata} Evidence is evaluated in blocks of {} trials or more.{range} This holds if trials are \
+        "{promise}{file}{rates}{comparisons}{strata} Evidence is evaluated in blocks of {} trials.{range} This holds if trials are \
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
@@ -325,10 +343,11 @@ fn notes(file: &FairnessFile) -> Vec<String> {
         let promise = metric.guarantee.as_ref().map(|guarantee| guarantee.value.promise);
         if let Some(Promise::Ever(level)) = promise.filter(|_| !tables.contains(&metric.table)) {
             tables.push(metric.table);
-            levels.push(level);
+            levels.push(level / metric.of_file as f64);
         }
     }
-    if levels.len() > 1 {
+    let is_shared = file.metrics.iter().all(|metric| metric.of_file == levels.len() as u64);
+    if levels.len() > 1 && !is_shared {
         notes.push(format!(
             "{} metrics have a guarantee of their own: at most {} % of systems that are fair by all of them ever raise an \
              alarm.",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, Reference, alpha_share};
+use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, Reference, StepUnit, alpha_share};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Located, TomlTable};
@@ -13,8 +13,11 @@ use crate::{Comparison, MetricKind, Problem, Rule};
 pub struct Guarantee {
     /// The bound.
     pub promise: Promise,
-    /// Minimum number of trials in a block.
+    /// Number of trials in a block.
     pub block: u64,
+    /// How long a block lasts at most, once it has trials of two groups.
+    #[serde(default)]
+    pub block_span: Option<Duration>,
     /// Number of strata that share the bound evenly; `None` for any number, with decreasing shares in order of arrival.
     pub strata: Option<u64>,
 }
@@ -30,8 +33,8 @@ pub enum Promise {
         every: Every,
         /// The same in blocks.
         blocks: f64,
-        /// Decay length of the estimates, in trials.
-        memory: u64,
+        /// Decay length of the estimates, in trials; `None` if they forget nothing.
+        memory: Option<u64>,
     },
 }
 
@@ -44,26 +47,43 @@ pub enum Every {
     Time(Duration),
 }
 
-/// Default decay length of a detector, in trials.
-const MEMORY: u64 = 1000;
+/// Default of `block_span`: rates that follow the time of day hardly change meanwhile.
+const BLOCK_SPAN: Duration = Duration::from_secs(4 * 60 * 60);
+
+impl Promise {
+    fn control(&self) -> ErrorControl {
+        match *self {
+            Promise::Ever(_) => ErrorControl::Ever,
+            Promise::Every { every: Every::Trials(_), memory, .. } => {
+                ErrorControl::Detector { step: StepUnit::Block, memory }
+            }
+            Promise::Every { every: Every::Time(_), memory, .. } => {
+                ErrorControl::Detector { step: StepUnit::Look, memory }
+            }
+        }
+    }
+}
 
 impl Rule {
     /// The hypothesis for the stratum with rank `stratum`, from 0; `None` without a guarantee, or if the guarantee is
     /// for fewer strata.
     pub fn hypothesis(&self, stratum: u64) -> Option<Hypothesis> {
-        let Guarantee { promise, block, strata } = self.guarantee?;
+        let Guarantee { promise, block, block_span, strata } = self.guarantee?;
         let of_strata = match strata {
             _ if self.strata.is_empty() => 1.0,
             Some(strata) if stratum >= strata => return None,
             Some(strata) => 1.0 / strata as f64,
             None => alpha_share(stratum),
         };
-        let tests = self.rates.len().max(1) as u64 * self.comparisons.max(1);
-        let share = of_strata / tests as f64;
-        let (control, level) = match promise {
-            Promise::Ever(level) => (ErrorControl::Ever, level),
-            Promise::Every { blocks, memory, .. } => (ErrorControl::Detector { memory }, 1.0 / blocks),
+        let comparisons = self.comparisons.max(1) as f64;
+        let all = of_strata / (self.rates.len().max(1) as f64 * comparisons);
+        let (level, share) = match promise {
+            Promise::Ever(level) => (level, all),
+            // In trials, strata and rates need not share: each adds to the false alarms only as it adds trials.
+            Promise::Every { every: Every::Trials(_), blocks, .. } => (1.0 / blocks, 1.0 / comparisons),
+            Promise::Every { blocks, .. } => (1.0 / blocks, all),
         };
+        let control = promise.control();
         // Tolerances of means are in the unit of the number.
         let width = self.range.map_or(1.0, |(low, high)| high - low);
         let fair = match self.comparison {
@@ -72,14 +92,18 @@ impl Rule {
             Comparison::Highest => FairSet::Highest(self.tolerance),
         };
         let miscoverage = if control == ErrorControl::Ever { level } else { MISCOVERAGE };
+        // Numbers of rows are no times.
+        let span = block_span.filter(|_| !self.by_rows);
         Some(Hypothesis {
             fair,
             control,
             level: level * share,
             block,
+            span: span.map(|span| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)),
             min_trials: self.min_trials,
-            miscoverage: miscoverage * share,
+            miscoverage: miscoverage * all,
             reference: Reference::None,
+            are_numbers: self.range.is_some(),
         })
     }
 }
@@ -116,7 +140,9 @@ pub(crate) fn read(
             Some(_) => return None,
             None => table.at.clone(),
         };
-        let guarantee = Guarantee { promise: Promise::Ever(0.05), block: Hypothesis::BLOCK, strata: None };
+        let promise = Promise::Ever(0.05);
+        let block = promise.control().default_block();
+        let guarantee = Guarantee { promise, block, block_span: Some(BLOCK_SPAN), strata: None };
         Some(Located { value: guarantee, at })
     };
     let found = match guarantee {
@@ -137,6 +163,27 @@ pub(crate) fn read(
     found
 }
 
+/// Reads `[guarantee]` of a file, which its metrics share.
+pub(crate) fn read_shared(table: TomlTable<'_>) -> Option<Promise> {
+    let found = table.number("false_alarms");
+    if found.is_none() && !table.has("false_alarms") {
+        let why = "it is how many systems that are fair by all metrics may ever raise an alarm: 0.05";
+        table.missing("false_alarms", why);
+    }
+    let promise = found.map(|ever| ever_promise(&table, &ever));
+    table.finish();
+    promise
+}
+
+/// The promise with a probability, which must be one.
+fn ever_promise(table: &TomlTable<'_>, ever: &Located<f64>) -> Promise {
+    if !(ever.value > 0.0 && ever.value < 1.0) {
+        let message = "`false_alarms` has to be above 0 and below 1: 0.05 is 5 %";
+        table.problem(Problem::new(ever.at.range(), message));
+    }
+    Promise::Ever(ever.value)
+}
+
 fn read_promise(
     table: TomlTable<'_>,
     metric: &TomlTable<'_>,
@@ -145,16 +192,17 @@ fn read_promise(
     let at = table.at.clone();
     let ever = table.number("false_alarms");
     let every = table.number_or_text("false_alarm_every");
-    let block = table.count("block").unwrap_or(Hypothesis::BLOCK);
+    let block = table.count("block");
+    let block_span = table.has("block_span").then(|| table.duration("block_span"));
     let strata = table.count("strata");
     let memory = table.count("memory");
     let wrong = |message: &str, help: &str| {
         table.problem(Problem::new(at.range(), message).help(help));
         None
     };
-    for (key, number) in [("block", Some(block)), ("strata", strata), ("memory", memory)] {
-        if number == Some(0) {
-            return wrong(&format!("`{key}` has to be 1 or more"), "leave it out if in doubt");
+    for (key, number, least) in [("block", block, 2), ("strata", strata, 1), ("memory", memory, 1)] {
+        if number.is_some_and(|number| number < least) {
+            return wrong(&format!("`{key}` has to be {least} or more"), "leave it out if in doubt");
         }
     }
     if strata.is_some() && !metric.has("strata") {
@@ -178,30 +226,30 @@ fn read_promise(
             table.finish();
             return None;
         }
-        (Some(ever), None) => {
-            if !(ever.value > 0.0 && ever.value < 1.0) {
-                let message = "`false_alarms` has to be above 0 and below 1: 0.05 is 5 %";
-                table.problem(Problem::new(ever.at.range(), message));
-            }
-            Promise::Ever(ever.value)
-        }
+        (Some(ever), None) => ever_promise(&table, &ever),
         (None, Some(every)) => {
             let (every, blocks) = read_every(&table, every, block, check)?;
-            Promise::Every { every, blocks, memory: memory.unwrap_or(MEMORY) }
+            Promise::Every { every, blocks, memory }
         }
     };
     table.finish();
-    Some(Located { value: Guarantee { promise, block, strata }, at })
+    let block = block.unwrap_or(promise.control().default_block());
+    let block_span = match block_span {
+        None => Some(BLOCK_SPAN),
+        Some(span) => Some(span?.value),
+    };
+    Some(Located { value: Guarantee { promise, block, block_span, strata }, at })
 }
 
-/// Reads the average time between alarms, and converts it to blocks. A block has at least `block` trials and takes at
-/// least from one check to the next, so the number of blocks is an upper bound.
+/// Reads the average time between alarms, and converts it to steps: blocks, or checks.
 fn read_every(
     table: &TomlTable<'_>,
     every: Result<Located<f64>, Located<String>>,
-    block: u64,
+    block: Option<u64>,
     check: Option<Duration>,
 ) -> Option<(Every, f64)> {
+    let by_blocks = ErrorControl::Detector { step: StepUnit::Block, memory: None };
+    let block = block.unwrap_or(by_blocks.default_block());
     let (every, blocks, at) = match every {
         Ok(trials) => {
             if trials.value.fract() != 0.0 || trials.value < 1.0 {
@@ -225,7 +273,7 @@ fn read_every(
     };
     if blocks <= 1.0 {
         let message = "`false_alarm_every` has to be longer than one block";
-        let help = "a block has `block` trials at least, and ends at a check";
+        let help = "in trials, a block has `block` of them; as a time, it is that from one check to the next";
         table.problem(Problem::new(at.range(), message).help(help));
         return None;
     }

@@ -266,6 +266,7 @@ mod tests {
             log_e_value: None,
             log_threshold: None,
             log_p_value: None,
+            recorded: None,
         }
     }
 

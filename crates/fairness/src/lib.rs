@@ -51,8 +51,8 @@ mod unit;
 
 pub use compile::{BoundInput, Compiled, InputOrigin, JudgedStreams, RateStreams};
 pub use evidence::{
-    AlarmTrials, EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret, WrongEvidence,
-    evidence_schema,
+    AlarmTrials, ChainHead, EvidenceReader, EvidenceSink, KeyHash, Replay, ReplayedAlarm, ShortSecret,
+    WrongEvidence, evidence_schema,
 };
 pub use explain::Description;
 pub use fairstream_guarantee::{Interval, Outcome};
@@ -63,7 +63,7 @@ pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
     AlarmBasis, AlarmChange, AlarmDetails, AlarmedGroup, Assessment, BadState, Counts, EvidenceNumbers,
     GroupStanding, ImpactRatio, Judge, RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline,
-    TrialPlacement, by_column, compare_values, significant, significant_exp, when,
+    by_column, compare_values, significant, significant_exp, when,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

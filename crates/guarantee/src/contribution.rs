@@ -1,14 +1,11 @@
 //! Which groups the evidence is about: those whose bets made it.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{BlockGroup, FairSet};
+use crate::FairSet;
 
-/// What the bets on a group contributed to the log e-value: the sum over its blocks of
-/// a · ln(q / r) + (m − a) · ln((1 − q) / (1 − r)), by the direction of the bet. The contributions of all groups add up
-/// to the log e-value. A group that is not compared is not bet on, and has none.
+/// What the bets on a group contributed to a log e-value: the sum over blocks of a · ln(q / r) + (m − a) ·
+/// ln((1 − q) / (1 − r)), by the direction of the bet. The contributions of all groups add up to the log e-value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Contribution {
     /// Of the blocks in which its estimate was above every fair rate (q > r); `None` if there are none.
@@ -18,10 +15,9 @@ pub(crate) struct Contribution {
 }
 
 impl Contribution {
-    pub(crate) fn add(&mut self, of_group: &BlockGroup) {
-        let is_high = of_group.bet.estimate > of_group.bet.fair;
+    pub(crate) fn add(&mut self, is_high: bool, log_factor: f64) {
         let side = if is_high { &mut self.too_high } else { &mut self.too_low };
-        *side = Some(side.unwrap_or(0.0) + of_group.log_factor());
+        *side = Some(side.unwrap_or(0.0) + log_factor);
     }
 }
 
@@ -38,12 +34,12 @@ pub struct ImplicatedGroups {
 /// being too low. Of an upper bound, the group with the largest contribution. Sums that differ by rounding alone are
 /// equal, so that every order of calculation leads to the same groups.
 pub(crate) fn implicated(
-    contributions: &BTreeMap<usize, Contribution>,
+    contributions: impl Fn(usize) -> Contribution,
     fair: FairSet,
     order: &[usize],
 ) -> ImplicatedGroups {
     let side = |of: fn(&Contribution) -> Option<f64>| -> Vec<(usize, f64)> {
-        order.iter().filter_map(|group| Some((*group, of(contributions.get(group)?)?))).collect()
+        order.iter().filter_map(|group| Some((*group, of(&contributions(*group))?))).collect()
     };
     let (high, low) = (side(|of| of.too_high), side(|of| of.too_low));
     if let FairSet::Highest(_) = fair {
@@ -72,11 +68,11 @@ pub(crate) fn implicated(
 /// The pair of a reference group and another one with the largest sum of two contributions, as above. The reference may
 /// have been fair in every block: its contribution is then 0.
 pub(crate) fn implicated_with(
-    contributions: &BTreeMap<usize, Contribution>,
+    contributions: impl Fn(usize) -> Contribution,
     reference: usize,
     order: &[usize],
 ) -> ImplicatedGroups {
-    let of = |group: usize| contributions.get(&group).copied().unwrap_or_default();
+    let of = contributions;
     let (own_high, own_low) = (of(reference).too_high, of(reference).too_low);
     let others = || order.iter().copied().filter(|group| *group != reference);
     let pair = |too_high, too_low, sum: f64| {

@@ -13,9 +13,6 @@
 //! supermartingale, and by Ville's inequality the probability that they ever reach 1/α is at most α. Values between 0
 //! and 1 can replace 0 and 1 without any change: the factor is convex in them, so 0 and 1 are the worst case.
 //!
-//! With a [`Reference`], each group is compared with one of them alone: fair are rates within the tolerance of its rate,
-//! and nothing is bet before it has enough trials.
-//!
 //! The logarithm of each factor of 3 is what a group contributes to the evidence. An alarm is about the groups that
 //! contributed most: one whose rate is too high and one whose rate is too low.
 //!
@@ -33,18 +30,27 @@
 //! assert_eq!(e_process.result(&hypothesis).outcome, Outcome::Unfair);
 //! ```
 
+mod block;
 mod contribution;
 mod e_process;
+mod ever;
 mod fair_set;
+mod fairness;
+mod hypothesis;
 mod interval;
+mod knowledge;
+mod learner;
+mod pair_bets;
+mod restarts;
 mod test_result;
 
+pub use block::TrialTotals;
 pub use contribution::ImplicatedGroups;
-pub use e_process::{
-    Bet, Block, BlockGroup, DecayedTotals, EProcess, ErrorControl, Hypothesis, Reference, TrialTotals,
-};
+pub use e_process::{EProcess, LeadingEvidence};
 pub use fair_set::FairSet;
+pub use hypothesis::{ErrorControl, Hypothesis, Reference, StepUnit};
 pub use interval::{Interval, interval};
+pub use knowledge::DecayedTotals;
 pub use test_result::{Outcome, TestResult};
 
 /// The share of α that the `index`-th (from 0) of an unknown number of hypotheses gets: 1/2, 1/6, 1/12, … The shares of

@@ -1,5 +1,6 @@
 //! The result of a test: a three-valued outcome, the e-value, the p-value and the intervals.
 
+use crate::fair_set::WeightedRate;
 use crate::{
     EProcess, ErrorControl, FairSet, Hypothesis, Interval, Reference, TrialTotals, alpha_share, interval,
 };
@@ -7,7 +8,7 @@ use crate::{
 /// The conclusion from the evidence so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The interval of the gap is within the tolerance.
+    /// There is enough evidence against every hypothesis that one group is above another by the tolerance or more.
     Fair,
     /// The e-value has exceeded the threshold.
     Unfair,
@@ -45,13 +46,14 @@ impl EProcess {
         let counted: Vec<(f64, f64)> =
             totals.iter().map(|totals| (totals.trials as f64, totals.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
-        let outcome = match gap {
-            _ if self.exceeds_threshold(hypothesis) => Outcome::Unfair,
-            Some(gap) if is_within(gap, hypothesis.fair) => Outcome::Fair,
-            _ => {
-                let fair = || until_fair(&counted, gap?, hypothesis);
-                Outcome::NotYet { further: self.until_unfair(hypothesis).or_else(fair) }
-            }
+        let least = hypothesis.min_trials.max(1);
+        let compared: Vec<usize> = (0..totals.len()).filter(|group| totals[*group].trials >= least).collect();
+        let outcome = if self.exceeds_threshold(hypothesis) {
+            Outcome::Unfair
+        } else if self.fairness().is_complete(hypothesis, &compared) {
+            Outcome::Fair
+        } else {
+            Outcome::NotYet { further: self.further_trials(hypothesis, &compared) }
         };
         TestResult {
             outcome,
@@ -67,72 +69,91 @@ impl EProcess {
         (hypothesis.control == ErrorControl::Ever).then(|| (0.0 - self.log_maximum()).min(0.0))
     }
 
-    /// Approximate number of trials until the threshold is exceeded, if rates and shares of the groups stay as
-    /// estimated: the log e-value grows by the divergence from the fair set per trial.
-    fn until_unfair(&self, hypothesis: &Hypothesis) -> Option<u64> {
-        let compared: Vec<(usize, (f64, f64))> = self
-            .estimates()
-            .zip(self.totals())
-            .enumerate()
-            .filter(|(_, (_, totals))| totals.trials >= hypothesis.min_trials.max(1))
-            .map(|(group, (known, _))| (group, known))
-            .collect();
-        let place = |reference| compared.iter().position(|(group, _)| *group == reference);
+    /// Approximate number of trials until a conclusion, if rates and shares of the groups stay as they were so far: a
+    /// log e-value grows by the divergence from its hypothesis per trial. `None` if the gap is within a standard error of
+    /// the tolerance.
+    fn further_trials(&self, hypothesis: &Hypothesis, compared: &[usize]) -> Option<u64> {
+        let (groups, known): (Vec<usize>, Vec<WeightedRate>) = compared
+            .iter()
+            .map(|group| {
+                let known = self.known(*group);
+                (*group, WeightedRate { rate: known.laplace(), weight: known.trials })
+            })
+            .filter(|(_, known)| known.weight > 0.0)
+            .unzip();
         let reference = match hypothesis.reference {
             Reference::None => None,
-            Reference::Group(reference) => Some(place(reference)?),
+            Reference::Group(reference) => Some(groups.iter().position(|group| *group == reference)?),
             Reference::Absent => return None,
         };
-        let compared: Vec<(f64, f64)> = compared.into_iter().map(|(_, known)| known).collect();
-        let total: f64 = compared.iter().map(|(_, trials)| trials).sum();
-        let (rates, weights): (Vec<f64>, Vec<f64>) = compared.into_iter().unzip();
+        if known.len() < hypothesis.fair.fewest_groups() {
+            return None;
+        }
+        // The pair whose gap is the largest is decided last.
+        let (high, low) = furthest(hypothesis.fair, &known, reference)?;
+        if is_near(hypothesis.fair, high, low) {
+            return None;
+        }
+        let (rates, weights): (Vec<f64>, Vec<f64>) = known.iter().map(|of| (of.rate, of.weight)).unzip();
+        let all: f64 = weights.iter().sum();
         let fair = match reference {
             None => hypothesis.fair.project(&rates, &weights),
             reference => hypothesis.fair.project_to(&rates, &weights, reference),
         };
-        let divergence = |((rate, fair), weight): ((&f64, &f64), &f64)| {
-            let part = |rate: f64, fair: f64| rate * (rate / fair).ln();
-            weight / total * (part(*rate, *fair) + part(1.0 - rate, 1.0 - fair))
-        };
-        let growth: f64 = rates.iter().zip(&fair).zip(&weights).map(divergence).sum();
-        let missing = hypothesis.log_threshold() - self.log_e_value();
-        rounded(missing / growth).filter(|_| growth > 0.0)
+        let growth: f64 = known.iter().zip(&fair).map(|(of, fair)| of.divergence(*fair)).sum::<f64>() / all;
+        if growth > 0.0 && hypothesis.are_numbers {
+            // Bets on numbers grow as their variance lets them, which is not known.
+            return None;
+        }
+        if growth > 0.0 {
+            return rounded((hypothesis.log_threshold() - self.log_e_value()) / growth);
+        }
+        let slowest = against(hypothesis.fair, high, low)? / all;
+        rounded((-hypothesis.miscoverage.ln() - self.fairness().least(hypothesis, compared)) / slowest)
     }
 }
 
-/// Approximate number of trials until the interval of the gap is within the tolerance, if the gap stays as it is. The
-/// width of an interval is nearly proportional to 1 / √trials.
-fn until_fair(counted: &[(f64, f64)], gap: Interval, hypothesis: &Hypothesis) -> Option<u64> {
-    let enough = hypothesis.min_trials.max(1) as f64;
-    let compared = || counted.iter().filter(|(trials, _)| *trials >= enough);
-    let rates = || compared().map(|(trials, sum)| sum / trials);
-    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    let (least, most) = match hypothesis.reference {
-        Reference::Group(reference) => {
-            let (trials, sum) = counted.get(reference)?;
-            furthest(hypothesis.fair, sum / trials, least, most)
+/// Whether the gap between two rates is within a standard error of the tolerance.
+fn is_near(fair: FairSet, high: WeightedRate, low: WeightedRate) -> bool {
+    let variance = |of: WeightedRate| of.rate * (1.0 - of.rate) / of.weight;
+    let (off, variance) = match fair {
+        FairSet::Difference(most) => (high.rate - low.rate - most, variance(high) + variance(low)),
+        FairSet::Ratio(least) => {
+            (low.rate - least * high.rate, variance(low) + least.powi(2) * variance(high))
         }
-        Reference::None | Reference::Absent => (least, most),
+        FairSet::Highest(most) => (high.rate - most, variance(high)),
     };
-    let (width, room) = match hypothesis.fair {
-        FairSet::Difference(tolerance) => (gap.high - (most - least), tolerance - (most - least)),
-        FairSet::Highest(tolerance) => (gap.high - most, tolerance - most),
-        FairSet::Ratio(tolerance) => {
-            let ratio = if most > 0.0 { least / most } else { 1.0 };
-            (ratio - gap.low, ratio - tolerance)
-        }
-    };
-    let total: f64 = compared().map(|(trials, _)| trials).sum();
-    rounded(total * ((width / room).powi(2) - 1.0)).filter(|_| room > 0.0)
+    off.powi(2) < variance
 }
 
-/// The lowest or the highest rate and that of the reference, whichever of the two is further from it; the lower one first.
-fn furthest(fair: FairSet, reference: f64, least: f64, most: f64) -> (f64, f64) {
-    let is_most = match fair {
-        FairSet::Ratio(_) => reference * reference <= least * most,
-        FairSet::Difference(_) | FairSet::Highest(_) => reference - least <= most - reference,
+/// What all trials add to the log e-value against "the first is above the second".
+fn against(fair: FairSet, high: WeightedRate, low: WeightedRate) -> Option<f64> {
+    if let FairSet::Highest(most) = fair {
+        return (high.rate < most).then(|| high.divergence(most));
+    }
+    let (above, below) = fair.project_apart(high, low)?;
+    Some(high.divergence(above) + low.divergence(below))
+}
+
+/// The rates that are furthest apart, the higher first: the highest and the lowest one; with a reference, it and the one of
+/// those that is further from it.
+fn furthest(
+    fair: FairSet,
+    known: &[WeightedRate],
+    reference: Option<usize>,
+) -> Option<(WeightedRate, WeightedRate)> {
+    let high = known.iter().copied().reduce(|most, one| if one.rate > most.rate { one } else { most })?;
+    let low = known.iter().copied().reduce(|least, one| if one.rate < least.rate { one } else { least })?;
+    let Some(reference) = reference.and_then(|reference| known.get(reference).copied()) else {
+        return Some((high, low));
     };
-    if is_most { (reference, most) } else { (least, reference) }
+    let is_high = match fair {
+        FairSet::Ratio(_) => reference.rate * reference.rate <= low.rate * high.rate,
+        FairSet::Difference(_) | FairSet::Highest(_) => {
+            reference.rate - low.rate <= high.rate - reference.rate
+        }
+    };
+    Some(if is_high { (high, reference) } else { (reference, low) })
 }
 
 /// Rounds an approximate number up to two significant digits.
@@ -203,11 +224,4 @@ fn gap_with(own: Interval, others: impl Iterator<Item = Interval>, fair: FairSet
         false => Interval { low: one.low.max(other.low), high: one.high.max(other.high) },
     };
     others.map(between).reduce(furthest)
-}
-
-fn is_within(gap: Interval, fair: FairSet) -> bool {
-    match fair {
-        FairSet::Difference(most) | FairSet::Highest(most) => gap.high <= most,
-        FairSet::Ratio(least) => gap.low >= least,
-    }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fairstream_core::RunCounts;
 use fairstream_fairness::{
-    AlarmDetails, Comparison, Every, EvidenceNumbers, GroupStanding, ImpactRatio, Interval, Judge, Outcome,
-    Promise, Rule, Standing, by_column,
+    AlarmDetails, ChainHead, Comparison, Every, EvidenceNumbers, GroupStanding, ImpactRatio, Interval, Judge,
+    Outcome, Promise, Rule, Standing, by_column,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -36,6 +36,9 @@ pub(super) struct Summary {
     verdict: &'static str,
     alarms_raised: u64,
     alarms_active: u64,
+    /// The rows of evidence, if it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<ChainHead>,
     metrics: Vec<SummaryMetric>,
 }
 
@@ -200,6 +203,7 @@ impl PageData<'_> {
             verdict: overall(judge, &standings),
             alarms_raised: judge.raised(),
             alarms_active: standings.iter().filter(|standing| standing.alarm.is_some()).count() as u64,
+            evidence: judge.recorded().cloned(),
             metrics: metrics(judge, &standings),
         }
     }

@@ -537,7 +537,7 @@ fn rule(file: &FairnessFile, metric: &Metric, reference: Option<&[ReferenceValue
             serde_json::Value::from(values).to_string()
         }),
         strata: names_of(&metric.strata),
-        comparisons: metric.of_table,
+        comparisons: metric.comparisons(),
         has_horizon: file.trial.horizon.is_some(),
         by_rows: file.is_in_order_of_rows(),
         guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),

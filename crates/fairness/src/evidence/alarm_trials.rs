@@ -26,7 +26,7 @@ impl AlarmTrials {
     pub fn among(&self, batch: &EventBatch) -> Result<EventBatch, WrongEvidence> {
         let unreadable = |error: ArrowError| WrongEvidence::Unreadable(error.to_string());
         let rows = EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)?;
-        let is_wanted: Vec<bool> = rows.iter().map(|(_, row)| self.includes(row)).collect();
+        let is_wanted: Vec<bool> = rows.iter().map(|read| self.includes(&read.row)).collect();
         let mask = BooleanArray::from(is_wanted.clone());
         let wanted = |values: &[i64]| -> Vec<i64> {
             values.iter().zip(&is_wanted).filter(|(_, wanted)| **wanted).map(|(value, _)| *value).collect()

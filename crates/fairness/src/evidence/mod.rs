@@ -1,10 +1,12 @@
 //! Evidence: a record of every counted trial and its part in each alarm, and the recomputation of alarms from it.
 //!
-//! `recorder` records trials when they are counted. `rows` is the format of the record. `replay` and `recompute` read
-//! it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
+//! `recorder` records trials when they are counted. `rows` is the format of the record, `chain` the hashes through it. `replay`, `recompute` and
+//! `bettor` read it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
 //! `alarm_trials` finds the trials behind it.
 
 mod alarm_trials;
+mod bettor;
+mod chain;
 mod narrative;
 mod recompute;
 mod recorder;
@@ -15,11 +17,12 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 pub use alarm_trials::AlarmTrials;
+pub use chain::ChainHead;
 pub(crate) use recorder::EvidenceRecorder;
 pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
 
-use fairstream_core::{Cancelled, EventBatch};
+use fairstream_core::{Cancelled, EventBatch, Time};
 
 /// Receives evidence: rows of the [`evidence_schema`] in order of time.
 pub type EvidenceSink = Box<dyn FnMut(EventBatch) -> Result<(), Cancelled> + Send>;
@@ -70,6 +73,8 @@ pub(crate) enum EvidenceRow {
 pub(crate) struct TrialRow {
     pub(crate) metric: String,
     pub(crate) check: u64,
+    /// When it became final, which is no later than the check.
+    pub(crate) ended: Time,
     pub(crate) key: String,
     pub(crate) group: String,
     pub(crate) stratum: String,

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 
+use super::WrongEvidence;
+use super::bettor::{Bettor, Block, Recent, Share, Way};
 use super::replay::{RateRule, RecomputedAlarm, StratumEvidence};
 use crate::judge::words;
-use crate::{AlarmBasis, AlarmedGroup, Comparison, Promise, Rule, compare_values};
+use crate::{AlarmBasis, AlarmedGroup, Comparison, Every, Promise, Rule, compare_values};
 
 /// Margin by which logarithms must differ, so that rounding does not decide.
 const ROUNDING: f64 = 1e-9;
 
-/// The factor of one block, recomputed.
+/// The factor of one block for the bettor that an alarm is about, recomputed.
 #[derive(Clone, Debug)]
 pub(super) struct BlockStep {
     pub(super) number: u64,
@@ -34,11 +36,13 @@ pub(super) struct GroupStep {
     pub(super) fair: f64,
 }
 
-/// The part of the log e-value that is due to the bets on one group, by their direction.
-#[derive(Clone, Copy, Debug, Default)]
-struct Credit {
-    high: Option<f64>,
-    low: Option<f64>,
+/// The e-value of one way of estimating, from one block on, and its weight in the whole.
+#[derive(Clone, Debug)]
+pub(super) struct BetterPart {
+    pub(super) first_block: u64,
+    pub(super) way: Way,
+    pub(super) log_weight: f64,
+    pub(super) log_evidence: f64,
 }
 
 /// A group that an alarm is about, and the logarithm of the factor by which it contributed to the e-value.
@@ -49,193 +53,429 @@ pub(super) struct NamedGroup {
     pub(super) log_factor: f64,
 }
 
+/// The recomputation of one stratum.
+struct Recount<'a> {
+    rule: &'a Rule,
+    /// The e-value above which there is an alarm.
+    threshold: f64,
+    blocks: Vec<Block<'a>>,
+    open: Block<'a>,
+    /// The groups in order of arrival.
+    arrived: Vec<&'a str>,
+    /// When the first trial of the open block became final.
+    began: i64,
+    /// Trials of each group in closed blocks.
+    closed: BTreeMap<&'a str, f64>,
+    recent: Recent,
+    bettors: Vec<Bettor<'a>>,
+    steps: u64,
+    /// Whether a block has been closed since the last check.
+    is_new: bool,
+    /// The bets, since an alarm, that its groups are treated fairly again.
+    recovery: Option<RecoveryBets<'a>>,
+    log_evidence: f64,
+}
+
+/// Bets since an alarm against each order of its groups.
+struct RecoveryBets<'a> {
+    high: &'a str,
+    low: Option<&'a str>,
+    /// For each order the bets since its e-value was last 1, and its logarithm.
+    sides: [(Bettor<'a>, f64); 2],
+}
+
 impl StratumEvidence {
     /// Recomputes the e-values block by block, and returns the alarms.
-    pub(super) fn by_guarantee(&self, rate_rule: &RateRule, name: &str, rank: usize) -> Vec<RecomputedAlarm> {
+    pub(super) fn by_guarantee(
+        &self,
+        rate_rule: &RateRule,
+        name: &str,
+        rank: usize,
+    ) -> Result<Vec<RecomputedAlarm>, WrongEvidence> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
-        let Some(threshold) = needed(rule, rank) else { return alarms };
-        let mut log_evidence: f64 = 0.0;
-        let mut steps: Vec<BlockStep> = Vec::new();
-        let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-        let mut counted: BTreeMap<&str, f64> = BTreeMap::new();
-        // Since the e-value was last 1, or from the beginning.
-        let mut credits: BTreeMap<&str, Credit> = BTreeMap::new();
-        let mut of_late: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-        let mut run = 0;
-        for block in self.blocks(rule.guarantee.map_or(1, |guarantee| guarantee.block)) {
-            for (group, (trials, _)) in &block.groups {
-                *counted.entry(group).or_default() += trials;
+        let Some(threshold) = needed(rule, rank) else { return Ok(alarms) };
+        let mut recount = Recount {
+            rule,
+            threshold,
+            blocks: Vec::new(),
+            open: Block::default(),
+            arrived: Vec::new(),
+            began: 0,
+            closed: BTreeMap::new(),
+            recent: Recent::default(),
+            bettors: Vec::new(),
+            steps: 0,
+            is_new: false,
+            recovery: None,
+            log_evidence: 0.0,
+        };
+        let mut rows = self.rows.iter().peekable();
+        while let Some(row) = rows.next() {
+            if let Some(trial) = &row.trial {
+                let number = recount.count(&row.group, trial.value, trial.ended, row.time);
+                if trial.block != Some(number) {
+                    let at = rule.when(Time(trial.ended));
+                    return Err(WrongEvidence::WrongBlock { found: trial.block, number, at });
+                }
             }
-            let is_small = |group: &str| counted.get(group).is_some_and(|all| *all < rule.min_trials as f64);
-            let mut groups: Vec<GroupStep> = Vec::new();
-            for (group, (trials, sum)) in &block.groups {
-                let (before, positives) = known.get(group).copied().unwrap_or_default();
-                let estimate = (positives + 1.0) / (before + 2.0);
-                let positives = match rule.range {
-                    Some((low, high)) => ((sum - low * trials) / (high - low)).clamp(0.0, *trials),
-                    None => *sum,
+            if rows.peek().is_some_and(|next| next.check == row.check) || !recount.is_new {
+                continue;
+            }
+            recount.is_new = false;
+            let has_won = recount.parts().iter().any(|part| part.log_evidence > ROUNDING);
+            let above = has_won && recount.log_evidence > threshold.ln() + ROUNDING;
+            if !stands && above {
+                stands = true;
+                alarms.push(self.raise(&mut recount, rate_rule, name, (row.check, row.time)));
+                if !recount.is_detector() {
+                    break;
+                }
+            } else if stands && recount.has_recovered() {
+                stands = false;
+                recount.bettors.clear();
+                recount.recovery = None;
+                recount.log_evidence = 0.0;
+            }
+        }
+        Ok(alarms)
+    }
+
+    /// The alarm that a check raises.
+    fn raise<'a>(
+        &'a self,
+        recount: &mut Recount<'a>,
+        rate_rule: &RateRule,
+        name: &str,
+        (check, time): (u64, Time),
+    ) -> RecomputedAlarm {
+        let rule = recount.rule;
+        let groups = self.counted(check);
+        let parts = recount.parts();
+        let leader = recount.leader();
+        let (first_block, blocks, named) = match leader {
+            Some((index, way)) => {
+                let bettor = &recount.bettors[index];
+                let named = match way {
+                    Way::Pairs => best_pair(bettor),
+                    way => most_credited(rule, bettor.shares(way)),
                 };
-                let group = (*group).to_owned();
-                groups.push(GroupStep { group, trials: *trials, positives, estimate, fair: estimate });
+                (bettor.first_block, bettor.blocks, named)
             }
-            groups.sort_by(|one, other| compare_values(&one.group, &other.group));
-            let mut compared: Vec<usize> =
-                (0..groups.len()).filter(|index| !is_small(&groups[*index].group)).collect();
-            match &rule.reference {
-                None => project(rule, &mut groups, &compared),
-                Some(reference) => {
-                    let trials = counted.get(reference.as_str()).copied().unwrap_or_default();
-                    if trials < rule.min_trials.max(1) as f64 {
-                        // There is nothing yet that others could be compared with.
-                        compared.clear();
-                    }
-                    project_around(rule, reference, &mut groups, &compared);
+            None => (1, 0, Vec::new()),
+        };
+        let is_late = recount.is_detector() || first_block > 1;
+        let (low, width) = range(rule);
+        let counts = |named: &NamedGroup| {
+            let (trials, sum) = match (is_late, leader) {
+                (true, Some((index, _))) => {
+                    let (trials, sum) = recount.bettors[index].counted(&named.values);
+                    (trials, low * trials + sum * width)
                 }
-            }
-            let log_factor: f64 = compared.iter().map(|index| groups[*index].log_factor()).sum();
-            let (floor, kept) = match rule.guarantee.map(|guarantee| guarantee.promise) {
-                Some(Promise::Every { memory, .. }) => {
-                    let trials: f64 = groups.iter().map(|group| group.trials).sum();
-                    (0.0, memory as f64 / (memory as f64 + trials))
-                }
-                _ => (f64::NEG_INFINITY, 1.0),
+                _ => groups
+                    .iter()
+                    .find(|(group, _)| group.0 == named.values)
+                    .map_or((0.0, 0.0), |(_, counts)| (counts.denominator as f64, counts.numerator)),
             };
-            if log_evidence <= floor + ROUNDING {
-                (log_evidence, run) = (log_evidence.max(floor), 0);
-                credits.clear();
-                of_late.clear();
+            let share = (trials > 0.0).then(|| sum / trials);
+            AlarmedGroup { values: named.values.clone(), numerator: sum, denominator: trials as u64, share }
+        };
+        let mut alarmed: Vec<AlarmedGroup> = named.iter().map(counts).collect();
+        let gap = distance(rule, &mut alarmed);
+        let log_threshold = recount.threshold.ln();
+        let basis = AlarmBasis {
+            since: time,
+            message: String::new(),
+            groups: alarmed,
+            blocks: is_late.then_some(blocks),
+            gap,
+            tolerance: rule.tolerance,
+            log_e_value: Some(recount.log_evidence),
+            log_threshold: Some(log_threshold),
+            log_p_value: None,
+            recorded: None,
+        };
+        let steps = match leader {
+            Some((_, way)) => steps_of(rule, &recount.blocks, first_block, way),
+            None => Vec::new(),
+        };
+        let side = |is_high: bool| {
+            let found = named.iter().find(|named| named.is_high == is_high)?;
+            self.rows.iter().map(|row| row.group.as_str()).find(|group| *group == found.values)
+        };
+        let (high, low) = (side(true), side(false));
+        recount.recovery = high.map(|high| RecoveryBets {
+            high,
+            low,
+            sides: [(Bettor::new(0, 1), 0.0), (Bettor::new(0, 1), 0.0)],
+        });
+        RecomputedAlarm {
+            time,
+            message: words::raised_by_evidence(rule, &rule.rates[rate_rule.rate], name, &basis),
+            groups,
+            blocks: steps,
+            parts,
+            leader: leader.map(|(_, way)| (first_block, way)),
+            named,
+            log_evidence: recount.log_evidence,
+            log_threshold,
+            check,
+            first_block: Some(if is_late { first_block } else { 1 }),
+        }
+    }
+}
+
+impl<'a> Recount<'a> {
+    fn is_detector(&self) -> bool {
+        !matches!(self.rule.guarantee.map(|guarantee| guarantee.promise), Some(Promise::Ever(_)) | None)
+    }
+
+    /// Whether a step of a detector is what comes between two checks, instead of a block.
+    fn steps_are_checks(&self) -> bool {
+        let promise = self.rule.guarantee.map(|guarantee| guarantee.promise);
+        matches!(promise, Some(Promise::Every { every: Every::Time(_), .. }))
+    }
+
+    fn memory(&self) -> Option<f64> {
+        match self.rule.guarantee?.promise {
+            Promise::Every { memory, .. } => memory.map(|memory| memory as f64),
+            Promise::Ever(_) => None,
+        }
+    }
+
+    /// Counts a trial, and returns the number of its block.
+    fn count(&mut self, group: &'a str, value: f64, ended: i64, time: Time) -> u64 {
+        let (size, span) = self.rule.guarantee.map_or((1, None), |of| (of.block, of.block_span));
+        let trials: f64 = self.open.groups.iter().map(|(_, share)| share.trials).sum();
+        let enough = if self.rule.comparison == Comparison::Highest { 1 } else { 2 };
+        let span = span.filter(|_| !self.rule.by_rows);
+        if span.is_some_and(|span| i128::from(ended) - i128::from(self.began) > span.as_nanos() as i128)
+            && self.open.groups.len() >= enough
+        {
+            self.close();
+        }
+        if self.open.groups.is_empty() {
+            self.began = ended;
+        }
+        let (low, width) = range(self.rule);
+        let value = ((value - low) / width).clamp(0.0, 1.0);
+        let number = self.blocks.len() as u64 + 1;
+        let arrived = self.arrived.iter().position(|known| *known == group).unwrap_or_else(|| {
+            self.arrived.push(group);
+            self.arrived.len() - 1
+        });
+        self.open.values.push((group, arrived, value));
+        self.open.time = time;
+        self.open.number = number;
+        match self.open.groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, share)) => {
+                *share = Share { trials: share.trials + 1.0, positives: share.positives + value }
             }
-            log_evidence += log_factor;
-            run += 1;
-            for of_group in known.values_mut() {
-                *of_group = (of_group.0 * kept, of_group.1 * kept);
+            None => self.open.groups.push((group, Share { trials: 1.0, positives: value })),
+        }
+        let trials_now: f64 = self.open.groups.iter().map(|(_, share)| share.trials).sum();
+        debug_assert!(trials_now <= trials + 1.0);
+        if trials_now >= size as f64 {
+            self.close();
+        }
+        number
+    }
+
+    /// Evaluates the open block.
+    fn close(&mut self) {
+        let mut block = std::mem::take(&mut self.open);
+        for (group, share) in &block.groups {
+            let all = self.closed.entry(group).or_default();
+            *all += share.trials;
+            if *all < self.rule.min_trials as f64 {
+                block.left_out.push(group);
             }
-            for step in &groups {
-                let Some((group, (trials, sum))) = block.groups.get_key_value(step.group.as_str()) else {
-                    continue;
-                };
-                let late = of_late.entry(group).or_default();
-                *late = (late.0 + trials, late.1 + sum);
-                let of_group = known.entry(group).or_default();
-                *of_group = (of_group.0 + step.trials, of_group.1 + step.positives);
-                if step.estimate != step.fair {
-                    let credit = credits.entry(group).or_default();
-                    let of_side = if step.fair < step.estimate { &mut credit.high } else { &mut credit.low };
-                    *of_side = Some(of_side.unwrap_or_default() + step.log_factor());
+        }
+        if let Some(reference) = &self.rule.reference {
+            let trials = self.closed.get(reference.as_str()).copied().unwrap_or_default();
+            if trials < self.rule.min_trials.max(1) as f64 {
+                // There is nothing yet that others could be compared with.
+                block.left_out = block.groups.iter().map(|(group, _)| *group).collect();
+            }
+        }
+        let blocks = self.blocks.len() as u64;
+        if !(self.steps_are_checks() && self.is_new) {
+            self.steps += 1;
+            if self.is_detector() {
+                let step = self.steps;
+                self.bettors.retain(|bettor| step - bettor.step < lifetime(bettor.step));
+                self.bettors.push(Bettor::new(step, blocks + 1));
+            } else if blocks == 0 || (0..60).any(|doublings| blocks == 5 << doublings) {
+                self.bettors.push(Bettor::new(self.steps, blocks + 1));
+            }
+        }
+        self.is_new = true;
+        let memory = self.memory();
+        for bettor in &mut self.bettors {
+            for way in ways(self.rule) {
+                bettor.bet(self.rule, *way, &block, &self.recent);
+            }
+            bettor.learn(&block, memory);
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.bet(self.rule, &block, &self.recent);
+        }
+        self.recent.learn(&block);
+        self.blocks.push(block);
+        let parts = self.parts();
+        let terms: Vec<f64> = parts.iter().map(|part| part.log_weight + part.log_evidence).collect();
+        let stake = match self.is_detector() {
+            true => f64::NEG_INFINITY,
+            false => (0.25 / self.bettors.len().max(1) as f64).ln(),
+        };
+        let most = terms.iter().copied().fold(stake, f64::max);
+        self.log_evidence = if most.is_infinite() {
+            most
+        } else {
+            let sum: f64 = terms.iter().chain([&stake]).map(|term| (term - most).exp()).sum();
+            most + sum.ln()
+        };
+    }
+
+    /// The parts of the e-value: that of each bettor and each of its ways of estimating.
+    fn parts(&self) -> Vec<BetterPart> {
+        let ways = ways(self.rule);
+        let mut parts = Vec::new();
+        for (index, bettor) in self.bettors.iter().enumerate() {
+            let weight = match index {
+                _ if self.is_detector() => 1.0,
+                0 => 0.75,
+                index => 0.25 / (index as f64 * (index as f64 + 1.0)),
+            };
+            for way in ways {
+                parts.push(BetterPart {
+                    first_block: bettor.first_block,
+                    way: *way,
+                    log_weight: (weight / ways.len() as f64).ln(),
+                    log_evidence: bettor.log_evidence(*way),
+                });
+            }
+        }
+        parts
+    }
+
+    /// The bettor and the way with the largest e-value; of equal ones the first.
+    fn leader(&self) -> Option<(usize, Way)> {
+        let mut found: Option<(usize, Way, f64)> = None;
+        for (index, bettor) in self.bettors.iter().enumerate() {
+            for way in ways(self.rule) {
+                let log = bettor.log_evidence(*way);
+                if found.is_none_or(|(_, _, most)| log > most + ROUNDING) {
+                    found = Some((index, *way, log));
                 }
             }
+        }
+        found.map(|(index, way, _)| (index, way))
+    }
+
+    /// Whether both orders of the groups of the alarm have been refuted.
+    fn has_recovered(&self) -> bool {
+        let enough = 2000.0_f64.ln();
+        self.is_detector()
+            && self
+                .recovery
+                .as_ref()
+                .is_some_and(|recovery| recovery.sides.iter().all(|(_, log)| *log >= enough))
+    }
+}
+
+impl<'a> RecoveryBets<'a> {
+    fn bet(&mut self, rule: &Rule, block: &Block<'a>, recent: &Recent) {
+        for (side, (bettor, log)) in self.sides.iter_mut().enumerate() {
+            let factors = bettor.against_orders(rule, block, recent, self.high, self.low);
+            *log += factors.map_or(0.0, |factors| factors[side]);
+            bettor.learn(block, None);
+            if *log <= 0.0 {
+                (*bettor, *log) = (Bettor::new(0, 1), 0.0);
+            }
+        }
+    }
+}
+
+/// How long a detector keeps the bettor that began with a step, in steps.
+fn lifetime(step: u64) -> u64 {
+    let mut lifetime = 8;
+    let mut step = step;
+    while step.is_multiple_of(2) && lifetime < 8 << 13 {
+        (step, lifetime) = (step / 2, lifetime * 2);
+    }
+    lifetime
+}
+
+/// The ways of estimating that a rule bets on.
+fn ways(rule: &Rule) -> &'static [Way] {
+    match (rule.comparison, rule.guarantee.map(|guarantee| guarantee.promise)) {
+        (Comparison::Difference, _) if rule.range.is_some() => &[Way::Pairs],
+        (Comparison::Highest, _) => &[Way::TowardsBound],
+        (_, Some(Promise::Every { .. })) => &[Way::Own, Way::TowardsAll],
+        _ => &[Way::Own, Way::TowardsAll, Way::WithinBlocks],
+    }
+}
+
+/// Every step of one bettor and one way, from the block on with which it began.
+fn steps_of(rule: &Rule, blocks: &[Block<'_>], first: u64, way: Way) -> Vec<BlockStep> {
+    let memory = match rule.guarantee.map(|guarantee| guarantee.promise) {
+        Some(Promise::Every { memory, .. }) => memory.map(|memory| memory as f64),
+        _ => None,
+    };
+    let (mut bettor, mut recent) = (Bettor::new(1, first), Recent::default());
+    let mut steps = Vec::new();
+    for block in blocks {
+        if block.number >= first {
+            let before = bettor.log_evidence(way);
+            let mut groups = bettor.bet(rule, way, block, &recent);
+            groups.sort_by(|one, other| compare_values(&one.group, &other.group));
+            bettor.learn(block, memory);
+            let log_evidence = bettor.log_evidence(way);
             steps.push(BlockStep {
                 number: block.number,
                 time: block.time,
                 groups,
-                log_factor,
+                log_factor: log_evidence - before,
                 log_evidence,
             });
-            let log_threshold = threshold.ln();
-            if !stands && log_evidence > log_threshold + ROUNDING {
-                stands = true;
-                let forgets = floor == 0.0;
-                let groups = self.counted(block.check);
-                let named = most_credited(rule, &credits);
-                let counts = |named: &NamedGroup| {
-                    let (trials, sum) = match forgets {
-                        true => of_late.get(named.values.as_str()).copied().unwrap_or_default(),
-                        false => groups
-                            .iter()
-                            .find(|(group, _)| group.0 == named.values)
-                            .map_or((0.0, 0.0), |(_, counts)| (counts.denominator as f64, counts.numerator)),
-                    };
-                    let share = (trials > 0.0).then(|| sum / trials);
-                    AlarmedGroup {
-                        values: named.values.clone(),
-                        numerator: sum,
-                        denominator: trials as u64,
-                        share,
-                    }
-                };
-                let mut alarmed: Vec<AlarmedGroup> = named.iter().map(counts).collect();
-                let gap = distance(rule, &mut alarmed);
-                let basis = AlarmBasis {
-                    since: block.time,
-                    message: String::new(),
-                    groups: alarmed,
-                    blocks: forgets.then_some(run),
-                    gap,
-                    tolerance: rule.tolerance,
-                    log_e_value: Some(log_evidence),
-                    log_threshold: Some(log_threshold),
-                    log_p_value: None,
-                };
-                let message = words::raised_by_evidence(rule, &rule.rates[rate_rule.rate], name, &basis);
-                let blocks = steps.clone();
-                alarms.push(RecomputedAlarm {
-                    time: block.time,
-                    message,
-                    groups,
-                    blocks,
-                    named,
-                    log_threshold,
-                    check: block.check,
-                    first_block: Some(if forgets { block.number + 1 - run } else { 1 }),
-                });
-            } else if stands && floor == 0.0 && is_fair_of_late(rule, &known, &counted) {
-                (stands, log_evidence) = (false, 0.0);
-            }
         }
-        alarms
+        recent.learn(block);
     }
-
-    /// Closed blocks: those with enough trials.
-    fn blocks(&self, least: u64) -> Vec<BlockCounts<'_>> {
-        let mut blocks: Vec<BlockCounts<'_>> = Vec::new();
-        for row in &self.rows {
-            let Some((value, Some(number))) = row.trial else { continue };
-            if blocks.last().is_none_or(|last| last.number != number) {
-                blocks.push(BlockCounts {
-                    number,
-                    time: row.time,
-                    check: row.check,
-                    groups: BTreeMap::new(),
-                });
-            }
-            if let Some(block) = blocks.last_mut() {
-                (block.time, block.check) = (row.time, row.check);
-                let (trials, sum) = block.groups.entry(&row.group).or_default();
-                *trials += 1.0;
-                *sum += value;
-            }
-        }
-        // The last block is still open if it has too few trials.
-        let trials: f64 =
-            blocks.last().iter().flat_map(|last| last.groups.values()).map(|(trials, _)| trials).sum();
-        if trials < least as f64 {
-            blocks.pop();
-        }
-        blocks
-    }
+    steps
 }
 
-struct BlockCounts<'a> {
-    number: u64,
-    time: Time,
-    check: u64,
-    /// Number of trials of each group, and the sum of their values.
-    groups: BTreeMap<&'a str, (f64, f64)>,
+/// The pair of groups with the largest e-value; of equal ones the first, in the order of groups.
+fn best_pair(bettor: &Bettor<'_>) -> Vec<NamedGroup> {
+    let mut pairs: Vec<(&str, &str, f64)> = bettor.pairs().collect();
+    pairs.sort_by(|one, other| compare_values(one.0, other.0).then_with(|| compare_values(one.1, other.1)));
+    let mut found: Option<(&str, &str, f64)> = None;
+    for pair in pairs {
+        if found.is_none_or(|(.., most)| pair.2 > most + ROUNDING * most.abs().max(1.0)) {
+            found = Some(pair);
+        }
+    }
+    let named = |(high, low, log_factor): (&str, &str, f64)| {
+        let of = |values: &str, is_high| NamedGroup { values: values.to_owned(), is_high, log_factor };
+        vec![of(high, true), of(low, false)]
+    };
+    found.filter(|(.., log)| *log > 0.0).map_or_else(Vec::new, named)
 }
 
 /// The two groups that contributed most together, one whose estimate was too high and one whose was too low; or the one
 /// that contributed most, if there is only an upper bound. By comparing all pairs. Of equal sums the first, in the order
 /// of groups.
-fn most_credited(rule: &Rule, credits: &BTreeMap<&str, Credit>) -> Vec<NamedGroup> {
-    let mut sorted: Vec<(&str, Credit)> = credits.iter().map(|(group, credit)| (*group, *credit)).collect();
+fn most_credited<'a>(
+    rule: &Rule,
+    shares: impl Iterator<Item = (&'a str, [Option<f64>; 2])>,
+) -> Vec<NamedGroup> {
+    let mut sorted: Vec<(&str, [Option<f64>; 2])> = shares.collect();
     sorted.sort_by(|one, other| compare_values(one.0, other.0));
     let named =
         |values: &str, is_high, log_factor| NamedGroup { values: values.to_owned(), is_high, log_factor };
-    type GroupCredit<'a> = (&'a str, f64);
-    let side = |of: fn(&Credit) -> Option<f64>| -> Vec<GroupCredit<'_>> {
-        sorted.iter().filter_map(|(group, credit)| Some((*group, of(credit)?))).collect()
+    let side = |side: usize| -> Vec<(&str, f64)> {
+        sorted.iter().filter_map(|(group, sides)| Some((*group, sides[side]?))).collect()
     };
-    let (highs, lows) = (side(|of| of.high), side(|of| of.low));
+    let (highs, lows) = (side(0), side(1));
     let is_most = |sum: f64, most: f64| sum == most || sum > most - ROUNDING * most.abs().max(1.0);
     if rule.comparison == Comparison::Highest {
         let most = highs.iter().map(|(_, log)| *log).fold(f64::NEG_INFINITY, f64::max);
@@ -256,14 +496,13 @@ fn most_credited(rule: &Rule, credits: &BTreeMap<&str, Credit>) -> Vec<NamedGrou
 
 /// The pair of the reference group and another group that contributed most. A reference that was never too high or too
 /// low did not contribute.
-fn most_credited_beside(reference: &str, sorted: &[(&str, Credit)]) -> Vec<NamedGroup> {
-    let own = sorted.iter().find(|(group, _)| *group == reference).map(|(_, credit)| *credit);
+fn most_credited_beside(reference: &str, sorted: &[(&str, [Option<f64>; 2])]) -> Vec<NamedGroup> {
+    let own = sorted.iter().find(|(group, _)| *group == reference).map(|(_, sides)| *sides);
     let own = own.unwrap_or_default();
     let mut pairs: Vec<[NamedGroup; 2]> = Vec::new();
     for is_high in [true, false] {
-        for (group, credit) in sorted.iter().filter(|(group, _)| *group != reference) {
-            let (of_group, of_reference) =
-                if is_high { (credit.high, own.low) } else { (credit.low, own.high) };
+        for (group, sides) in sorted.iter().filter(|(group, _)| *group != reference) {
+            let (of_group, of_reference) = if is_high { (sides[0], own[1]) } else { (sides[1], own[0]) };
             let Some(log_factor) = of_group else { continue };
             let other = NamedGroup { values: (*group).to_owned(), is_high, log_factor };
             let log_factor = of_reference.unwrap_or_default();
@@ -296,182 +535,24 @@ fn distance(rule: &Rule, groups: &mut [AlarmedGroup]) -> f64 {
     }
 }
 
-/// Whether the discounted estimates of a detector are within the tolerance. Groups with less than one discounted trial
-/// are ignored.
-fn is_fair_of_late(rule: &Rule, known: &BTreeMap<&str, (f64, f64)>, counted: &BTreeMap<&str, f64>) -> bool {
-    let width = rule.range.map_or(1.0, |(low, high)| high - low);
-    let is_compared =
-        |group: &&str| counted.get(*group).is_some_and(|all| *all >= rule.min_trials.max(1) as f64);
-    let rates = known.iter().filter(|(group, (trials, _))| *trials >= 1.0 && is_compared(group));
-    let estimates: BTreeMap<&str, f64> =
-        rates.map(|(group, (trials, sum))| (*group, (sum + 1.0) / (trials + 2.0))).collect();
-    if let Some(reference) = &rule.reference {
-        let Some(own) = estimates.get(reference.as_str()) else { return true };
-        return estimates.values().all(|rate| match rule.comparison {
-            Comparison::Difference => (own - rate).abs() <= rule.tolerance / width,
-            Comparison::Ratio => own.min(*rate) >= rule.tolerance * own.max(*rate),
-            Comparison::Highest => true,
-        });
-    }
-    let rates: Vec<f64> = estimates.into_values().collect();
-    let most = rates.iter().copied().fold(0.0, f64::max);
-    let least = rates.iter().copied().fold(1.0, f64::min);
-    rates.is_empty()
-        || match rule.comparison {
-            Comparison::Difference => most - least <= rule.tolerance / width,
-            Comparison::Ratio => least >= rule.tolerance * most,
-            Comparison::Highest => most <= rule.tolerance,
-        }
-}
-
 /// The e-value above which a stratum has an alarm.
 fn needed(rule: &Rule, rank: usize) -> Option<f64> {
     let guarantee = rule.guarantee?;
-    let of_all = match guarantee.promise {
-        Promise::Ever(level) => 1.0 / level,
-        Promise::Every { blocks, .. } => blocks,
-    };
     let of_strata = match guarantee.strata {
         _ if rule.strata.is_empty() => 1.0,
         Some(strata) if rank as u64 >= strata => return None,
         Some(strata) => strata as f64,
         None => (rank as f64 + 1.0) * (rank as f64 + 2.0),
     };
-    Some(of_all * of_strata * rule.rates.len() as f64 * rule.comparisons as f64)
+    let comparisons = rule.comparisons as f64;
+    Some(match guarantee.promise {
+        Promise::Ever(level) => of_strata * rule.rates.len() as f64 * comparisons / level,
+        Promise::Every { every: Every::Trials(_), blocks, .. } => blocks * comparisons,
+        Promise::Every { blocks, .. } => blocks * of_strata * rule.rates.len() as f64 * comparisons,
+    })
 }
 
-impl GroupStep {
-    pub(super) fn log_factor(&self) -> f64 {
-        let mut log = 0.0;
-        if self.estimate != self.fair {
-            if self.positives > 0.0 {
-                log += self.positives * (self.estimate.ln() - self.fair.ln());
-            }
-            let rest = self.trials - self.positives;
-            if rest > 0.0 {
-                log += rest * ((1.0 - self.estimate).ln() - (1.0 - self.fair).ln());
-            }
-        }
-        log
-    }
-}
-
-/// Projects the estimates of the compared groups onto the fair set: finds the window at which the derivatives of the
-/// divergence at its lower and its upper end cancel.
-fn project(rule: &Rule, groups: &mut [GroupStep], compared: &[usize]) {
-    let width = rule.range.map_or(1.0, |(low, high)| high - low);
-    let upper = |lower: f64| match rule.comparison {
-        Comparison::Difference => lower + rule.tolerance / width,
-        Comparison::Ratio => lower / rule.tolerance,
-        Comparison::Highest => rule.tolerance,
-    };
-    let lower = match rule.comparison {
-        Comparison::Highest => 0.0,
-        Comparison::Ratio if rule.tolerance == 0.0 => return,
-        _ => {
-            let pull = |end: f64, estimate: f64, trials: f64| trials * (estimate - end) / (end * (1.0 - end));
-            let stretch = if rule.comparison == Comparison::Ratio { 1.0 / rule.tolerance } else { 1.0 };
-            let is_too_low = |lower: f64| {
-                let upper = upper(lower);
-                let mut balance = 0.0;
-                for group in compared.iter().map(|index| &groups[*index]) {
-                    if group.estimate > upper {
-                        balance += stretch * pull(upper, group.estimate, group.trials);
-                    } else if group.estimate < lower {
-                        balance += pull(lower, group.estimate, group.trials);
-                    }
-                }
-                balance > 0.0
-            };
-            let estimates = || compared.iter().map(|index| groups[*index].estimate);
-            let (least, most) = (estimates().fold(1.0, f64::min), estimates().fold(0.0, f64::max));
-            if most <= upper(least) {
-                return;
-            }
-            // The lower end of a window that ends at the highest estimate.
-            let last = if rule.comparison == Comparison::Ratio {
-                most * rule.tolerance
-            } else {
-                most - rule.tolerance / width
-            };
-            let mut bounds = (least, last);
-            for _ in 0..100 {
-                let third = (bounds.1 - bounds.0) / 3.0;
-                let (one, two) = (bounds.0 + third, bounds.1 - third);
-                bounds = if !is_too_low(one) {
-                    (bounds.0, one)
-                } else if is_too_low(two) {
-                    (two, bounds.1)
-                } else {
-                    (one, two)
-                };
-            }
-            (bounds.0 + bounds.1) / 2.0
-        }
-    };
-    for index in compared {
-        groups[*index].fair = groups[*index].estimate.clamp(lower, upper(lower).max(lower));
-    }
-}
-
-/// Projects the estimates of the compared groups onto the fair set beside a reference group. The rate of the reference is
-/// the one with the least divergence, by ternary search: the divergence is convex in it.
-fn project_around(rule: &Rule, reference: &str, groups: &mut [GroupStep], compared: &[usize]) {
-    let width = rule.range.map_or(1.0, |(low, high)| high - low);
-    let ends = |rate: f64| match rule.comparison {
-        Comparison::Difference => (rate - rule.tolerance / width, rate + rule.tolerance / width),
-        Comparison::Ratio => (rate * rule.tolerance, rate / rule.tolerance),
-        Comparison::Highest => (0.0, 1.0),
-    };
-    if rule.comparison == Comparison::Ratio && rule.tolerance == 0.0 {
-        return;
-    }
-    let of = |index: usize| &groups[index];
-    let fair = |group: &GroupStep, rate: f64| {
-        let (lower, upper) = ends(rate);
-        if group.group == reference { rate } else { group.estimate.clamp(lower, upper.max(lower)) }
-    };
-    // By what the divergence of a group changes if the rate of the reference grows, but for a positive factor.
-    let pull = |group: &GroupStep, rate: f64| {
-        let end = fair(group, rate);
-        let moves = match rule.comparison {
-            Comparison::Ratio if group.group != reference => end / rate,
-            _ => 1.0,
-        };
-        let is_moved = end != group.estimate;
-        if is_moved { group.trials * moves * (end - group.estimate) / (end * (1.0 - end)) } else { 0.0 }
-    };
-    let is_too_high = |rate: f64| compared.iter().map(|index| pull(of(*index), rate)).sum::<f64>() > 0.0;
-    let estimates = || compared.iter().map(|index| of(*index).estimate);
-    let (least, most) = (estimates().fold(1.0, f64::min), estimates().fold(0.0, f64::max));
-    // A rate at which nothing has to change, if there is one: that of the reference, or else the middle of the others.
-    let own = compared.iter().map(|index| of(*index)).find(|group| group.group == reference);
-    let middle = match rule.comparison {
-        Comparison::Ratio => (least * most).sqrt(),
-        _ => (least + most) / 2.0,
-    };
-    let is_fair = |rate: f64| {
-        let (lower, upper) = ends(rate);
-        lower <= least && most <= upper
-    };
-    if compared.is_empty() || is_fair(own.map_or(middle, |own| own.estimate)) {
-        return;
-    }
-    let (mut from, mut to) = (least, most);
-    for _ in 0..200 {
-        let third = (to - from) / 3.0;
-        let (one, two) = (from + third, to - third);
-        (from, to) = if is_too_high(one) {
-            (from, one)
-        } else if is_too_high(two) {
-            (one, two)
-        } else {
-            (two, to)
-        };
-    }
-    let rate = (from + to) / 2.0;
-    let fair: Vec<f64> = compared.iter().map(|index| fair(of(*index), rate)).collect();
-    for (index, fair) in compared.iter().zip(fair) {
-        groups[*index].fair = fair;
-    }
+/// The lower end and the width of the range of numbers.
+fn range(rule: &Rule) -> (f64, f64) {
+    rule.range.map_or((0.0, 1.0), |(low, high)| (low, high - low))
 }

@@ -1,15 +1,15 @@
 //! Records trials when they are counted, from the values of the trial layer and the checks of each rate.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fairstream_core::{Cancelled, EngineError, Kind, Time, Value, VerdictRef};
 use serde::{Deserialize, Serialize};
 
-use super::replay::RateRule;
+use super::replay::{METHOD, RateRule};
 use super::rows::RowWriter;
-use super::{EvidenceRow, EvidenceSink, KeyHash, TrialRow};
+use super::{ChainHead, EvidenceRow, EvidenceSink, KeyHash, TrialRow};
 use crate::compile::TrialStreams;
-use crate::{Compiled, Judge, compare_values};
+use crate::{Compiled, Judge};
 
 /// Records every trial when it is counted.
 pub(crate) struct EvidenceRecorder {
@@ -40,6 +40,8 @@ pub(crate) struct RecorderState {
     layers: Vec<PendingTrials>,
     /// State of each rate, by metric and rate.
     rates: BTreeMap<(usize, usize), RateState>,
+    /// The rows written so far.
+    head: ChainHead,
 }
 
 /// Trials of one layer that have not been counted.
@@ -47,8 +49,8 @@ pub(crate) struct RecorderState {
 struct PendingTrials {
     /// Facts that hold, by key.
     facts: HashMap<String, BTreeSet<usize>>,
-    /// Parameters of final trials, in the order in which they became final.
-    ended: Vec<String>,
+    /// Parameters of final trials and when they became final, in nanoseconds since 1970; in that order.
+    ended: Vec<(String, i64)>,
     is_ended: HashSet<String>,
     /// Numerator and denominator that each trial adds to each rate of the layer.
     adds: HashMap<String, Vec<(f64, f64)>>,
@@ -62,8 +64,21 @@ struct RateState {
     groups: BTreeSet<(String, String)>,
     /// Strata and groups registered since the last check.
     new: Vec<(String, String)>,
-    /// Trials that are counted but not written: stratum, group, key, facts and value.
-    waiting: Vec<(String, String, String, String, f64)>,
+    /// Trials that are counted but not written.
+    waiting: Vec<WaitingTrial>,
+    /// The blocks of trials that are not written, in the order in which they became final; with a guarantee.
+    blocks: VecDeque<Option<u64>>,
+}
+
+/// A trial that has not been written.
+#[derive(Debug, Serialize, Deserialize)]
+struct WaitingTrial {
+    ended: i64,
+    key: String,
+    group: String,
+    stratum: String,
+    indicators: String,
+    value: f64,
 }
 
 impl EvidenceRecorder {
@@ -93,8 +108,12 @@ impl EvidenceRecorder {
         let rate_rules = compiled.streams().iter().filter_map(|streams| {
             let rule = compiled.rules().get(streams.metric)?;
             let of_rate = rule.rates.get(streams.rate)?;
-            let rate_rule =
-                RateRule { rule: rule.clone(), rate: streams.rate, prior_varies: streams.prior.is_some() };
+            let rate_rule = RateRule {
+                rule: rule.clone(),
+                rate: streams.rate,
+                prior_varies: streams.prior.is_some(),
+                method: METHOD,
+            };
             let rate_rule = serde_json::to_string(&rate_rule).ok()?;
             Some(((streams.metric, streams.rate), (of_rate.stream.clone(), rate_rule)))
         });
@@ -102,6 +121,7 @@ impl EvidenceRecorder {
         let state = RecorderState {
             layers: layers.iter().map(|_| PendingTrials::default()).collect(),
             rates: rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
+            head: ChainHead::default(),
         };
         Ok(EvidenceRecorder { sink, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
@@ -135,7 +155,7 @@ impl EvidenceRecorder {
                 TrialSignal::Counted => {
                     // The clock of a trial may tick again before the trial is counted.
                     if layer.is_ended.insert(instance.to_owned()) {
-                        layer.ended.push(instance.to_owned());
+                        layer.ended.push((instance.to_owned(), verdict.time.0));
                     }
                 }
                 TrialSignal::Numerator(rate) | TrialSignal::Denominator(rate) => {
@@ -160,6 +180,13 @@ impl EvidenceRecorder {
         }
     }
 
+    /// Notes the block of the trial of a rate that has become final.
+    pub(crate) fn place(&mut self, rate: (usize, usize), block: Option<u64>) {
+        if let Some(rate) = self.state.rates.get_mut(&rate) {
+            rate.blocks.push_back(block);
+        }
+    }
+
     /// Writes the trials that a rate has counted. To be called before the judge checks the rate.
     pub(crate) fn check(
         &mut self,
@@ -173,33 +200,39 @@ impl EvidenceRecorder {
         else {
             return Ok(());
         };
+        let head = &mut self.state.head;
+        let mut push = |row: EvidenceRow| self.rows.push(time, &row, head.add(time, &row));
         if !state.is_announced {
             state.is_announced = true;
-            self.rows.push(time, &EvidenceRow::Rule { metric: name.clone(), rule: rule.clone() });
+            push(EvidenceRow::Rule { metric: name.clone(), rule: rule.clone() });
         }
         state.checks += 1;
         let check = state.checks;
         for (stratum, group) in state.new.drain(..) {
-            self.rows.push(time, &EvidenceRow::Group { metric: name.clone(), check, group, stratum });
+            push(EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }
-        // By stratum, the order in which the judge checks them; within a stratum, in the order in which trials ended.
-        state.waiting.sort_by(|one, other| compare_values(&one.0, &other.0));
-        for (stratum, group, key, indicators, value) in state.waiting.drain(..) {
-            let placement = judge.placement(metric, rate, &stratum);
+        for trial in state.waiting.drain(..) {
+            let WaitingTrial { ended, key, group, stratum, indicators, value } = trial;
             let row = TrialRow {
                 metric: name.clone(),
                 check,
+                ended: Time(ended),
                 key,
                 group,
+                alarm: judge.alarm_number(metric, rate, &stratum),
                 stratum,
                 indicators,
                 value,
-                block: placement.block,
-                alarm: placement.alarm,
+                block: state.blocks.pop_front().flatten(),
             };
-            self.rows.push(time, &EvidenceRow::Trial(row));
+            push(EvidenceRow::Trial(row));
         }
         if self.rows.len() >= MAX_ROWS { self.flush() } else { Ok(()) }
+    }
+
+    /// The rows written so far.
+    pub(crate) fn head(&self) -> &ChainHead {
+        &self.state.head
     }
 
     /// Passes the rows written so far to the sink.
@@ -220,7 +253,7 @@ impl EvidenceRecorder {
                 continue;
             }
             layer.is_ended.clear();
-            for instance in layer.ended.drain(..) {
+            for (instance, ended) in layer.ended.drain(..) {
                 let key = key_of(&instance);
                 let facts = layer.facts.remove(&key).unwrap_or_default();
                 let adds = layer.adds.remove(&instance).unwrap_or_default();
@@ -232,9 +265,14 @@ impl EvidenceRecorder {
                         continue;
                     }
                     if let Some(rate) = self.state.rates.get_mut(&(rate.metric, rate.rate)) {
-                        let row =
-                            (stratum.clone(), group.clone(), key.clone(), indicators.clone(), numerator);
-                        rate.waiting.push(row);
+                        rate.waiting.push(WaitingTrial {
+                            ended,
+                            key: key.clone(),
+                            group: group.clone(),
+                            stratum: stratum.clone(),
+                            indicators: indicators.clone(),
+                            value: numerator,
+                        });
                     }
                 }
             }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
+use super::bettor::Way;
 use super::narrative::narrative;
-use super::recompute::{BlockStep, NamedGroup};
-use super::rows::EvidenceReader;
-use super::{AlarmTrials, EvidenceRow, TrialRow};
+use super::recompute::{BetterPart, BlockStep, NamedGroup};
+use super::rows::{EvidenceReader, ReadRow};
+use super::{AlarmTrials, ChainHead, EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, ValuesKey, words};
 use crate::{Comparison, Counts, Rule};
 
@@ -20,7 +21,13 @@ pub(super) struct RateRule {
     pub(super) rate: usize,
     /// Whether γ is an expression, whose values are not recorded.
     pub(super) prior_varies: bool,
+    /// Which method was used: [`METHOD`] since evidence has hashes.
+    #[serde(default)]
+    pub(super) method: u64,
 }
+
+/// The method by which alarms are judged. Evidence of another one cannot be recomputed.
+pub(super) const METHOD: u64 = 2;
 
 /// Why an alarm cannot be recomputed from evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +41,55 @@ pub enum WrongEvidence {
     /// The prior is an expression.
     #[error("the prior of `{0}` is an expression, and what it was is not among the evidence")]
     PriorVaries(String),
+    /// The evidence is of another version.
+    #[error(
+        "the evidence of `{metric}` is of method {found}, and this version recomputes method {METHOD}: take the version of \
+         fairstream that wrote it"
+    )]
+    OtherMethod {
+        /// The metric.
+        metric: String,
+        /// Its method.
+        found: u64,
+    },
+    /// A row has another hash than what comes before it leads to.
+    #[error(
+        "row {row} of the evidence does not fit the rows before it: it was changed, or rows were removed or added before it"
+    )]
+    BrokenChain {
+        /// The number of the row in the file.
+        row: u64,
+    },
+    /// The evidence is not the one that an alarm was raised on.
+    #[error(
+        "an alarm was raised on {rows} rows of evidence, of which the last has another hash here: they were replaced"
+    )]
+    OtherChain {
+        /// Number of rows at the alarm.
+        rows: u64,
+    },
+    /// The evidence ends before the rows that an alarm was raised on.
+    #[error(
+        "the evidence ends after {found} rows, but an alarm was raised on {rows} of them: its end was cut off"
+    )]
+    CutOff {
+        /// Number of rows at the alarm.
+        rows: u64,
+        /// Number of rows that are left.
+        found: u64,
+    },
+    /// A trial is in another block than the calculation puts it in.
+    #[error(
+        "the trial that was final at {at} belongs to block {number}, and the evidence has it in {found:?}"
+    )]
+    WrongBlock {
+        /// The block in the evidence.
+        found: Option<u64>,
+        /// The block by the calculation.
+        number: u64,
+        /// When the trial became final.
+        at: String,
+    },
     /// The evidence gives no alarm at that time.
     #[error("no alarm of `{metric}` at {at} comes of this evidence: it is of another run, or not complete")]
     NoAlarm {
@@ -48,6 +104,10 @@ pub enum WrongEvidence {
 #[derive(Debug, Default)]
 pub struct Replay {
     metrics: BTreeMap<String, MetricEvidence>,
+    /// The rows that have been read.
+    head: ChainHead,
+    /// What alarms were raised on, in ascending order of rows.
+    published: Vec<ChainHead>,
 }
 
 #[derive(Debug)]
@@ -71,8 +131,17 @@ pub(super) struct EvidenceEntry {
     pub(super) time: Time,
     pub(super) check: u64,
     pub(super) group: String,
-    /// The value and the block of a trial; `None` if the row only registers a group.
-    pub(super) trial: Option<(f64, Option<u64>)>,
+    /// `None` if the row only registers a group.
+    pub(super) trial: Option<EvidenceTrial>,
+}
+
+/// The trial of a row.
+#[derive(Debug)]
+pub(super) struct EvidenceTrial {
+    pub(super) value: f64,
+    pub(super) block: Option<u64>,
+    /// When it became final, in nanoseconds since 1970.
+    pub(super) ended: i64,
 }
 
 /// An alarm, recomputed.
@@ -95,8 +164,14 @@ pub(super) struct RecomputedAlarm {
     pub(super) message: String,
     /// Counts of each group at the alarm.
     pub(super) groups: GroupCounts,
-    /// All blocks up to the alarm, if there is a guarantee.
+    /// The steps of the bettor that the alarm is about, if there is a guarantee.
     pub(super) blocks: Vec<BlockStep>,
+    /// The parts of the e-value, if there is a guarantee.
+    pub(super) parts: Vec<BetterPart>,
+    /// The bettor with the largest e-value, by its first block, and its estimate; if there is a guarantee.
+    pub(super) leader: Option<(u64, Way)>,
+    /// Logarithm of the e-value, if there is a guarantee.
+    pub(super) log_evidence: f64,
     /// The groups that it is about, if there is a guarantee.
     pub(super) named: Vec<NamedGroup>,
     /// Logarithm of the threshold that was exceeded, if there is a guarantee.
@@ -111,17 +186,52 @@ pub(super) struct RecomputedAlarm {
 pub(super) type GroupCounts = BTreeMap<ValuesKey<String>, Counts>;
 
 impl Replay {
+    /// Evidence that alarms were raised on: as they are read, rows are compared with these.
+    pub fn new(mut published: Vec<ChainHead>) -> Replay {
+        published.sort_by_key(|head| std::cmp::Reverse(head.rows));
+        Replay { published, ..Replay::default() }
+    }
+
+    /// The rows that have been read.
+    pub fn head(&self) -> &ChainHead {
+        &self.head
+    }
+
+    /// Checks that all rows that an alarm was raised on have been read.
+    ///
+    /// # Errors
+    /// Some are missing.
+    pub fn finish(&self) -> Result<(), WrongEvidence> {
+        let found = self.head.rows;
+        match self.published.last() {
+            Some(head) => Err(WrongEvidence::CutOff { rows: head.rows, found }),
+            None => Ok(()),
+        }
+    }
+
     /// Adds a batch with the columns of [`EvidenceReader::wanted`].
     ///
     /// # Errors
-    /// They are not rows of evidence.
+    /// They are not rows of evidence, or not those that were recorded.
     pub fn add(&mut self, batch: &EventBatch) -> Result<(), WrongEvidence> {
-        for (time, row) in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
+        for read in EvidenceReader::rows(batch).map_err(WrongEvidence::Unreadable)? {
+            let ReadRow { number, time, hash, row } = read;
+            if *self.head.add(time, &row) != hash {
+                return Err(WrongEvidence::BrokenChain { row: number });
+            }
+            while let Some(head) = self.published.pop_if(|head| head.rows == self.head.rows) {
+                if head.hash != hash {
+                    return Err(WrongEvidence::OtherChain { rows: head.rows });
+                }
+            }
             match row {
                 EvidenceRow::Rule { metric, rule } => {
                     let rate_rule: RateRule = serde_json::from_str(&rule).map_err(|error| {
                         WrongEvidence::Unreadable(format!("the rule of `{metric}`: {error}"))
                     })?;
+                    if rate_rule.method != METHOD {
+                        return Err(WrongEvidence::OtherMethod { metric, found: rate_rule.method });
+                    }
                     let new = MetricEvidence {
                         rate_rule,
                         strata: Vec::new(),
@@ -134,8 +244,11 @@ impl Replay {
                     let row = EvidenceEntry { time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
                 }
-                EvidenceRow::Trial(TrialRow { metric, check, group, stratum, value, block, .. }) => {
-                    let row = EvidenceEntry { time, check, group, trial: Some((value, block)) };
+                EvidenceRow::Trial(TrialRow {
+                    metric, check, ended, group, stratum, value, block, ..
+                }) => {
+                    let trial = EvidenceTrial { value, block, ended: ended.0 };
+                    let row = EvidenceEntry { time, check, group, trial: Some(trial) };
                     self.metric(&metric)?.push(&stratum, row);
                 }
             }
@@ -172,7 +285,7 @@ impl Replay {
         ranks.iter().enumerate().for_each(|(rank, stratum)| rank_of[*stratum] = Some(rank));
         let mut found: Option<(RecomputedAlarm, &str)> = None;
         for ((name, stratum), rank) in strata.iter().zip(rank_of) {
-            for alarm in stratum.alarms(rate_rule, name, rank) {
+            for alarm in stratum.alarms(rate_rule, name, rank)? {
                 let is_same = alarm.message == message;
                 if alarm.time == time && (is_same || found.is_none()) {
                     found = Some((alarm, name));
@@ -224,10 +337,16 @@ impl MetricEvidence {
 
 impl StratumEvidence {
     /// Every alarm of this stratum.
-    fn alarms(&self, rate_rule: &RateRule, name: &str, rank: Option<usize>) -> Vec<RecomputedAlarm> {
-        match rate_rule.rule.guarantee {
-            None => self.by_map(rate_rule, name),
-            Some(_) => rank.map(|rank| self.by_guarantee(rate_rule, name, rank)).unwrap_or_default(),
+    fn alarms(
+        &self,
+        rate_rule: &RateRule,
+        name: &str,
+        rank: Option<usize>,
+    ) -> Result<Vec<RecomputedAlarm>, WrongEvidence> {
+        match (rate_rule.rule.guarantee, rank) {
+            (None, _) => Ok(self.by_map(rate_rule, name)),
+            (Some(_), Some(rank)) => self.by_guarantee(rate_rule, name, rank),
+            (Some(_), None) => Ok(Vec::new()),
         }
     }
 
@@ -236,7 +355,7 @@ impl StratumEvidence {
         let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.check <= check) {
             let counts = groups.entry(&row.group).or_default();
-            if let Some((value, _)) = row.trial {
+            if let Some(EvidenceTrial { value, .. }) = row.trial {
                 counts.numerator += value;
                 counts.denominator += 1;
             }
@@ -255,7 +374,7 @@ impl StratumEvidence {
             while let Some(row) = rows.next_if(|row| row.check <= check) {
                 time = row.time;
                 let counts = groups.entry(ValuesKey(row.group.clone())).or_default();
-                if let Some((value, _)) = row.trial {
+                if let Some(EvidenceTrial { value, .. }) = row.trial {
                     counts.numerator += value;
                     counts.denominator += 1;
                 }
@@ -272,6 +391,9 @@ impl StratumEvidence {
                     message,
                     groups: groups.clone(),
                     blocks: Vec::new(),
+                    parts: Vec::new(),
+                    leader: None,
+                    log_evidence: f64::NEG_INFINITY,
                     named: Vec::new(),
                     log_threshold: f64::NEG_INFINITY,
                     check,

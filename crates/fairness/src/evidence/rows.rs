@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Float64Builder, RecordBatch, StringArray, StringBuilder,
-    UInt64Array, UInt64Builder,
+    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, Int64Builder, RecordBatch,
+    StringArray, StringBuilder, UInt64Array, UInt64Builder,
 };
-use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef, UInt64Type};
 use fairstream_core::{EventBatch, Position, Time, WantedColumn};
 
 use super::{EvidenceRow, TrialRow};
@@ -14,8 +14,9 @@ use super::{EvidenceRow, TrialRow};
 /// The columns of evidence, in addition to `time`, the time of the check.
 ///
 /// `kind` is `rule` (a rule, in column `rule`), `group` (a group that is compared from now on) or `trial`. A trial has
-/// the `metric` and the number of the `check` that counted it, its `key`, `group`, `stratum` and `indicators`, the
-/// `value` that it adds, its `block`, and the `alarm` of its metric and stratum that it counts towards.
+/// the `metric` and the number of the `check` that counted it, the time at which it `ended`, in nanoseconds since 1970, its `key`, `group`, `stratum` and `indicators`, the
+/// `value` that it adds, its `block`, and the `alarm` of its metric and stratum that it counts towards. `hash` chains the
+/// rows.
 pub fn evidence_schema() -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
     let number = |name: &str| Field::new(name, DataType::UInt64, true);
@@ -23,6 +24,7 @@ pub fn evidence_schema() -> SchemaRef {
         text("kind"),
         text("metric"),
         number("check"),
+        Field::new("ended", DataType::Int64, true),
         text("key"),
         text("group"),
         text("stratum"),
@@ -31,6 +33,7 @@ pub fn evidence_schema() -> SchemaRef {
         number("block"),
         number("alarm"),
         text("rule"),
+        text("hash"),
     ]))
 }
 
@@ -41,6 +44,7 @@ pub(super) struct RowWriter {
     kind: StringBuilder,
     metric: StringBuilder,
     check: UInt64Builder,
+    ended: Int64Builder,
     key: StringBuilder,
     group: StringBuilder,
     stratum: StringBuilder,
@@ -49,6 +53,7 @@ pub(super) struct RowWriter {
     block: UInt64Builder,
     alarm: UInt64Builder,
     rule: StringBuilder,
+    hash: StringBuilder,
     written: u64,
 }
 
@@ -57,7 +62,9 @@ impl RowWriter {
         self.times.len()
     }
 
-    pub(super) fn push(&mut self, time: Time, row: &EvidenceRow) {
+    /// Adds a row, with its hash in the chain.
+    pub(super) fn push(&mut self, time: Time, row: &EvidenceRow, hash: &str) {
+        self.hash.append_value(hash);
         self.times.push(time.0);
         let (kind, metric) = match row {
             EvidenceRow::Rule { metric, .. } => ("rule", metric),
@@ -79,6 +86,7 @@ impl RowWriter {
         self.group.append_option(group);
         self.stratum.append_option(stratum);
         let trial = if let EvidenceRow::Trial(trial) = row { Some(trial) } else { None };
+        self.ended.append_option(trial.map(|trial| trial.ended.0));
         self.key.append_option(trial.map(|trial| &trial.key));
         self.indicators.append_option(trial.map(|trial| &trial.indicators));
         self.value.append_option(trial.map(|trial| trial.value));
@@ -96,6 +104,7 @@ impl RowWriter {
             Arc::new(self.kind.finish()),
             Arc::new(self.metric.finish()),
             Arc::new(self.check.finish()),
+            Arc::new(self.ended.finish()),
             Arc::new(self.key.finish()),
             Arc::new(self.group.finish()),
             Arc::new(self.stratum.finish()),
@@ -104,6 +113,7 @@ impl RowWriter {
             Arc::new(self.block.finish()),
             Arc::new(self.alarm.finish()),
             Arc::new(self.rule.finish()),
+            Arc::new(self.hash.finish()),
         ];
         let rows = RecordBatch::try_new(evidence_schema(), columns).ok()?;
         let first = self.written + 1;
@@ -126,8 +136,8 @@ impl EvidenceReader {
         evidence_schema().fields().iter().map(column).collect()
     }
 
-    /// The rows of a batch, each with its time. An error names the first row that is not evidence.
-    pub(super) fn rows(batch: &EventBatch) -> Result<Vec<(Time, EvidenceRow)>, String> {
+    /// The rows of a batch. An error names the first row that is not evidence.
+    pub(super) fn rows(batch: &EventBatch) -> Result<Vec<ReadRow>, String> {
         if batch.rows.schema().fields().len() != evidence_schema().fields().len() {
             return Err("these are not the columns of evidence".to_owned());
         }
@@ -137,15 +147,33 @@ impl EvidenceReader {
                 let read = columns.row(row).ok_or_else(|| {
                     format!("row {}: this is not a row of evidence", batch.row_numbers[row])
                 })?;
-                Ok((batch.time(row), read))
+                let hash = columns.hash.is_valid(row).then(|| columns.hash.value(row).to_owned());
+                Ok(ReadRow {
+                    number: batch.row_numbers[row],
+                    time: batch.time(row),
+                    hash: hash.unwrap_or_default(),
+                    row: read,
+                })
             })
             .collect()
     }
 }
 
+/// A row of evidence that has been read.
+#[derive(Debug)]
+pub(super) struct ReadRow {
+    /// Its number in the file, as the source counts.
+    pub(super) number: u64,
+    pub(super) time: Time,
+    pub(super) hash: String,
+    pub(super) row: EvidenceRow,
+}
+
 struct EvidenceColumns<'a> {
     texts: [&'a StringArray; 7],
     numbers: [&'a UInt64Array; 3],
+    ended: &'a Int64Array,
+    hash: &'a StringArray,
     value: &'a Float64Array,
 }
 
@@ -164,6 +192,8 @@ impl<'a> EvidenceColumns<'a> {
                 text("rule")?,
             ],
             numbers: [number("check")?, number("block")?, number("alarm")?],
+            ended: rows.column_by_name("ended")?.as_primitive_opt::<Int64Type>()?,
+            hash: text("hash")?,
             value: rows.column_by_name("value")?.as_primitive_opt::<Float64Type>()?,
         })
     }
@@ -174,6 +204,7 @@ impl<'a> EvidenceColumns<'a> {
         let [check, block, alarm] =
             self.numbers.map(|column| column.is_valid(row).then(|| column.value(row)));
         let value = self.value.is_valid(row).then(|| self.value.value(row));
+        let ended = self.ended.is_valid(row).then(|| self.ended.value(row));
         let metric = metric?;
         match kind?.as_str() {
             "rule" => Some(EvidenceRow::Rule { metric, rule: rule? }),
@@ -181,6 +212,7 @@ impl<'a> EvidenceColumns<'a> {
             "trial" => Some(EvidenceRow::Trial(TrialRow {
                 metric,
                 check: check?,
+                ended: Time(ended?),
                 key: key.unwrap_or_default(),
                 group: group?,
                 stratum: stratum?,

@@ -23,6 +23,8 @@ pub(crate) struct Metric {
     pub(crate) table: usize,
     /// Number of metrics of the same table, which share its guarantee.
     pub(crate) of_table: u64,
+    /// Number of tables that share the guarantee of the file with this one; 1 if the table has its own.
+    pub(crate) of_file: u64,
     pub(crate) groups: Combination,
     /// The group that others are compared with, by the columns of `groups`. Known once their types are.
     pub(crate) reference: Option<Vec<ReferenceValue>>,
@@ -63,6 +65,11 @@ impl Metric {
             metric
         };
         combinations.iter().map(of).collect()
+    }
+
+    /// Number of comparisons that share its guarantee.
+    pub(crate) fn comparisons(&self) -> u64 {
+        self.of_table * self.of_file
     }
 
     /// Whether the comparison needs constants beyond any estimate.
@@ -137,6 +144,7 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
         at,
         table: 0,
         of_table: 1,
+        of_file: 1,
         groups: Vec::new(),
         reference: None,
         rates: rates?,

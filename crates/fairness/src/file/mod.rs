@@ -12,6 +12,7 @@ pub(crate) use self::fairness_table::{Metric, Prior};
 pub(crate) use self::score::Score;
 use crate::expression::Expression;
 use crate::group::{self, Combination, GroupColumn};
+use crate::guarantee;
 use crate::metric::Rate;
 use crate::table::{Located, Problems, TextSpan, TomlTable, list};
 use crate::{FileError, Problem};
@@ -367,6 +368,9 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
             metrics.push(metric);
         }
     }
+    if let Some(table) = root.table("guarantee") {
+        share_guarantee(table, &mut metrics);
+    }
     let sources = root.tables("source").iter().filter_map(endpoint).collect();
     let sinks = root.tables("sink").iter().filter_map(endpoint).collect();
     let file = FairnessFile {
@@ -384,6 +388,25 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
     };
     file.reference_problems().into_iter().for_each(|problem| root.problem(problem));
     Some(file)
+}
+
+/// Gives the metrics without a rule of their own the guarantee of the file, which they share evenly.
+fn share_guarantee(table: TomlTable<'_>, metrics: &mut [Metric]) {
+    let shares = |metric: &&mut Metric| !metric.says_rule && metric.guarantee.is_some();
+    let mut tables: Vec<usize> = metrics.iter_mut().filter(shares).map(|metric| metric.table).collect();
+    tables.dedup();
+    if tables.is_empty() {
+        let help = "leave [guarantee] out, or the `guarantee` or `rule` of a metric that should share it";
+        let message = "every metric has a guarantee or a rule of its own";
+        table.problem(Problem::new(table.at.range(), message).help(help));
+    }
+    let promise = guarantee::read_shared(table);
+    for metric in metrics.iter_mut().filter(shares) {
+        metric.of_file = tables.len() as u64;
+        if let (Some(guarantee), Some(promise)) = (&mut metric.guarantee, promise) {
+            guarantee.value.promise = promise;
+        }
+    }
 }
 
 /// The types that a column can have.

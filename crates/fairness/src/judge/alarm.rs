@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::words::label;
 use super::{Gap, Rule};
+use crate::ChainHead;
 
 /// What an alarm rests on, as of the check that raised it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,8 +19,8 @@ pub struct AlarmBasis {
     /// those whose bets made the evidence, otherwise those that are furthest apart; one of them is the reference group, if
     /// there is one.
     pub groups: Vec<AlarmedGroup>,
-    /// For a detector, which forgets: the number of blocks that the counts of `groups` are from, and that made the
-    /// evidence. `None` if they are of all trials so far.
+    /// The number of blocks that the counts of `groups` are from, and that made the evidence. `None` if they are of all
+    /// trials so far.
     pub blocks: Option<u64>,
     /// The gap or ratio between `groups`, or the rate of the only one.
     pub gap: f64,
@@ -32,6 +33,8 @@ pub struct AlarmBasis {
     /// Natural logarithm of an upper bound on the probability that a fair system ever yields this much evidence; `None`
     /// if no probability is guaranteed.
     pub log_p_value: Option<f64>,
+    /// The rows of evidence up to the check that raised it, if evidence is recorded.
+    pub recorded: Option<ChainHead>,
 }
 
 /// A group that an alarm is about.
@@ -80,6 +83,7 @@ impl AlarmBasis {
             log_e_value: None,
             log_threshold: None,
             log_p_value: None,
+            recorded: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{AlarmBasis, AlarmedGroup, Rule};
+use crate::ChainHead;
 
 /// What an alarm rests on, with the names of columns.
 #[derive(Debug, Serialize)]
@@ -23,6 +24,9 @@ pub struct AlarmDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<u64>,
     groups: Vec<CountedGroup>,
+    /// The rows of evidence up to this alarm, if it is recorded.
+    #[serde(rename = "evidence", skip_serializing_if = "Option::is_none")]
+    recorded: Option<ChainHead>,
     #[serde(skip_serializing_if = "Option::is_none")]
     worse_off: Option<BTreeMap<String, Value>>,
 }
@@ -65,6 +69,7 @@ impl AlarmDetails {
             evidence: EvidenceNumbers::new(basis.log_e_value, basis.log_threshold, basis.log_p_value),
             blocks: basis.blocks,
             groups: basis.groups.iter().map(group).collect(),
+            recorded: basis.recorded.clone(),
             worse_off: worse_off.map(|group| by_column(&rule.groups, &group.values)),
         }
     }

@@ -34,7 +34,7 @@ pub use words::{significant, significant_exp};
 use self::changed_groups::ChangedGroups;
 use self::stratum_test::{AlarmTransition, StratumTest};
 use crate::sweep::SweptRun;
-use crate::{History, Promise};
+use crate::{ChainHead, History, Promise};
 
 /// An alarm that a check raised or cleared.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +65,8 @@ pub struct Judge {
     sweep: Option<SweptRun>,
     /// Estimates and alarms over time, if they are kept.
     history: Option<History>,
+    /// The rows of evidence so far, if evidence is recorded.
+    recorded: Option<ChainHead>,
 }
 
 /// The strata of a rate, named by a JSON array of their values.
@@ -107,18 +109,8 @@ struct Stratum {
     last_alarm: Option<(i64, i64)>,
     /// Number of alarms raised so far.
     raised: u64,
-    /// The sequential test, if there is a guarantee. Created at the first check.
+    /// The sequential test, if there is a guarantee. Created with the first trial.
     test: Option<StratumTest>,
-}
-
-/// The block and the alarm that a newly counted trial belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrialPlacement {
-    /// The number of the block, if there is a guarantee.
-    pub block: Option<u64>,
-    /// The number, from 1, of the alarm of its rate and stratum that it counts towards: the active one, or else the
-    /// next; `None` if the active alarm is permanent.
-    pub alarm: Option<u64>,
 }
 
 /// The part of the judge that is saved.
@@ -138,7 +130,15 @@ impl Judge {
     /// A judge without any counts.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![Strata::default(); rule.rates.len()]).collect();
-        Judge { rules, state, raised: 0, rows: RowCounts::default(), sweep: None, history: None }
+        Judge {
+            rules,
+            state,
+            raised: 0,
+            rows: RowCounts::default(),
+            sweep: None,
+            history: None,
+            recorded: None,
+        }
     }
 
     /// Feeds every check to a run of a sweep over the same rules. A sweep covers a whole run, so it is not part of the
@@ -179,6 +179,15 @@ impl Judge {
     /// Number of alarms raised so far, over all rates and strata.
     pub fn raised(&self) -> u64 {
         self.raised
+    }
+
+    /// The rows of evidence so far, if evidence is recorded.
+    pub fn recorded(&self) -> Option<&ChainHead> {
+        self.recorded.as_ref()
+    }
+
+    pub(crate) fn set_recorded(&mut self, head: &ChainHead) {
+        self.recorded = Some(head.clone());
     }
 
     /// The rows that were monitored.
@@ -233,6 +242,21 @@ impl Judge {
         stratum.groups.get_mut(slot.group).map(|(_, counts)| counts)
     }
 
+    /// Counts a trial of a group that is final since `time`, no earlier than the trial before, for the test of its
+    /// stratum; the [counts](Judge::counts) are told apart. Returns the number of its block; `None` without a guarantee,
+    /// or if the guarantee is for fewer strata.
+    pub(crate) fn count_trial(&mut self, slot: GroupSlot, value: f64, time: Time) -> Option<u64> {
+        let rule = self.rules.get(slot.rule)?;
+        rule.guarantee?;
+        let Strata { items, tested, .. } = self.state.get_mut(slot.rule)?.get_mut(slot.rate)?;
+        let (_, stratum) = items.get_mut(slot.stratum)?;
+        let test = stratum.test.get_or_insert_with(|| {
+            *tested += 1;
+            StratumTest::new(*tested - 1)
+        });
+        test.count(rule, &stratum.groups, slot.group, value, time)
+    }
+
     /// The counts of a group.
     pub(crate) fn counts_at(&self, slot: GroupSlot) -> Counts {
         let strata = self.state.get(slot.rule).and_then(|rates| rates.get(slot.rate));
@@ -260,7 +284,7 @@ impl Judge {
         let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Strata { items, new, tested, changed } = strata;
+        let Strata { items, new, changed, .. } = strata;
         items.sort(new);
         if let Some(sweep) = &mut self.sweep {
             let changed = new.iter().filter_map(|stratum| items.get(*stratum));
@@ -284,15 +308,8 @@ impl Judge {
             }
             let stands = stratum.alarm.is_some();
             let transition = if rule.guarantee.is_some() {
-                if stratum.test.is_none() && stratum.groups.unordered().all(|counts| counts.denominator == 0)
-                {
-                    continue;
-                }
-                let test = stratum.test.get_or_insert_with(|| {
-                    *tested += 1;
-                    StratumTest::new(*tested - 1)
-                });
-                test.check(rule, &stratum.groups, changed, stands)
+                let Some(test) = &mut stratum.test else { continue };
+                test.check(rule, &stratum.groups, stands)
             } else {
                 rule.transition(Gap::of(rule, &stratum.groups).size, stands)
             };
@@ -300,6 +317,7 @@ impl Judge {
                 (AlarmTransition::Stay, _) | (AlarmTransition::Clear, None) => continue,
                 (AlarmTransition::Raise, _) => {
                     let basis = stratum.basis(rule, of_rate, name, time);
+                    let basis = AlarmBasis { recorded: self.recorded.clone(), ..basis };
                     if let Some(history) = &mut self.history {
                         let trials = stratum.groups.unordered().map(|counts| counts.denominator).sum();
                         history.raise((number, rate, name), basis.clone(), trials);
@@ -318,6 +336,7 @@ impl Judge {
                     stratum.alarm = None;
                     stratum.last_alarm = Some((basis.since.0, time.0));
                     let (gap, message) = stratum.cleared(rule, of_rate, name, &basis);
+                    stratum.test.iter_mut().for_each(StratumTest::restart);
                     AlarmChange { rate, stratum: name.to_owned(), raised: false, gap, message, basis }
                 }
             };
@@ -326,18 +345,15 @@ impl Judge {
         changes
     }
 
-    /// The placement of a trial that the next check of a rate counts in a stratum.
-    pub fn placement(&self, rule: usize, rate: usize, stratum: &str) -> TrialPlacement {
+    /// The number, from 1, of the alarm of a rate and stratum that a trial counts towards: the active one, or else the
+    /// next; `None` if the active alarm is permanent.
+    pub fn alarm_number(&self, rule: usize, rate: usize, stratum: &str) -> Option<u64> {
         let guarantee = self.rules.get(rule).and_then(|rule| rule.guarantee);
         let state = self.stratum(rule, rate, stratum);
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
         let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
-        let test = state.and_then(|stratum| stratum.test.as_ref());
-        TrialPlacement {
-            block: guarantee.map(|_| test.map_or(1, StratumTest::block)),
-            alarm: (!is_over).then_some(if stands { raised } else { raised + 1 }),
-        }
+        (!is_over).then_some(if stands { raised } else { raised + 1 })
     }
 
     /// The evidence on a rate in a stratum; `None` without a guarantee, or before the first check.
@@ -392,7 +408,7 @@ impl Stratum {
     fn cleared(&self, rule: &Rule, rate: &RuleRate, name: &str, basis: &AlarmBasis) -> (f64, String) {
         let since = basis.since;
         if let Some(test) = &self.test {
-            let (gap, groups) = test.of_late(rule, &self.groups, &basis.groups);
+            let (gap, groups) = test.recovered(rule, &self.groups, &basis.groups);
             return (gap, words::cleared_by_evidence(rule, rate, name, gap, &groups, since));
         }
         let gap = Gap::of(rule, &self.groups);

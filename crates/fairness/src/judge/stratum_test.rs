@@ -1,10 +1,9 @@
 //! The sequential test of a stratum with a guarantee: new counts go into an e-process, which decides about the alarm.
 
-use std::collections::BTreeMap;
-
 use fairstream_core::Time;
 use fairstream_guarantee::{
-    DecayedTotals, EProcess, ErrorControl, Hypothesis, Interval, Outcome, Reference, TestResult, TrialTotals,
+    EProcess, ErrorControl, Hypothesis, ImplicatedGroups, Interval, Outcome, Reference, TestResult,
+    TrialTotals,
 };
 use serde::{Deserialize, Serialize};
 
@@ -16,39 +15,14 @@ use crate::Comparison;
 pub(super) struct StratumTest {
     /// Rank of the stratum by its first trial, from 0. It determines the stratum's share of the guarantee.
     rank: u64,
-    /// Groups in order of their first trial: their numbers in the e-process.
-    groups: Vec<TestedGroup>,
+    /// Indices of the groups in the stratum, in order of their first trial: by their numbers in the e-process.
+    groups: Vec<usize>,
     /// For each group of the stratum, by its index, its number in the e-process.
     numbers: Vec<Option<usize>>,
-    /// Counts of the open block, by number; of a detector only.
-    open: BTreeMap<usize, RawCounts>,
-    /// Counts of the blocks that the e-value is the product of, by number; of a detector only, as for others these are
-    /// all counts.
-    accumulated: BTreeMap<usize, RawCounts>,
     e_process: EProcess,
-}
-
-/// A group that has had a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct TestedGroup {
-    /// Its index in the stratum.
-    index: usize,
-    /// The counts that the e-process has consumed.
-    consumed: RawCounts,
-}
-
-/// Counts as they are reported: of a mean, the sum is not rescaled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct RawCounts {
-    numerator: f64,
-    denominator: u64,
-}
-
-impl RawCounts {
-    fn add(&mut self, other: RawCounts) {
-        self.numerator += other.numerator;
-        self.denominator += other.denominator;
-    }
+    /// The hypothesis, as long as there are so many groups.
+    #[serde(skip)]
+    hypothesis: Option<(usize, Hypothesis)>,
 }
 
 /// What a check does to the alarm of a stratum.
@@ -99,60 +73,30 @@ impl StratumTest {
             rank,
             groups: Vec::new(),
             numbers: Vec::new(),
-            open: BTreeMap::new(),
-            accumulated: BTreeMap::new(),
             e_process: EProcess::default(),
+            hypothesis: None,
         }
     }
 
-    /// Adds what has been counted since the last check, and closes the block if it has enough trials. `changed` are the
-    /// indices of the groups whose counts have changed, in the order of groups.
-    pub(super) fn check(
+    /// Counts a trial of the group with this index, and returns the number of its block; `None` if the stratum is not
+    /// tested.
+    pub(super) fn count(
         &mut self,
         rule: &Rule,
         counts: &NamedVec<Counts>,
-        changed: &[usize],
-        stands: bool,
-    ) -> AlarmTransition {
-        let forgets =
-            rule.hypothesis(self.rank).is_some_and(|of| matches!(of.control, ErrorControl::Detector { .. }));
-        for index in changed {
-            let Some((_, counts)) = counts.get(*index) else { continue };
-            if counts.denominator == 0 {
-                continue;
+        group: usize,
+        value: f64,
+        time: Time,
+    ) -> Option<u64> {
+        let number = self.number(group);
+        let hypothesis = match self.hypothesis {
+            Some((groups, hypothesis)) if groups == self.groups.len() => hypothesis,
+            _ => {
+                let hypothesis = self.hypothesis(rule, counts)?;
+                self.hypothesis.insert((self.groups.len(), hypothesis)).1
             }
-            let number = self.number(*index);
-            let consumed = &mut self.groups[number].consumed;
-            // Trials are final, so counts never decrease.
-            let trials = counts.denominator.saturating_sub(consumed.denominator);
-            if trials > 0 {
-                let new = RawCounts { numerator: counts.numerator - consumed.numerator, denominator: trials };
-                *consumed = RawCounts { numerator: counts.numerator, denominator: counts.denominator };
-                self.e_process
-                    .count(number, TrialTotals { trials, sum: scaled(rule, new.numerator, trials) });
-                if forgets {
-                    self.open.entry(number).or_default().add(new);
-                }
-            }
-        }
-        let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
-        if self.e_process.close_block(&hypothesis).is_none() {
-            return AlarmTransition::Stay;
-        }
-        if self.e_process.accumulated_blocks() == 1 {
-            self.accumulated.clear();
-        }
-        for (number, counts) in std::mem::take(&mut self.open) {
-            self.accumulated.entry(number).or_default().add(counts);
-        }
-        match (stands, hypothesis.control) {
-            (false, _) if self.e_process.exceeds_threshold(&hypothesis) => AlarmTransition::Raise,
-            (true, ErrorControl::Detector { .. }) if self.e_process.looks_fair(&hypothesis) => {
-                self.e_process.restart();
-                AlarmTransition::Clear
-            }
-            _ => AlarmTransition::Stay,
-        }
+        };
+        Some(self.e_process.count(&hypothesis, number, scaled(rule, value), time.0))
     }
 
     /// The hypothesis of the stratum, with the reference group by its number. `None` if the stratum is not tested.
@@ -165,6 +109,32 @@ impl StratumTest {
         Some(Hypothesis { reference, ..rule.hypothesis(self.rank)? })
     }
 
+    /// Looks at the evidence that has come in since the last check.
+    pub(super) fn check(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
+        let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
+        if !self.e_process.look() {
+            return AlarmTransition::Stay;
+        }
+        let is_detector = hypothesis.control != ErrorControl::Ever;
+        if !stands && self.e_process.exceeds_threshold(&hypothesis) {
+            if is_detector {
+                let groups = self.implicated(&hypothesis, counts);
+                self.e_process.await_recovery(groups);
+            }
+            return AlarmTransition::Raise;
+        }
+        if stands && is_detector && self.e_process.has_recovered() {
+            AlarmTransition::Clear
+        } else {
+            AlarmTransition::Stay
+        }
+    }
+
+    /// Resets the evidence, once an alarm has been cleared.
+    pub(super) fn restart(&mut self) {
+        self.e_process.restart();
+    }
+
     /// The number of a group in the e-process.
     fn number(&mut self, index: usize) -> usize {
         if self.numbers.len() <= index {
@@ -172,68 +142,72 @@ impl StratumTest {
         }
         let groups = &mut self.groups;
         *self.numbers[index].get_or_insert_with(|| {
-            groups.push(TestedGroup { index, consumed: RawCounts::default() });
+            groups.push(index);
             groups.len() - 1
         })
+    }
+
+    /// The numbers of the groups in their order.
+    fn order(&self, counts: &NamedVec<Counts>) -> Vec<usize> {
+        counts.order().iter().filter_map(|index| *self.numbers.get(*index)?).collect()
+    }
+
+    /// The groups that the evidence is about.
+    fn implicated(&self, hypothesis: &Hypothesis, counts: &NamedVec<Counts>) -> ImplicatedGroups {
+        let leading = self.e_process.leading(hypothesis, &self.order(counts));
+        leading.map(|leading| leading.groups).unwrap_or_default()
     }
 
     /// What an alarm that this check raises rests on, without its message. `None` if the stratum is not tested.
     pub(super) fn basis(&self, rule: &Rule, counts: &NamedVec<Counts>, since: Time) -> Option<AlarmBasis> {
         let hypothesis = self.hypothesis(rule, counts)?;
-        let order: Vec<usize> =
-            counts.order().iter().filter_map(|index| *self.numbers.get(*index)?).collect();
-        let found = self.e_process.implicated(&hypothesis, &order);
-        let forgets = matches!(hypothesis.control, ErrorControl::Detector { .. });
+        let leading = self.e_process.leading(&hypothesis, &self.order(counts))?;
+        // A learner that knows all blocks is about all trials.
+        let is_late = hypothesis.control != ErrorControl::Ever || leading.first_block > 1;
+        let (low, width) = range(rule);
         let named = |number: usize| {
-            let of_group = self.groups.get(number)?;
-            let RawCounts { numerator, denominator } = match forgets {
-                true => self.accumulated.get(&number).copied().unwrap_or_default(),
-                false => of_group.consumed,
+            let (name, counts) = counts.get(*self.groups.get(number)?)?;
+            let (numerator, denominator) = match is_late {
+                true => {
+                    let TrialTotals { trials, sum } = self.e_process.leading_totals(&hypothesis, number);
+                    (low * trials as f64 + sum * width, trials)
+                }
+                false => (counts.numerator, counts.denominator),
             };
-            Some(AlarmedGroup::new(counts.get(of_group.index)?.0, numerator, denominator))
+            Some(AlarmedGroup::new(name, numerator, denominator))
         };
-        let groups = [found.too_high, found.too_low].into_iter().flatten().filter_map(named);
+        let ImplicatedGroups { too_high, too_low } = leading.groups;
+        let groups = [too_high, too_low].into_iter().flatten().filter_map(named);
         let (gap, groups) = gap_of_shares(rule, groups.collect());
         Some(AlarmBasis {
             since,
             message: String::new(),
             groups,
-            blocks: forgets.then(|| self.e_process.accumulated_blocks()),
+            blocks: is_late.then_some(leading.blocks),
             gap,
             tolerance: rule.tolerance,
             log_e_value: Some(self.e_process.log_e_value()),
             log_threshold: Some(hypothesis.log_threshold()),
             log_p_value: self.e_process.log_p_value(&hypothesis),
+            recorded: None,
         })
     }
 
-    /// The discounted counts of groups, which an alarm is cleared by, and the gap between them. The number of trials is
-    /// rounded.
-    pub(super) fn of_late(
+    /// The counts of groups that an alarm is cleared by, and the gap between them.
+    pub(super) fn recovered(
         &self,
         rule: &Rule,
         counts: &NamedVec<Counts>,
         groups: &[AlarmedGroup],
     ) -> (f64, Vec<AlarmedGroup>) {
         let (low, width) = range(rule);
-        let decayed = |group: &AlarmedGroup| {
+        let since = |group: &AlarmedGroup| {
             let number = counts.index_of(&group.values).and_then(|index| *self.numbers.get(index)?);
-            let DecayedTotals { trials, sum } =
-                number.map(|number| self.e_process.decayed(number)).unwrap_or_default();
-            let numerator = low * trials + sum * width;
-            AlarmedGroup {
-                values: group.values.clone(),
-                numerator,
-                denominator: trials.round() as u64,
-                share: (trials >= 0.5).then(|| numerator / trials),
-            }
+            let TrialTotals { trials, sum } =
+                number.map(|number| self.e_process.recovered(number)).unwrap_or_default();
+            AlarmedGroup::new(&group.values, low * trials as f64 + sum * width, trials)
         };
-        gap_of_shares(rule, groups.iter().map(decayed).collect())
-    }
-
-    /// The number of the open block.
-    pub(super) fn block(&self) -> u64 {
-        self.e_process.blocks() + 1
+        gap_of_shares(rule, groups.iter().map(since).collect())
     }
 
     /// The evidence so far.
@@ -262,9 +236,7 @@ impl StratumTest {
             groups: evidence
                 .iter()
                 .flat_map(|evidence| self.groups.iter().zip(&evidence.groups))
-                .filter_map(|(group, interval)| {
-                    Some((counts.get(group.index)?.0.to_owned(), unscaled(*interval)))
-                })
+                .filter_map(|(group, interval)| Some((counts.get(*group)?.0.to_owned(), unscaled(*interval))))
                 .collect(),
         }
     }
@@ -289,12 +261,8 @@ fn gap_of_shares(rule: &Rule, mut groups: Vec<AlarmedGroup>) -> (f64, Vec<Alarme
     (gap, groups)
 }
 
-/// Rescales a sum of numbers in the rule's range to one of numbers between 0 and 1.
-fn scaled(rule: &Rule, sum: f64, trials: u64) -> f64 {
-    let trials = trials as f64;
-    let sum = match rule.range {
-        Some((low, high)) => (sum - low * trials) / (high - low),
-        None => sum,
-    };
-    sum.clamp(0.0, trials)
+/// Rescales a number in the rule's range to one between 0 and 1.
+fn scaled(rule: &Rule, value: f64) -> f64 {
+    let (low, width) = range(rule);
+    ((value - low) / width).clamp(0.0, 1.0)
 }

@@ -84,41 +84,35 @@ fn ratios_and_highest_rates() {
     assert_eq!(step(&mut judge, 1, &[("F", 1.0, 5)]), ["parity: F 0.200 (1 of 5), more than 0.1"]);
 }
 
-/// Ten trials of each group at a time, with so many positives: what changed.
-fn ten(judge: &mut Judge, second: i64, counted: &mut [f64; 2], new: [f64; 2]) -> Vec<String> {
-    counted.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
-    let trials = u64::try_from(second).unwrap() * 10;
-    step(judge, second, &[("F", counted[0], trials), ("M", counted[1], trials)])
+/// Ten trials of each of two groups, of which so many are positive.
+fn ten(judge: &mut Judge, second: i64, positives: [f64; 2]) -> Vec<String> {
+    let trials = [("1", positives[0], 10), ("2", positives[1], 10)];
+    add(judge, second, &trials).into_iter().map(|change| change.message).collect()
 }
 
 fn guaranteed(promise: Promise) -> Judge {
-    let guarantee = Guarantee { promise, block: 20, strata: None };
+    let guarantee = Guarantee { promise, block: 20, block_span: None, strata: None };
     Judge::new(vec![Rule { guarantee: Some(guarantee), ..rule(Comparison::Difference, 0.1, 0.1, 0, 0.0) }])
 }
 
 #[test]
 fn with_a_guarantee_evidence_decides_and_not_the_gap() {
     let mut judge = guaranteed(Promise::Ever(0.05));
-    let mut counted = [0.0; 2];
     // The gap is 0.6 from the first check on; that takes more than one block to be evidence.
-    assert_eq!(ten(&mut judge, 1, &mut counted, [2.0, 8.0]), Vec::<String>::new());
-    assert_eq!(judge.placement(0, 0, "[]"), TrialPlacement { block: Some(2), alarm: Some(1) });
+    assert_eq!(ten(&mut judge, 1, [2.0, 8.0]), Vec::<String>::new());
+    assert_eq!(judge.alarm_number(0, 0, "[]"), Some(1));
     let outcome = judge.assess(0, 0, "[]").unwrap().outcome;
     assert!(matches!(outcome, Outcome::NotYet { further: Some(1..40) }), "{outcome:?}");
     let mut second = 2;
-    while ten(&mut judge, second, &mut counted, [2.0, 8.0]).is_empty() {
+    while ten(&mut judge, second, [2.0, 8.0]).is_empty() {
         second += 1;
     }
     assert!((2..5).contains(&second), "{second}");
     assert_eq!(judge.standings()[0].alarm, Some(Time(second * 1_000_000_000)));
-    assert_eq!(
-        judge.placement(0, 0, "[]").alarm,
-        None,
-        "nothing counts towards an alarm that stands for ever"
-    );
+    assert_eq!(judge.alarm_number(0, 0, "[]"), None, "nothing counts towards an alarm that stands for ever");
     // What comes later does not take it back, however much it is.
     for later in second + 1..200 {
-        assert_eq!(ten(&mut judge, later, &mut counted, [8.0, 2.0]), Vec::<String>::new());
+        assert_eq!(ten(&mut judge, later, [8.0, 2.0]), Vec::<String>::new());
     }
     let assessment = judge.assess(0, 0, "[]").unwrap();
     assert_eq!(assessment.outcome, Outcome::Unfair);
@@ -130,28 +124,29 @@ fn groups_that_are_too_small_are_reported() {
     let mut rule = guaranteed(Promise::Ever(0.05)).rules()[0].clone();
     rule.min_trials = 15;
     let mut judge = Judge::new(vec![rule]);
-    let mut counted = [0.0; 2];
-    ten(&mut judge, 1, &mut counted, [2.0, 8.0]);
+    ten(&mut judge, 1, [2.0, 8.0]);
     assert_eq!(judge.assess(0, 0, "[]").unwrap().small_groups, 2, "ten trials each");
-    ten(&mut judge, 2, &mut counted, [2.0, 8.0]);
+    ten(&mut judge, 2, [2.0, 8.0]);
     assert_eq!(judge.assess(0, 0, "[]").unwrap().small_groups, 0, "twenty trials each");
 }
 
 #[test]
-fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
+fn a_detector_ends_an_alarm_when_there_is_evidence_for_fairness() {
     let every = Every::Trials(2000);
-    let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
-    let mut counted = [0.0; 2];
+    let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: None });
     let mut changes = Vec::new();
     for second in 1..100 {
         let new = if second < 20 { [2.0, 8.0] } else { [5.0, 5.0] };
-        let messages = ten(&mut judge, second, &mut counted, new);
+        let messages = ten(&mut judge, second, new);
         changes.extend(messages.into_iter().map(|message| (second, message)));
     }
     let [(raised, _), (cleared, message)] = changes.as_slice() else { panic!("{changes:?}") };
-    assert!((2..8).contains(raised) && (20..60).contains(cleared), "{changes:?}");
-    assert!(message.contains("of late groups differ by no more than 0.1 (alarm since"), "{message}");
-    assert_eq!(judge.placement(0, 0, "[]").alarm, Some(2));
+    assert!((2..8).contains(raised) && (60..99).contains(cleared), "{changes:?}");
+    assert!(
+        message.contains("; there is enough evidence that they differ by less than 0.1 again (alarm since"),
+        "{message}"
+    );
+    assert_eq!(judge.alarm_number(0, 0, "[]"), Some(2));
     // What is over is still known.
     let standing = &judge.standings()[0];
     let times = [raised, cleared].map(|second| Time(second * 1_000_000_000));
@@ -164,7 +159,7 @@ fn a_detector_ends_an_alarm_when_the_last_trials_look_fair() {
 #[test]
 fn a_promise_is_shared() {
     let of = |strata: Option<u64>, rates: usize| {
-        let guarantee = Guarantee { promise: Promise::Ever(0.12), block: 20, strata };
+        let guarantee = Guarantee { promise: Promise::Ever(0.12), block: 20, block_span: None, strata };
         let rule = rule(Comparison::Difference, 0.1, 0.1, 0, 0.0);
         let rates = vec![rule.rates[0].clone(); rates];
         let rule = Rule { guarantee: Some(guarantee), strata: vec!["department".to_owned()], rates, ..rule };
@@ -192,14 +187,26 @@ fn a_judge_goes_on_from_what_was_saved() {
     assert_eq!(Judge::new(two).load(&saved), Err(BadState));
 }
 
-/// Adds trials to the counts of groups, and checks.
+/// Counts trials of groups, in turn, and checks. The positive ones are spread evenly.
 fn add(judge: &mut Judge, second: i64, trials: &[(&str, f64, u64)]) -> Vec<AlarmChange> {
-    for (group, numerator, denominator) in trials {
-        let counts = judge.counts(0, 0, "[]", &format!("[{group}]")).unwrap();
-        counts.numerator += numerator;
-        counts.denominator += denominator;
+    let time = Time(second * 1_000_000_000);
+    for trial in 0..trials.iter().map(|(.., trials)| *trials).max().unwrap_or(0) {
+        for (group, positives, _) in trials.iter().filter(|(.., trials)| trial < *trials) {
+            let of = trials.iter().find(|(known, ..)| known == group).unwrap().2 as f64;
+            let before = |trial: u64| (trial as f64 * positives / of + 1e-9).floor();
+            count(judge, "[]", &format!("[{group}]"), before(trial + 1) - before(trial), time);
+        }
     }
-    judge.check(0, 0, Time(second * 1_000_000_000))
+    judge.check(0, 0, time)
+}
+
+/// Counts one trial, as the streams of counts and of trials would.
+fn count(judge: &mut Judge, stratum: &str, group: &str, value: f64, time: Time) -> Option<u64> {
+    let slot = judge.slot(0, 0, stratum, group).unwrap();
+    let counts = judge.counts_mut(slot).unwrap();
+    counts.numerator += value;
+    counts.denominator += 1;
+    judge.count_trial(slot, value, time)
 }
 
 /// An alarm is about the groups whose bets made the evidence, not about those with the most extreme shares.
@@ -240,7 +247,7 @@ fn a_guaranteed_alarm_names_the_groups_that_made_the_evidence() {
 #[test]
 fn a_detectors_alarm_counts_the_blocks_of_its_evidence() {
     let every = Every::Trials(2000);
-    let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
+    let mut judge = guaranteed(Promise::Every { every, blocks: 100.0, memory: None });
     let mut changes = Vec::new();
     for second in 1..400 {
         let trials =
@@ -280,6 +287,7 @@ fn groups_that_differed_at_times_may_be_close_in_all() {
             log_e_value: Some(40.3_f64.ln()),
             log_threshold: Some(20_f64.ln()),
             log_p_value: None,
+            recorded: None,
         };
         words::raised_by_evidence(&rule, &rule.rates[0], "[]", &basis)
     };
@@ -321,7 +329,7 @@ fn large_evidence_is_written_out() {
 fn a_history_repeats_each_alarm() {
     let by_map = Judge::new(vec![rule(Comparison::Difference, 0.1, 0.05, 0, 0.0)]);
     let every = Every::Trials(2000);
-    let by_guarantee = guaranteed(Promise::Every { every, blocks: 100.0, memory: 100 });
+    let by_guarantee = guaranteed(Promise::Every { every, blocks: 100.0, memory: None });
     for judge in [by_map, by_guarantee] {
         let mut judge = judge.with_history();
         let mut raised = Vec::new();
@@ -350,16 +358,15 @@ fn a_check_does_not_look_at_what_has_not_changed() {
     let mut judge = guaranteed(Promise::Ever(0.05));
     let groups: Vec<String> = (0..1000).map(|group| format!("[{group}]")).collect();
     for event in 0..50_000_usize {
-        let counts = judge.counts(0, 0, "[]", &groups[event * 7 % groups.len()]).unwrap();
-        counts.numerator += (event % 2) as f64;
-        counts.denominator += 1;
+        let group = &groups[event * 7 % groups.len()];
+        count(&mut judge, "[]", group, (event % 2) as f64, Time(event as i64));
         judge.check(0, 0, Time(event as i64));
     }
     assert_eq!(judge.assess(0, 0, "[]").unwrap().blocks, 2500);
     let rule = Rule { strata: vec!["department".to_owned()], ..judge.rules()[0].clone() };
     let mut judge = Judge::new(vec![rule]);
     for event in 0..100_000_i64 {
-        judge.counts(0, 0, &format!("[{}]", event * 7 % 50_000), "[1]").unwrap().denominator += 1;
+        count(&mut judge, &format!("[{}]", event * 7 % 50_000), "[1]", 0.0, Time(event));
         assert_eq!(judge.strata_to_check(0, 0).count(), 1);
         judge.check(0, 0, Time(event));
     }

@@ -72,7 +72,8 @@ pub(crate) fn raised_by_evidence(rule: &Rule, rate: &RuleRate, stratum: &str, ba
     )
 }
 
-/// The message of an alarm with a guarantee that is cleared: the discounted counts of the groups that it was about.
+/// The message of an alarm with a guarantee that is cleared: the counts, since the evidence for fairness began,
+/// of the groups that it was about.
 pub(super) fn cleared_by_evidence(
     rule: &Rule,
     rate: &RuleRate,
@@ -82,28 +83,15 @@ pub(super) fn cleared_by_evidence(
     since: Time,
 ) -> String {
     let tolerance = rule.tolerance;
-    let within = match (rule.comparison, rule.reference_label()) {
-        (Comparison::Difference, None) => format!("groups differ by no more than {tolerance}"),
-        (Comparison::Difference, Some(reference)) => {
-            format!("no group differs from {reference} by more than {tolerance}")
-        }
-        (Comparison::Ratio, None) => format!("no group has less than {tolerance} of another"),
-        (Comparison::Ratio, Some(reference)) => {
-            format!("the ratio of no group and {reference} is less than {tolerance}")
-        }
-        (Comparison::Highest, _) => format!("no group has more than {tolerance}"),
+    let within = match rule.comparison {
+        Comparison::Difference => format!("they differ by less than {tolerance} again"),
+        Comparison::Ratio => format!("none has less than {tolerance} of the other again"),
+        Comparison::Highest => format!("it is less than {tolerance} again"),
     };
-    let about = |group: &AlarmedGroup| match group.denominator {
-        0 => "hardly a trial".to_owned(),
-        1 => "about 1 trial".to_owned(),
-        trials => format!("about {trials} trials"),
-    };
-    let compared = match groups {
-        [] => String::new(),
-        groups => format!("{}; ", of_shares(rule, rate, gap, groups, about)),
-    };
+    let counts = |group: &AlarmedGroup| counts_in_words(rate, group);
+    let compared = of_shares(rule, rate, gap, groups, counts);
     format!(
-        "{}{}: {compared}of late {within} (alarm since {})",
+        "{}{}: of late, {compared}; there is enough evidence that {within} (alarm since {})",
         rate.title,
         stratum_suffix(&rule.strata, stratum),
         rule.when(since)

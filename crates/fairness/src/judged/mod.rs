@@ -1,6 +1,7 @@
 //! An engine with a judge behind it: counts of the inner engine go to the judge, alarms of the judge become verdicts
 //! among the others.
 
+mod final_trials;
 mod group_values;
 mod input_rows;
 mod pending_counts;
@@ -15,6 +16,7 @@ use fairstream_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use self::final_trials::FinalTrials;
 use self::input_rows::InputRows;
 use self::pending_counts::{InstanceIndex, PendingCounts};
 use self::row_counter::RowCounter;
@@ -34,6 +36,7 @@ pub struct JudgedEngine {
     judge: Arc<Mutex<Judge>>,
     bindings: Bindings,
     pending: PendingCounts,
+    trials: FinalTrials,
     recorder: Option<EvidenceRecorder>,
     /// What the consumer wants, once the engine has been prepared.
     subscription: Option<Subscription>,
@@ -52,6 +55,8 @@ pub struct JudgedEngine {
 struct Snapshot {
     engine: Vec<u8>,
     judge: Vec<u8>,
+    /// For each stream the trial that became final last.
+    trials: Vec<Option<u64>>,
     /// Trials that have not been recorded yet, if they are to be.
     recorder: Option<Vec<u8>>,
     /// Time of the last row.
@@ -99,12 +104,15 @@ impl JudgedEngine {
                 streams.extend(more.all().map(String::clone));
             }
         }
+        let trials = FinalTrials::new(compiled, |stream| position(inner.streams(), stream))?;
+        read_streams.extend(trials.streams());
         Ok(JudgedEngine {
             inner,
             streams,
             judge,
             bindings: Bindings { counts, alarms, assessments },
             pending: PendingCounts::default(),
+            trials,
             recorder: None,
             subscription: None,
             input_rows: InputRows::new(compiled, columns)?,
@@ -146,6 +154,7 @@ impl JudgedEngine {
             bindings: &mut self.bindings,
             pending: &mut self.pending,
             judge: &self.judge,
+            trials: &mut self.trials,
             recorder: self.recorder.as_mut(),
             subscription: self.subscription.as_ref().ok_or_else(unprepared)?,
             out,
@@ -209,12 +218,13 @@ impl Engine for JudgedEngine {
         let judge = lock(&self.judge).save();
         let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
         let recorder = self.recorder.as_ref().and_then(EvidenceRecorder::save);
-        postcard::to_stdvec(&Snapshot { engine, judge, recorder, last: self.input_rows.last() })
+        let (trials, last) = (self.trials.save(), self.input_rows.last());
+        postcard::to_stdvec(&Snapshot { engine, judge, trials, recorder, last })
             .map_err(|error| SnapshotError::Damaged(error.to_string()))
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let Snapshot { engine, judge, recorder, last } =
+        let Snapshot { engine, judge, trials, recorder, last } =
             postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
         let loaded = self.recorder.as_ref().map(|known| known.decode(recorder.as_deref())).transpose();
         let loaded = loaded.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
@@ -224,7 +234,7 @@ impl Engine for JudgedEngine {
         self.inner.restore(&engine)?;
         *lock(&self.judge) = restored;
         self.input_rows.resume(last);
-        // The engine numbers its instances anew.
+        self.trials.load(&trials);
         self.pending.clear();
         self.bindings.counts.iter_mut().flatten().for_each(|binding| binding.instances.clear());
         if let (Some(recorder), Some(loaded)) = (&mut self.recorder, loaded) {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fairstream_core::{Cancelled, Instance, Kind, Subscription, Time, Value, VerdictRef, VerdictSink};
 
+use super::final_trials::FinalTrials;
 use super::pending_counts::{InstanceIndex, PendingCounts};
 use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
@@ -38,6 +39,7 @@ pub(super) struct Tap<'a> {
     pub(super) bindings: &'a mut Bindings,
     pub(super) pending: &'a mut PendingCounts,
     pub(super) judge: &'a Mutex<Judge>,
+    pub(super) trials: &'a mut FinalTrials,
     pub(super) recorder: Option<&'a mut EvidenceRecorder>,
     /// What the consumer wants.
     pub(super) subscription: &'a Subscription,
@@ -55,6 +57,10 @@ impl VerdictSink for Tap<'_> {
             recorder.observe(verdict);
         }
         let (Kind::Value, Some(value)) = (verdict.kind, verdict.value) else { return Ok(()) };
+        let recorder = &mut self.recorder;
+        self.trials.observe(verdict, self.judge, |trial| {
+            recorder.iter_mut().for_each(|recorder| recorder.place(trial.rate, trial.block));
+        });
         let Some(bindings) = self.bindings.counts.get_mut(verdict.stream) else { return Ok(()) };
         let mut first_check = None;
         for (number, binding) in bindings.iter_mut().enumerate() {
@@ -110,6 +116,7 @@ impl Tap<'_> {
         let mut judge = lock(self.judge);
         if let Some(recorder) = &mut self.recorder {
             recorder.check(&judge, (metric, rate), time)?;
+            judge.set_recorded(recorder.head());
         }
         let wants = |stream: &usize| self.subscription.wants(Kind::Value, *stream);
         let assessment_streams = self.bindings.assessments.get(&(metric, rate)).copied().filter(wants);
@@ -228,7 +235,7 @@ fn joined(one: &str, other: &str) -> String {
 }
 
 /// The parameters of an instance, a JSON array, split into the first `group_params` and the others.
-fn split(instance: &str, group_params: usize) -> (String, String) {
+pub(super) fn split(instance: &str, group_params: usize) -> (String, String) {
     let values: Vec<serde_json::Value> = serde_json::from_str(instance).unwrap_or_default();
     let text = |values: &[serde_json::Value]| serde_json::Value::from(values.to_vec()).to_string();
     let (group, stratum) = values.split_at(group_params.min(values.len()));

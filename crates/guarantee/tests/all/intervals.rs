@@ -22,25 +22,6 @@ proptest! {
             prop_assert!(narrow.low <= seen + 1e-12 && seen <= narrow.high + 1e-12);
         }
     }
-
-    /// The outcome is never fair while the interval reaches beyond the tolerance.
-    #[test]
-    fn fair_means_that_the_interval_is_fair(
-        trials in prop::collection::vec(0..20_000_u64, 3), rates in prop::collection::vec(0.2..0.4_f64, 3), most in 0.01..0.3_f64,
-    ) {
-        let hypothesis = Hypothesis::new(FairSet::Difference(most), ErrorControl::Ever, 0.05);
-        let mut e_process = EProcess::default();
-        for group in 0..3 {
-            let sum = (trials[group] as f64 * rates[group]).round();
-            e_process.count(group, TrialTotals { trials: trials[group], sum });
-        }
-        let result = e_process.result(&hypothesis);
-        let compared = (0..3).filter(|group| trials[*group] > 0);
-        let high = compared.clone().map(|group| result.groups[group].high).fold(0.0, f64::max);
-        let low = compared.clone().map(|group| result.groups[group].low).fold(1.0, f64::min);
-        let is_fair = compared.count() > 1 && high - low <= most;
-        prop_assert_eq!(result.outcome == Outcome::Fair, is_fair);
-    }
 }
 
 /// Under continuous monitoring, the rate leaves its interval in few runs, even if it drifts.
@@ -80,28 +61,43 @@ fn shares_add_up_to_one() {
     assert!(sum < 1.0 && sum > 0.9999);
 }
 
-/// The estimated number of further trials is correct within a factor of 3 if rates stay as they are.
+/// The estimated number of further trials is correct within a factor of 3 in most runs if rates stay as they are.
 #[test]
 fn so_many_more_trials_settle_it() {
-    for (rates, expected) in [([0.5, 0.2], Outcome::Unfair), ([0.5, 0.49], Outcome::Fair)] {
+    for (rates, first, expected) in [([0.5, 0.2], 160, Outcome::Unfair), ([0.5, 0.49], 400, Outcome::Fair)] {
         let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
-        let mut e_process = EProcess::default();
-        let step = |e_process: &mut EProcess| {
-            rates.iter().enumerate().for_each(|(group, rate)| {
-                e_process.count(group, TrialTotals { trials: 10, sum: 10.0 * rate });
-            });
-            e_process.close_block(&hypothesis);
-        };
-        (0..4).for_each(|_| step(&mut e_process));
-        let Outcome::NotYet { further: Some(further) } = e_process.result(&hypothesis).outcome else {
-            panic!("{:?}", e_process.result(&hypothesis));
-        };
-        let mut taken = 0;
-        while e_process.result(&hypothesis).outcome != expected {
-            step(&mut e_process);
-            taken += 20;
-            assert!(taken < 100_000, "{rates:?} is not settled");
+        let (mut told, mut right) = (0, 0);
+        for seed in 0..40 {
+            let (mut e_process, mut random) = (EProcess::default(), Random(seed));
+            let mut count = |e_process: &mut EProcess, trials: u64| {
+                for _ in 0..trials {
+                    let group = usize::from(random.chance(0.5));
+                    e_process.count(&hypothesis, group, f64::from(u8::from(random.chance(rates[group]))), 0);
+                }
+            };
+            count(&mut e_process, first);
+            let outcome = e_process.result(&hypothesis).outcome;
+            let Outcome::NotYet { further: Some(further) } = outcome else { continue };
+            let mut taken = 0;
+            while e_process.result(&hypothesis).outcome != expected && taken < 100_000 {
+                count(&mut e_process, 8);
+                taken += 8;
+            }
+            told += 1;
+            right += u32::from((taken / 3..=taken * 3).contains(&further));
         }
-        assert!((taken / 3..=taken * 3).contains(&further), "{rates:?}: {further} foretold, {taken} taken");
+        assert!(told >= 20 && right * 4 >= told * 3, "{rates:?}: {right} of {told}");
     }
+}
+
+/// Within a standard error of the tolerance, nobody can say how long it takes.
+#[test]
+fn nothing_is_foretold_near_the_tolerance() {
+    let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
+    let mut e_process = EProcess::default();
+    for trial in 0..2000_u64 {
+        let (group, number) = (trial % 2, trial / 2 % 10);
+        e_process.count(&hypothesis, group as usize, f64::from(u8::from(number < 5 - group)), 0);
+    }
+    assert_eq!(e_process.result(&hypothesis).outcome, Outcome::NotYet { further: None });
 }

@@ -37,3 +37,9 @@ impl Random {
         self.fraction() < probability
     }
 }
+
+/// The probability of so many positive trials.
+fn binomial(trials: u64, positives: u64, rate: f64) -> f64 {
+    let ways = (0..positives).fold(1.0, |ways, step| ways * (trials - step) as f64 / (step + 1) as f64);
+    ways * rate.powi(positives as i32) * (1.0 - rate).powi((trials - positives) as i32)
+}

@@ -1,0 +1,218 @@
+//! Evidence that groups are treated fairly: against each hypothesis that one group is above another by the tolerance or
+//! more, at all times. Compared is what is in the same block, so that nothing that changes with time hides a gap or
+//! makes one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contribution::ImplicatedGroups;
+use crate::e_process::log_sum_exp;
+use crate::fair_set::WeightedRate;
+use crate::knowledge::{Belief, Knowledge, RecentRate};
+use crate::learner::{BetScratch, log_factor};
+use crate::{FairSet, Hypothesis, Reference, TrialTotals};
+
+/// Evidence for fairness, for all pairs of groups; or for each group, if fairness is an upper bound.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FairnessEvidence {
+    knowledge: Knowledge,
+    /// For each pair of groups, with numbers i > j at index i (i − 1) / 2 + j, and for each belief: the logarithms of the
+    /// e-values against "i is above j", and against "j is above i". Infinite once it has been enough.
+    pairs: Vec<[[f64; 2]; 2]>,
+    /// For each group the logarithm of the e-value against "its rate is the bound or more".
+    bounds: Vec<f64>,
+}
+
+/// The index of a pair of groups, and which of its orders has the first one above the second.
+pub(crate) fn pair_index(one: usize, other: usize) -> (usize, usize) {
+    let (high, low) = (one.max(other), one.min(other));
+    (high * high.saturating_sub(1) / 2 + low, usize::from(one < other))
+}
+
+impl FairnessEvidence {
+    pub(crate) fn evaluate(
+        &mut self,
+        hypothesis: &Hypothesis,
+        block: &[(usize, TrialTotals)],
+        recent: &RecentRate,
+        scratch: &mut BetScratch,
+    ) {
+        let BetScratch { weights, estimates, .. } = scratch;
+        if let FairSet::Highest(bound) = hypothesis.fair {
+            self.knowledge.estimates(Belief::Laplace, block, recent, bound, estimates);
+            for ((group, totals), estimate) in block.iter().zip(estimates) {
+                if self.bounds.len() <= *group {
+                    self.bounds.resize(group + 1, 0.0);
+                }
+                self.bounds[*group] += below_bound(*totals, *estimate, bound);
+            }
+        } else if block.len() > 1 {
+            for (index, belief) in [Belief::Equal, Belief::Contrast].into_iter().enumerate() {
+                self.knowledge.estimates(belief, block, recent, 0.5, estimates);
+                self.compare(hypothesis, index, block, weights, estimates);
+            }
+        }
+        self.knowledge.learn(block, None);
+    }
+
+    /// Bets on all pairs of groups of a block, with the estimates of one belief.
+    fn compare(
+        &mut self,
+        hypothesis: &Hypothesis,
+        belief: usize,
+        block: &[(usize, TrialTotals)],
+        weights: &[f64],
+        estimates: &[f64],
+    ) {
+        let enough = -hypothesis.miscoverage.ln();
+        let compared = || (0..block.len()).filter(|position| weights[*position] > 0.0);
+        for above in compared() {
+            for below in compared().filter(|below| hypothesis.compares(block[above].0, block[*below].0)) {
+                let (index, side) = pair_index(block[above].0, block[below].0);
+                if self.pairs.len() <= index {
+                    self.pairs.resize(index + 1, Default::default());
+                }
+                let logs = &mut self.pairs[index][side];
+                // What has been refuted stays so.
+                if logs[belief] == f64::INFINITY {
+                    continue;
+                }
+                let of = |position: usize| (block[position].1, estimates[position]);
+                logs[belief] += not_apart(hypothesis.fair, of(above), of(below));
+                // Else the average of two cannot be enough either.
+                if logs[belief] >= enough && average(*logs) >= enough {
+                    *logs = [f64::INFINITY; 2];
+                }
+            }
+        }
+    }
+
+    /// Whether there is enough evidence that these groups are treated fairly.
+    pub(crate) fn is_complete(&self, hypothesis: &Hypothesis, compared: &[usize]) -> bool {
+        let has_reference = match hypothesis.reference {
+            Reference::None => true,
+            Reference::Group(reference) => compared.contains(&reference),
+            Reference::Absent => false,
+        };
+        has_reference
+            && compared.len() >= hypothesis.fair.fewest_groups()
+            && self.logs(hypothesis, compared).all(|log| log >= -hypothesis.miscoverage.ln())
+    }
+
+    /// The least of the logarithms.
+    pub(crate) fn least(&self, hypothesis: &Hypothesis, compared: &[usize]) -> f64 {
+        self.logs(hypothesis, compared).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The logarithm of the e-value against each hypothesis about these groups.
+    fn logs<'a>(
+        &'a self,
+        hypothesis: &'a Hypothesis,
+        compared: &'a [usize],
+    ) -> impl Iterator<Item = f64> + 'a {
+        let is_bound = matches!(hypothesis.fair, FairSet::Highest(_));
+        let bounds = compared.iter().map(|group| self.bounds.get(*group).copied().unwrap_or_default());
+        let of_pair =
+            |one: usize, other: usize| self.pairs.get(pair_index(one, other).0).copied().unwrap_or_default();
+        let pairs = compared.iter().enumerate().flat_map(move |(index, one)| {
+            let others = compared[..index].iter().filter(|other| hypothesis.compares(*one, **other));
+            let sides = others.flat_map(move |other| of_pair(*one, *other));
+            sides.map(average)
+        });
+        bounds.filter(move |_| is_bound).chain(pairs.filter(move |_| !is_bound))
+    }
+}
+
+/// Logarithm of the average of two e-values.
+fn average(logs: [f64; 2]) -> f64 {
+    log_sum_exp(logs.into_iter()) - 2.0_f64.ln()
+}
+
+/// Logarithm of the factor against "the first is above the second by the tolerance or more".
+fn not_apart(fair: FairSet, above: (TrialTotals, f64), below: (TrialTotals, f64)) -> f64 {
+    let rate = |(totals, rate): (TrialTotals, f64)| WeightedRate { rate, weight: totals.trials as f64 };
+    let Some((high, low)) = fair.project_apart(rate(above), rate(below)) else { return 0.0 };
+    log_factor(above.0, above.1, high) + log_factor(below.0, below.1, low)
+}
+
+/// Logarithm of the factor against "the rate is the bound or more".
+fn below_bound(totals: TrialTotals, estimate: f64, bound: f64) -> f64 {
+    if estimate < bound { log_factor(totals, estimate, bound) } else { 0.0 }
+}
+
+/// Evidence since an alarm that its groups are treated fairly again: against each order of the two, that one is above the
+/// other by the tolerance or more. Where an e-value falls to 1, it begins anew, and so does what it learns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Recovery {
+    too_high: usize,
+    /// `None` if fairness is an upper bound.
+    too_low: Option<usize>,
+    /// Against "the first is above the second", and "the second is above the first"; of an upper bound only the first.
+    sides: [RecoverySide; 2],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct RecoverySide {
+    knowledge: Knowledge,
+    /// Totals of the groups since the evidence began, the one that was too high first.
+    totals: [TrialTotals; 2],
+    log_e_value: f64,
+}
+
+/// An alarm is cleared when each e-value reaches this. It is more than for an alarm, as the evidence begins anew so often.
+const ENOUGH: f64 = 2000.0;
+
+impl Recovery {
+    pub(crate) fn of(groups: ImplicatedGroups) -> Option<Recovery> {
+        let ImplicatedGroups { too_high, too_low } = groups;
+        Some(Recovery { too_high: too_high?, too_low, sides: Default::default() })
+    }
+
+    pub(crate) fn evaluate(
+        &mut self,
+        hypothesis: &Hypothesis,
+        block: &[(usize, TrialTotals)],
+        recent: &RecentRate,
+        scratch: &mut BetScratch,
+    ) {
+        let estimates = &mut scratch.estimates;
+        let position = |group: usize| block.iter().position(|(known, _)| *known == group);
+        let (high, low) = (position(self.too_high), self.too_low.and_then(position));
+        for (index, side) in self.sides.iter_mut().enumerate() {
+            let factor = match (hypothesis.fair, high, low) {
+                (FairSet::Highest(bound), Some(at), _) => {
+                    side.knowledge.estimates(Belief::Laplace, block, recent, bound, estimates);
+                    below_bound(block[at].1, estimates[at], bound)
+                }
+                (fair, Some(high), Some(low)) => {
+                    side.knowledge.estimates(Belief::Contrast, block, recent, 0.5, estimates);
+                    let (above, below) = if index == 0 { (high, low) } else { (low, high) };
+                    let [above, below] = [above, below].map(|at| (block[at].1, estimates[at]));
+                    not_apart(fair, above, below)
+                }
+                _ => 0.0,
+            };
+            for (totals, at) in side.totals.iter_mut().zip([high, low]) {
+                at.into_iter().for_each(|at| totals.add(block[at].1));
+            }
+            side.log_e_value += factor;
+            side.knowledge.learn(block, None);
+            if side.log_e_value <= 0.0 {
+                *side = RecoverySide::default();
+            }
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.sides.iter().all(|side| side.log_e_value >= ENOUGH.ln())
+    }
+
+    /// The trials of a group since the evidence that it is no longer too high, or too low, began.
+    pub(crate) fn totals(&self, group: usize) -> TrialTotals {
+        let index = match group {
+            group if group == self.too_high => 0,
+            group if Some(group) == self.too_low => 1,
+            _ => return TrialTotals::default(),
+        };
+        self.sides[0].totals[index]
+    }
+}
