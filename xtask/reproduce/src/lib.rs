@@ -8,6 +8,7 @@ mod guarantee;
 mod hiring;
 mod page;
 mod seminar;
+mod statistics;
 mod subject;
 
 pub use page::{Finding, Outcome, Page};

@@ -1,6 +1,8 @@
 //! Rules for an alarm: the paper's, ours, and other published ones. Each is checked after every decision.
 
-use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, TrialTotals};
+use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis};
+
+use super::systems::{Decision, HOUR};
 
 /// The tolerance of all rules.
 const TOLERANCE: f64 = 0.1;
@@ -34,7 +36,7 @@ impl Rule {
     pub(super) fn begin(self, fair: FairSet) -> Watch {
         match self {
             Rule::Map => Watch::Counts { counts: [(24.0 / 2.0, 24.0); 2], radius: |_| 0.0 },
-            Rule::Block => Watch::block(Hypothesis::new(fair, ErrorControl::Ever, LEVEL)),
+            Rule::Block => Watch::block(guaranteed(fair)),
             Rule::Betting => {
                 Watch::Betting { waiting: [Vec::new(), Vec::new()], sides: [Side::default(); 2] }
             }
@@ -42,6 +44,11 @@ impl Rule {
             Rule::Hoeffding => Watch::Counts { counts: [(0.0, 0.0); 2], radius: hoeffding },
         }
     }
+}
+
+/// The hypothesis of `guarantee = { false_alarms = 0.05 }`.
+pub(super) fn guaranteed(fair: FairSet) -> Hypothesis {
+    Hypothesis { span: Some((4.0 * HOUR) as i64), ..Hypothesis::new(fair, ErrorControl::Ever, LEVEL) }
 }
 
 /// Half the width of an interval that is valid for one check, for each of two groups.
@@ -61,7 +68,7 @@ fn normal_mixture(trials: f64) -> f64 {
 pub(super) enum Watch {
     Block {
         hypothesis: Hypothesis,
-        e_process: EProcess,
+        e_process: Box<EProcess>,
     },
     /// Positives and trials of each group, and the half width of an interval by the number of trials.
     Counts {
@@ -84,15 +91,16 @@ pub(super) struct Side {
 
 impl Watch {
     pub(super) fn block(hypothesis: Hypothesis) -> Watch {
-        Watch::Block { hypothesis, e_process: EProcess::default() }
+        Watch::Block { hypothesis, e_process: Box::default() }
     }
 
     /// Updates the state with a decision. Returns whether there is an alarm.
-    pub(super) fn step(&mut self, group: usize, value: f64) -> bool {
+    pub(super) fn step(&mut self, decision: Decision) -> bool {
+        let Decision { group, value, time } = decision;
         match self {
             Watch::Block { hypothesis, e_process } => {
-                e_process.count(group, TrialTotals { trials: 1, sum: value });
-                e_process.close_block(hypothesis).is_some() && e_process.exceeds_threshold(hypothesis)
+                e_process.count(hypothesis, group, value, time);
+                e_process.look() && e_process.exceeds_threshold(hypothesis)
             }
             Watch::Counts { counts, radius } => {
                 let (positives, trials) = &mut counts[group];
