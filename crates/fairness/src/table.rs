@@ -18,6 +18,11 @@ pub(crate) struct Located<T> {
     pub(crate) at: TextSpan,
 }
 
+/// The values without their positions.
+pub(crate) fn values(texts: &[Located<String>]) -> Vec<String> {
+    texts.iter().map(|text| text.value.clone()).collect()
+}
+
 /// A range of bytes of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TextSpan {

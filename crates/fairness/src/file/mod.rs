@@ -14,7 +14,7 @@ use crate::expression::Expression;
 use crate::group::{self, Combination, GroupColumn};
 use crate::guarantee;
 use crate::metric::Rate;
-use crate::table::{Located, Problems, TextSpan, TomlTable, list};
+use crate::table::{Located, Problems, TextSpan, TomlTable, list, values};
 use crate::{FileError, Problem};
 
 /// A fairness file that has been read.
@@ -200,7 +200,7 @@ impl FairnessFile {
     pub(crate) fn combinations(&self) -> Vec<Vec<String>> {
         let mut found: Vec<Vec<String>> = Vec::new();
         for metric in &self.metrics {
-            let names = metric.groups.iter().map(|group| group.value.clone()).collect();
+            let names = values(&metric.groups);
             if !found.contains(&names) {
                 found.push(names);
             }
