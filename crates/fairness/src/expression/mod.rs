@@ -1,5 +1,6 @@
 //! Expressions in a fairness file: RTLola, with the names of columns as they are in the data, lists (`in [..]`) and
-//! patterns (`matches`) as operators, and integers that are compared with floats. Types are left to the RTLola frontend.
+//! patterns (`matches`) as operators, and integers of several types beside each other and beside floats. Types are left to
+//! the RTLola frontend.
 
 mod scan;
 
@@ -60,6 +61,8 @@ enum TokenKind {
     Integer,
     /// Any other number.
     Float,
+    /// A minus, as a sign or between two operands.
+    Minus,
     /// An explicit conversion. The numbers of its clause stay as they are.
     Cast,
     /// `name in [..]` or `name not in [..]`, with the ranges of the items.
@@ -103,6 +106,20 @@ impl BoundName {
 
     fn is_integer(&self) -> bool {
         self.data_type.contains("Int")
+    }
+
+    fn is_unsigned(&self) -> bool {
+        self.data_type.starts_with("UInt")
+    }
+
+    /// The stream, converted to that type if it has integers of another.
+    fn converted(&self, number_type: Option<&str>) -> String {
+        match number_type {
+            Some(number_type) if self.is_integer() && self.data_type != number_type => {
+                format!("cast<{}, {number_type}>({})", self.data_type, self.stream)
+            }
+            _ => self.stream.clone(),
+        }
     }
 }
 
@@ -194,27 +211,42 @@ impl Expression {
         };
         match &token.kind {
             TokenKind::Name { index, .. } => match &bound[*index] {
-                Some(name) if name.is_integer() && self.has_floats(token.clause, bound) => {
-                    format!("cast<{}, Float64>({})", name.data_type, name.stream)
-                }
-                _ => stream(*index),
+                Some(name) => name.converted(self.number_type(token.clause, bound)),
+                None => stream(*index),
             },
-            TokenKind::Integer if self.has_floats(token.clause, bound) => format!("{}.0", written()),
-            TokenKind::Integer | TokenKind::Float | TokenKind::Cast => written(),
-            TokenKind::OneOf { items, .. } if items.is_empty() => "false".to_owned(),
+            TokenKind::Integer if self.number_type(token.clause, bound) == Some("Float64") => {
+                format!("{}.0", written())
+            }
+            TokenKind::Float => decimal(&self.text[token.range.clone()]),
+            TokenKind::Integer | TokenKind::Minus | TokenKind::Cast => written(),
+            TokenKind::OneOf { items, is_negated, .. } if items.is_empty() => is_negated.to_string(),
             TokenKind::OneOf { index, items, is_negated } => {
                 let (equals, joined) = if *is_negated { ("!=", " ∧ ") } else { ("=", " ∨ ") };
-                let is_float = bound[*index].as_ref().is_some_and(BoundName::is_float);
-                let item = |range: &Range<usize>| {
-                    let item = &self.text[range.clone()];
-                    if is_spaced(item) {
-                        return equals_spaced(&stream(*index), item, *is_negated);
-                    }
-                    let is_integer = item.trim_start_matches('-').bytes().all(|digit| digit.is_ascii_digit());
-                    let decimals = if is_float && is_integer { ".0" } else { "" };
-                    format!("{} {equals} {item}{decimals}", stream(*index))
+                let column = bound[*index].as_ref();
+                let items = items.iter().map(|item| &self.text[item.clone()]);
+                let (mut is_float, mut is_signed) = (column.is_some_and(BoundName::is_float), false);
+                for item in items.clone() {
+                    is_signed |= item.starts_with('-');
+                    is_float |= is_number(item) && !is_integer(item);
+                }
+                let number_type = match column {
+                    _ if is_float => Some("Float64"),
+                    Some(column) if is_signed && column.is_unsigned() => Some("Int64"),
+                    _ => None,
                 };
-                format!("({})", items.iter().map(item).collect::<Vec<_>>().join(joined))
+                let name = column.map_or_else(|| stream(*index), |column| column.converted(number_type));
+                let item = |item: &str| {
+                    if is_spaced(item) {
+                        return equals_spaced(&name, item, *is_negated);
+                    }
+                    let value = match is_integer(item) {
+                        true if is_float => format!("{item}.0"),
+                        true => item.to_owned(),
+                        false => decimal(item),
+                    };
+                    format!("{name} {equals} {value}")
+                };
+                format!("({})", items.map(item).collect::<Vec<_>>().join(joined))
             }
             TokenKind::SpacedText { index, text, is_negated } => {
                 equals_spaced(&stream(*index), &self.text[text.clone()], *is_negated)
@@ -226,9 +258,10 @@ impl Expression {
         }
     }
 
-    /// Whether the numbers of a clause are converted to floats: one of them is a float, and none is converted explicitly
-    /// or an integer that is read by a method.
-    fn has_floats(&self, clause: usize, bound: &[Option<BoundName>]) -> bool {
+    /// The type that the integers of a clause are converted to. Floats, if one of its numbers is a float; signed integers,
+    /// if its columns have several types of integers, or an unsigned one is beside a minus. None is converted if one is
+    /// converted explicitly, or is an integer that is read by a method.
+    fn number_type(&self, clause: usize, bound: &[Option<BoundName>]) -> Option<&'static str> {
         let tokens = || self.tokens.iter().filter(|token| token.clause == clause);
         let name = |token: &Token| match token.kind {
             TokenKind::Name { index, is_accessed } => Some((bound[index].as_ref()?, is_accessed)),
@@ -241,7 +274,18 @@ impl Expression {
             token.kind == TokenKind::Cast
                 || name(token).is_some_and(|(name, is_accessed)| is_accessed && name.is_integer())
         };
-        tokens().any(is_float) && !tokens().any(is_fixed)
+        if tokens().any(is_fixed) {
+            return None;
+        }
+        if tokens().any(is_float) {
+            return Some("Float64");
+        }
+        let integers = || tokens().filter_map(name).map(|(name, _)| name).filter(|name| name.is_integer());
+        let first = integers().next()?;
+        let is_mixed = integers().any(|other| other.data_type != first.data_type);
+        let is_minus = |token: &Token| token.kind == TokenKind::Minus;
+        let is_signed = integers().any(BoundName::is_unsigned) && tokens().any(is_minus);
+        (is_mixed || is_signed).then_some("Int64")
     }
 
     /// Whether it needs parentheses as an operand of `∧`.
@@ -249,6 +293,25 @@ impl Expression {
         let words: Vec<&str> = self.text.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
         ["or", "if", "implies"].iter().any(|word| words.contains(word))
             || ["∨", "|", "->", "→"].iter().any(|operator| self.text.contains(operator))
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok()
+}
+
+fn is_integer(text: &str) -> bool {
+    text.trim_start_matches('-').bytes().all(|digit| digit.is_ascii_digit())
+}
+
+/// A number without its exponent, which RTLola reads in some places only; any other text as it is.
+fn decimal(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(number) if is_number(text) && text.contains(['e', 'E']) => {
+            let digits = number.to_string();
+            if digits.contains('.') { digits } else { format!("{digits}.0") }
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -306,6 +369,7 @@ mod tests {
                 "output" => ("column_output", "String"),
                 "score" => ("score", "Float64"),
                 "age" => ("age", "Int64"),
+                "count" => ("count", "UInt64"),
                 _ => return None,
             };
             Some(BoundName { stream: stream.to_owned(), data_type: data_type.to_owned() })
@@ -328,6 +392,13 @@ mod tests {
             ("score not in [1, -2.5]", "(score != 1.0 ∧ score != -2.5)"),
             (r#"output in ["a, ]", "b"]"#, r#"(column_output = "a, ]" ∨ column_output = "b")"#),
             ("age in []", "false"),
+            ("score > 1e3 and age > 1.5E-3", "score > 1000.0 and cast<Int64, Float64>(age) > 0.0015"),
+            ("age in [1, 2.5e1]", "(cast<Int64, Float64>(age) = 1.0 ∨ cast<Int64, Float64>(age) = 25.0)"),
+            ("count in [-1, 2]", "(cast<UInt64, Int64>(count) = -1 ∨ cast<UInt64, Int64>(count) = 2)"),
+            ("count - 5 > 0 and count > 3", "cast<UInt64, Int64>(count) - 5 > 0 and count > 3"),
+            ("count > age", "cast<UInt64, Int64>(count) > age"),
+            ("count > 3 -> age > 2.5", "count > 3 -> cast<Int64, Float64>(age) > 2.5"),
+            ("count.last(or: 0) - 1 > 2", "count.last(or: 0) - 1 > 2"),
             (
                 r#"output == " <=50K." or age == 1"#,
                 r#"matches(column_output, regex: "^ [<][=]50K[.]$") or age == 1"#,

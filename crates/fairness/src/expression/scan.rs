@@ -51,6 +51,14 @@ impl<'a> Scan<'a> {
                 '`' => scan.quoted_name(),
                 c if c.is_ascii_digit() => scan.number(),
                 c if c.is_alphabetic() || c == '_' => scan.word(),
+                '-' if scan.rest.left().starts_with("->") => {
+                    scan.clause += 1;
+                    scan.rest.at += 2;
+                }
+                '-' => {
+                    scan.rest.at += 1;
+                    scan.token(start, TokenKind::Minus);
+                }
                 c => {
                     scan.clause += usize::from(OPERATORS.contains(&c));
                     scan.rest.at += c.len_utf8();
@@ -90,11 +98,7 @@ impl<'a> Scan<'a> {
 
     fn number(&mut self) {
         let start = self.rest.at;
-        self.rest.take_while(is_of_word);
-        if self.rest.left().starts_with('.') && !self.rest.left()[1..].starts_with(char::is_alphabetic) {
-            self.rest.at += 1;
-            self.rest.take_while(is_of_word);
-        }
+        self.rest.number();
         let is_argument =
             ["by", "over", "index"].contains(&self.argument) && [':', '-'].contains(&self.before);
         let text = &self.rest.text[start..self.rest.at];
@@ -256,6 +260,27 @@ impl<'a> Scanner<'a> {
         let inside = self.take_while(|c| c != '`');
         self.at = (self.at + 1).min(self.text.len());
         inside
+    }
+
+    /// Skips a number with its decimals, exponent or unit.
+    fn number(&mut self) -> &'a str {
+        let start = self.at;
+        self.take_while(is_of_word);
+        if self.left().starts_with('.') && !self.left()[1..].starts_with(char::is_alphabetic) {
+            self.at += 1;
+            self.take_while(is_of_word);
+        }
+        let is_exponent = self.text[start..self.at]
+            .strip_suffix(['e', 'E'])
+            .is_some_and(|digits| digits.parse::<f64>().is_ok());
+        if is_exponent
+            && let Some(digits) = self.left().strip_prefix(['+', '-'])
+            && digits.starts_with(|c: char| c.is_ascii_digit())
+        {
+            self.at += 1;
+            self.take_while(|c| c.is_ascii_digit());
+        }
+        &self.text[start..self.at]
     }
 
     fn after_spaces(&self) -> &'a str {
